@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether an address is on this machine, where no key is required."""
+    """Return whether an address is on this machine. Servers there need no key."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -21,14 +21,15 @@ def is_loopback(url: str) -> bool:
 
 
 def below(base_url: str, path: str) -> str:
-    """Return the address of `path` below another one, keeping its query, as some gateways require."""
+    """Append `path` to the path of another address. The query is kept, because some gateways require one."""
     parts = urlsplit(base_url.strip())
     return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.rstrip('/')}/{path}", parts.query, ""))
 
 
 def list_of_models(base_url: str, path: str = "models") -> str:
-    """Return the address that lists the models of an API. Azure has one list for all deployments of a
-    resource.
+    """Return the address that lists the models of an API.
+
+    On Azure the list is that of the resource, and not of a single deployment.
     """
     parts = urlsplit(base_url.strip())
     root = re.sub(r"/deployments/[^/]+/?$", "", parts.path)

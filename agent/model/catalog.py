@@ -1,8 +1,8 @@
-"""Offline facts about models: windows, limits, prices. Unknown is None, never zero.
+"""Offline facts about models: windows, limits, prices. An unknown fact is None, never zero.
 
 The table (`catalog.json`) holds only well-known families. Prices are US dollars per million tokens as
-published by the provider (as of July 2026) and apply only where the model is bought there; prices that depend
-on the size of the request are left out. `providers.*.models` in config.yaml overrides everything.
+published by the provider (as of July 2026) and apply only to models bought from it; prices that depend on the
+size of the request are left out. `providers.*.models` in config.yaml overrides everything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ModelInfo:
     """Names of the fields above that the server itself reported."""
 
     def overridden(self, settings: ModelSettings | None) -> ModelInfo:
-        """Return the info with the values of the settings in place of its own."""
+        """Return a copy in which the values of the settings replace the known ones."""
         if settings is None:
             return self
         values = {field.name: getattr(settings, field.name, None) for field in fields(self)}
@@ -63,7 +63,10 @@ _DATE = re.compile(r"[-@](?:20\d{2}-?(?:0[1-9]|1[0-2])-?[0-3]\d|latest|preview)$
 
 
 def lookup(model: str, provider: str = "") -> ModelInfo | None:
-    """Return the table's info on `model`, with prices if `provider` sells it at them; None if unknown."""
+    """Return the table's information on `model`; None if the model is unknown.
+
+    Prices are included if `provider` is the one that publishes them.
+    """
     name, variant = normalise(model)
     row = next((row for row in _table() if any(fnmatchcase(name, pattern) for pattern in row["match"])), None)
     if row is None:
@@ -82,7 +85,9 @@ def lookup(model: str, provider: str = "") -> ModelInfo | None:
 
 
 def normalise(model: str) -> tuple[str, str]:
-    """Return the name of a model without vendor, date and spelling, and its variant (such as `free`)."""
+    """Return the name of a model in a common spelling without vendor and date, and its variant, such as
+    `free`.
+    """
     name, _, variant = model.strip().lower().rsplit("/", 1)[-1].partition(":")
     name = name.replace(".", "-").replace("_", "-")
     while dated := _DATE.search(name):
@@ -97,7 +102,7 @@ def _table() -> tuple[Mapping[str, Any], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider's address, wire format, and the variable that holds its key (empty: none needed)."""
+    """A provider's address, wire format, and the variable that holds its key; empty if it needs no key."""
 
     base_url: str
     key_env: str = ""

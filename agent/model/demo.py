@@ -1,8 +1,8 @@
 """A scripted model: a tour of the program that needs no key, no network and no weights.
 
-It says that it is a script, but its effects are real: the tools run, the files exist, approvals are asked
-for. Its state follows from the request alone, so it can be interrupted, resumed and branched like any other
-model.
+It says that it is a script, but its effects are real: the tools run, the files exist, approvals are
+requested. Its state follows from the request alone, so it can be interrupted, resumed and branched like any
+other model.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class DemoClient:
         yield ReplyEnd("tool_calls" if move.tool else "stop")
 
     async def aclose(self) -> None:
-        """Do nothing, as nothing is open."""
+        """Do nothing, because no connection is open."""
 
 
 @dataclass(slots=True)
@@ -219,7 +219,9 @@ def _farewell(results: Sequence[Mapping[str, Any]], failed: Sequence[str]) -> st
 
 
 def _past(messages: Sequence[Mapping[str, Any]]) -> _Past:
-    """Return the newest tour in the conversation. The person's first message begins one, later ones may."""
+    """Return the state of the newest tour in the conversation. A later message of the person may begin a new
+    one.
+    """
     past: _Past | None = None
     asked = 0
     waiting: list[str] = []
@@ -264,7 +266,9 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _object(text: str | bytes, *, strict: bool = False) -> dict[str, Any]:
-    """Return a JSON object; other values become empty, or with `strict` a `ModelError`."""
+    """Return a text as a JSON object. Anything else becomes an empty object, or raises `ModelError` with
+    `strict`.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,9 +1,8 @@
 """Rules about what one provider, server or model accepts, read from the tables in `agent/model/dialects`.
 
-A table is one YAML file; a person's table in the folder `dialects` of the home overrides a built-in one of
+A table is one YAML file. A person's table in the folder `dialects` of the home overrides the built-in one of
 that name. Values that a file omits come from `default.yaml`. A rule learned from a refusal is a change in the
-same form, applied to the rules (`apply_change`), so a request follows from the conversation and one
-`Dialect`.
+same form, applied by `apply_change`. So a request depends only on the conversation and one `Dialect`.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ Texts = Annotated[
 
 
 class Match(_Rules):
-    """The providers, hosts and models a dialect is for. All are patterns with `*`."""
+    """The providers, hosts and models that a dialect is for. All are patterns with `*`."""
 
     providers: Texts = ()
     hosts: Texts = ()
@@ -175,7 +174,7 @@ class RefusalRule(_Rules):
 
 
 class Dialect(_Rules):
-    """The rules for one model; see the module. The parts have the names used in the tables."""
+    """The rules for one model. The fields have the names used in the tables."""
 
     name: str = DEFAULT
     match: Match = Match()
@@ -190,7 +189,9 @@ class Dialect(_Rules):
     examples: tuple[dict[str, Any], ...] = ()
 
     def apply_change(self, change: Mapping[str, Any]) -> Self:
-        """Return the dialect with a change applied; lists of omitted items grow. Raises `ValidationError`."""
+        """Return the dialect with a change applied. Lists of omitted items are extended. Raises
+        `ValidationError`.
+        """
         sections: dict[str, Any] = {}
         for section, values in change.items():
             rules: _Rules = getattr(self, section)
@@ -202,7 +203,9 @@ class Dialect(_Rules):
         return self.model_copy(update=sections)
 
     def thinks(self, model: str) -> ThinkingModel:
-        """Return the thinking rules of a model by its name; unknown models are asked in every way in turn."""
+        """Return the thinking rules of a model by its name. For an unknown model, all ways are tried in
+        turn.
+        """
         name = model.lower().rpartition("/")[2].replace(".", "-")
         found = next((each for each in self.thinking.models if re.search(each.match, name)), None)
         return found or ThinkingModel(effort=False)
@@ -212,7 +215,7 @@ class Dialect(_Rules):
         return field in self.limits.without
 
     def framed_as(self, other: Dialect) -> bool:
-        """Return whether messages and tools have the same form in both."""
+        """Return whether messages and tools have the same form in both dialects."""
         return (self.calls, self.thinking, self.tools, self.images) == (
             other.calls,
             other.thinking,
@@ -248,7 +251,7 @@ def load(name: str, own: Path | None = None) -> Dialect:
 def choose(
     provider: str, url: str, model: str, *, chosen: str = "", seller: str = "", own: Path | None = None
 ) -> Dialect:
-    """Return the dialect of a model: the chosen one, else that of its provider, its host or its name.
+    """Return the dialect of a model: the chosen one, else the one for its provider, its host or its name.
 
     `seller` is the built-in provider at the address. Raises `ConfigError`.
     """
@@ -268,7 +271,7 @@ def choose(
 
 
 def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
-    """Yield names and matches of all tables, a person's own first. Broken ones of theirs are skipped."""
+    """Yield names and matches of all tables, a person's own first. A person's broken tables are skipped."""
     mine = {file.stem for file in own.glob("*.yaml")} if own is not None else set[str]()
     for name in sorted(mine):
         try:
@@ -314,7 +317,10 @@ def _built_in(name: str) -> Dialect:
 
 
 def _read(file: Path, base: Dialect) -> Dialect:
-    """Return a table applied to another one. Raises `ValidationError` or `ConfigError`."""
+    """Return the dialect that results from applying the table in `file` to `base`.
+
+    Raises `ValidationError` or `ConfigError`.
+    """
     data = _parse(file)
     told = Dialect.model_validate({**data, "name": file.stem})
     parts = {name: data[name] for name in ("calls", "roles", "thinking", "tools", "images") if data.get(name)}

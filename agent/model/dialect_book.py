@@ -1,4 +1,4 @@
-"""Dialects of a session's models, with the rules learned from refusals, also by other processes.
+"""Dialects of a session's models, with rules that this or another process learned from refusals.
 
 Learned rules are stored in `dialects/learned.json` of the home, by provider, address and model, and are
 applied from then on; `hermes providers forget` deletes them.
@@ -109,13 +109,13 @@ class SpokenDialect:
 
     @property
     def current(self) -> Dialect:
-        """The dialect as known now; for an unknown model the rules that apply to all."""
+        """The dialect with all rules known now. For an unknown model, only the rules for all models apply."""
         if self._current is None:
             self._current = load(DEFAULT)
         return self._current
 
     def learn(self, learned: Sequence[tuple[Repair, str]]) -> None:
-        """Apply repairs from now on. Each comes with the provider's refusal that led to it."""
+        """Apply repairs to all further requests. Each comes with the provider's refusal that led to it."""
         for repair, reason in learned:
             if (changed := self.current.apply_change(repair.change)) == self.current:
                 continue
@@ -127,7 +127,9 @@ class SpokenDialect:
                 self._book.keep(self._address, told, lasts=repair.lasts)
 
     def forget_window(self) -> bool:
-        """Drop the window that a refusal named, as a newer one is known; return whether there was one."""
+        """Drop the window that a refusal named, because a newer one is known; return whether
+        there was one.
+        """
         if not self.current.limits.window:
             return False
         self._current = self.current.apply_change({"limits": {"window": 0}})
@@ -160,8 +162,9 @@ class DialectBook:
         self._known: dict[tuple[str, str, str], SpokenDialect] = {}
 
     def of(self, provider: str, url: str, model: str, *, chosen: str = "", seller: str = "") -> SpokenDialect:
-        """Return the dialect of a model; the same object for the same model. Reads files. Raises
-        `ConfigError`.
+        """Return the dialect of a model. Calls for the same model return the same object.
+
+        Reads files. Raises `ConfigError`.
         """
         address = plain_address(url).rstrip("/").replace(" ", "%20")
         known = self._known.get((provider, address, model))
@@ -174,7 +177,9 @@ class DialectBook:
         return known
 
     def keep(self, address: str, learned: LearnedRule, *, lasts: bool) -> None:
-        """Store a learned rule if it is about the model, and report it."""
+        """Report a learned rule. With `lasts` it is about the model and stored; else it is for this session
+        only.
+        """
         if lasts and self._folder is not None:
             try:
                 with _rewritten(self._folder) as rows:
@@ -202,14 +207,17 @@ class DialectBook:
 
 
 def _windowless(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change without its window."""
+    """Return a change without the window in it."""
     limits = {name: value for name, value in change.get("limits", {}).items() if name != "window"}
     kept = {name: values for name, values in change.items() if name != "limits"}
     return {**kept, "limits": limits} if limits else kept
 
 
 def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the learned rules, by provider, address and model in one text; empty if unreadable."""
+    """Return the learned rules; empty if the file is unreadable.
+
+    The keys join provider, address and model in one text.
+    """
     try:
         data = json.loads((folder / LEARNED).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -230,7 +238,7 @@ def forget(home: Path, provider: str) -> int:
 
 
 def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the learned rules of a provider: address, model and row."""
+    """Return the learned rules of a provider as tuples of address, model and stored row."""
     found: list[tuple[str, str, dict[str, Any]]] = []
     for key, rows in read_learned(home / FOLDER).items():
         name, address, model = (*key.split(" ", 2), "", "")[:3]
@@ -250,7 +258,10 @@ def _key(provider: str, address: str, model: str) -> str:
 
 @contextmanager
 def _rewritten(folder: Path) -> Iterator[dict[str, list[dict[str, Any]]]]:
-    """Lock the learned rules against other processes, yield them to be changed, and store them."""
+    """Yield the learned rules to be changed in place, and store them afterwards.
+
+    Other processes are locked out meanwhile.
+    """
     private_folder(folder)
     with file_lock(folder / f".{LEARNED}.lock"):
         rows = read_learned(folder)

@@ -25,7 +25,7 @@ KNOWN = f"{', '.join(WORDS)}, {DEFAULT} or a number of tokens"
 
 @dataclass(slots=True)
 class SessionEffort:
-    """The level in force. Agents without their own level follow it from their next request on."""
+    """The level in force. Agents without a level of their own use it from their next request on."""
 
     configured: Thinking | None
     """The level in the settings."""
@@ -49,7 +49,7 @@ class SessionEffort:
 
     @property
     def word(self) -> str:
-        """The level in a word or two; empty for the provider's default."""
+        """The level as one or two words; empty for the provider's default."""
         return effort_word(self.level)
 
     @property
@@ -64,7 +64,10 @@ class SessionEffort:
 
 
 def parse_effort(text: str) -> Thinking:
-    """Parse a word, or tokens of thought from 1 on (`12000`, `12,000` or `12k`). Raises `ValueError`."""
+    """Parse a level: a word, or a number of tokens such as `12000`, `12,000` or `12k`.
+
+    Raises `ValueError`.
+    """
     word = text.strip().lower()
     if word in ("off", "low", "medium", "high"):
         return word
@@ -75,7 +78,7 @@ def parse_effort(text: str) -> Thinking:
 
 
 def effort_word(level: Thinking | None) -> str:
-    """Return the level in a word or two; empty for the provider's default."""
+    """Return the level as one or two words; empty for the provider's default."""
     if isinstance(level, int):
         return plural(level, "token")
     return level or ""
@@ -90,7 +93,7 @@ GATEWAY_BUDGETS = {"low": 1_024, "medium": 2_048, "high": 16_384}
 
 
 def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
-    """Return the tokens of thought; 0 for `off` and without a level."""
+    """Return the number of tokens for thinking; 0 for `off` and without a level."""
     if thinking is None:
         return 0
     budgets = BUDGETS if "claude" in model.lower() else GATEWAY_BUDGETS
@@ -116,13 +119,17 @@ ROOM = 8_192
 
 
 def least_output(model: str, thinking: Thinking | None, dialect: Dialect) -> int:
-    """Return the tokens of a reply with room for the requested thoughts and an answer."""
+    """Return the fewest output tokens with which a reply has room for the requested thoughts and
+    an answer.
+    """
     budget = budget_of(thinking, model)
     return max(budget, LEAST_BUDGET) + ROOM if budget and _way(model, dialect) == "enabled" else 0
 
 
 def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Dialect) -> dict[str, Any]:
-    """Return the fields that request thinking, or switch it off; `limit` is that of the whole reply."""
+    """Return the fields that request thinking, or switch it off. `limit` is the limit of the whole reply in
+    tokens.
+    """
     thinks = dialect.thinks(model)
     if wanted is None and not thinks.unasked:
         return {}
@@ -143,7 +150,7 @@ def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Di
 
 
 def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], dialect: Dialect) -> bool:
-    """Return whether a request with these thinking fields includes thoughts of earlier replies."""
+    """Return whether a request with the thinking fields `asked` includes thoughts of earlier replies."""
     thinks, sent_back = dialect.thinks(model), dialect.thinking.sent_back != "never"
     if not sent_back or wanted == "off":
         return sent_back and thinks.always

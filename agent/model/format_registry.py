@@ -22,7 +22,7 @@ DEFAULT_FORMAT = "chat"
 
 
 class FormatRegistry:
-    """The formats of this program and of the search path. No file outside replaces a built-in one."""
+    """The formats of this program and of the search path. A file there cannot replace a built-in format."""
 
     def __init__(self) -> None:
         self._kind = PartKind("formats", "agent.model.formats")

@@ -52,7 +52,7 @@ class KeyProvider:
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """A provider's response to a key."""
+    """The result of a request with a key."""
 
     problem: str = ""
     """One sentence, empty if the key was taken. The key is never part of it."""
@@ -138,7 +138,7 @@ async def check_server(address: str, key: str, taken: Collection[str]) -> Server
 
 
 async def _form(url: str, key: str) -> str:
-    """Return the wire format of a server: the first whose path answers an empty request."""
+    """Return the wire format of a server: the first one whose path responds to an empty request."""
     import httpx2
 
     async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=not is_loopback(url)) as client:
@@ -158,7 +158,9 @@ async def _form(url: str, key: str) -> str:
 
 
 def _with_scheme(address: str) -> str:
-    """Return `localhost:8000` as `http://localhost:8000`; other hosts get https. Pure."""
+    """Return an address with a scheme: http for this machine, as in `http://localhost:8000`, else https.
+    Pure.
+    """
     plain = address.strip()
     if "://" in plain:
         return plain
@@ -169,7 +171,9 @@ def _with_scheme(address: str) -> str:
 
 
 def _name_of(url: str, taken: Collection[str]) -> str:
-    """Return a name for the provider at an address: `local-8000`, or the host without common parts. Pure."""
+    """Return a name for the provider at an address, such as `local-8000` or the main part of the host name.
+    Pure.
+    """
     parts = urlsplit(url)
     labels = [each for each in (parts.hostname or "").split(".") if each not in ("api", "www")]
     plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in labels[0] if c != ":").strip("-")
@@ -180,7 +184,7 @@ def _name_of(url: str, taken: Collection[str]) -> str:
 async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) -> KeyCheck:
     """Send the provider one request with the key. Never raises; errors are in `problem`.
 
-    With `listed` an answer without a list of models is a problem too, and no key is needed.
+    With `listed`, an answer without a list of models counts as a problem, and the key may be empty.
     """
     import httpx2
 

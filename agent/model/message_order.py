@@ -1,6 +1,6 @@
 """Order of roles for models with a strict template, applied when a body is built.
 
-Frames are not changed: joined messages follow from them alone, so that a request remains the beginning of the
+Frames are not changed. Joined messages depend only on frames, so that a request stays the beginning of the
 next one.
 """
 
@@ -59,7 +59,7 @@ def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[b
 
 
 def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Yield frames so that each call is alone and followed by its result."""
+    """Yield the frames in an order in which each call is a message of its own, followed by its result."""
     at = 0
     while at < len(frames):
         frame, at = frames[at], at + 1

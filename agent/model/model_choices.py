@@ -114,7 +114,9 @@ def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
 
 
 def ports(settings: Settings) -> list[tuple[str, int]]:
-    """Return the possible ports of servers on this machine: from the settings, and the default ones."""
+    """Return the ports on which servers of this machine may listen: those of the settings, and the default
+    ones.
+    """
     places = [(name, _port(each.base_url)) for name, each in settings.providers.items()]
     own = {port: name for name, port in places if port}
     usual = {port: name for name, port in PORTS.items() if port not in own and name not in settings.providers}
@@ -140,7 +142,7 @@ class _Names:
         self._default = (environ.get(MODEL, "") or settings.model.name).strip()
 
     def choice(self, name: str, origin: Origin) -> ModelChoice:
-        """Return the model of this name, or why it is not available."""
+        """Return the model of this name as a choice, with the reason if it is not available."""
         default = name == self._default
         try:
             target = self._target(name)
@@ -174,7 +176,7 @@ class _Names:
                 yield self.choice(f"{provider}/{model}", "provider")
 
     def open_ended(self) -> Iterator[ModelChoice]:
-        """Yield providers whose models are unknown here."""
+        """Yield the providers whose list of models is not known to this program."""
         own = [name for name, each in self._settings.providers.items() if not each.models]
         usual = [name for name, each in PROVIDERS.items() if each.key_env and name not in OFFERED]
         for name in dict.fromkeys([*own, *usual]):

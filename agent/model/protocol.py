@@ -46,8 +46,8 @@ class CallFragment:
 class SealedDelta:
     """A part of the reply that only its provider reads and needs back byte for byte.
 
-    `data` is the text of a JSON object in ASCII, in the form in which it is sent back. `place` gives its
-    position in the reply, as characters of text and calls before it, if it arrives later.
+    `data` is the text of a JSON object in ASCII, in the form in which it is sent back. `place` is set if the
+    part arrives late: the number of characters of text, and of calls, that come before it in the reply.
     """
 
     data: str
@@ -70,14 +70,14 @@ class TokensDelta:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredDelta:
-    """The model that answered according to the server, if it is not the requested one."""
+    """The name of the model that answered, if the server says that it is not the requested one."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnd:
-    """The reply is complete. A stream that stops without `ReplyEnd` was cut."""
+    """The end of a complete reply. A stream that stops without it was interrupted."""
 
     reason: FinishReason
 
@@ -131,11 +131,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """A request whose conversation is already frozen.
+    """A request whose conversation does not change any more.
 
     `frames` and `system` are wire forms, each serialised exactly once (see
-    `agent.knowledge.context.prefix_ledger`); `tools` is the wire form of the whole tool list, or
-    empty. A client joins them and never parses them again.
+    `agent.knowledge.context.prefix_ledger`); `tools` is the wire form of the whole tool list, or empty. A
+    client joins them and never parses them again.
     """
 
     model: str
@@ -178,7 +178,10 @@ MOST_SENDINGS = 6
 
 @dataclass(slots=True)
 class RequestTrial:
-    """State for repairs of a request (`ModelRequest.trial`). Without it, only body fields can be repaired."""
+    """The repairs of a request so far (`ModelRequest.trial`).
+
+    Without it, only body fields can be repaired.
+    """
 
     rebuild: Callable[[Any, Dialect], Awaitable[Any]] | None = None
     """Makes a `ModelRequest` again for another dialect: frames, tools, system prompt."""
@@ -233,7 +236,9 @@ class Profile:
     guard: Guard | None = None
 
     def offer(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Return the tools in the form of this profile, in its order if it names its tools."""
+        """Return the tools in the form of this profile. If the profile names tools, only these, in its
+        order.
+        """
         if self.tools is not None:
             by_name = {tool.name: tool for tool in tools}
             tools = [by_name[name] for name in self.tools if name in by_name]

@@ -85,7 +85,7 @@ class Target:
 
 
 class NoModelError(ConfigError):
-    """No model is chosen. The message lists the next steps, one per line."""
+    """Raised if no model is chosen. The message lists the next steps, one per line."""
 
     def __init__(
         self,
@@ -101,12 +101,14 @@ class NoModelError(ConfigError):
         self.servers = tuple(servers)
 
     def with_servers(self, servers: Sequence[DetectedServer], problems: Sequence[str] = ()) -> NoModelError:
-        """Return the error with the servers found on this machine, preceded by problems of the settings."""
+        """Return the error with servers found on this machine in its steps. `problems` of the settings come
+        first.
+        """
         return NoModelError(self.keys, servers, problems)
 
 
 class UnusableModelError(ConfigError):
-    """The chosen model cannot be used; another one may be."""
+    """Raised if the chosen model cannot be used; another one may be usable."""
 
 
 def resolve(
@@ -136,7 +138,7 @@ def resolve(
 
 
 def reach(settings: Settings, environ: Mapping[str, str], provider: str) -> Target:
-    """Return the target of a provider without a model. Raises `ConfigError`, also for a missing key."""
+    """Return the target of a provider, without a model. Raises `ConfigError`, also for a missing key."""
     return _Resolver(settings, environ).provider(provider)
 
 
@@ -169,7 +171,7 @@ class _Resolver:
         return self._chat(name, "")
 
     def keys_set(self) -> list[str]:
-        """Return the variables that hold the key of a provider."""
+        """Return the set environment variables that hold the key of a provider."""
         configured = [provider.api_key_env for provider in self._settings.providers.values()]
         names = [*configured, *(provider.key_env for provider in PROVIDERS.values())]
         return [name for name in dict.fromkeys(names) if name and _variable(self._environ, name)]
@@ -199,7 +201,9 @@ class _Resolver:
         return not key or bool(_variable(self._environ, key))
 
     def _home_of(self, model: str) -> str:
-        """Return the provider of a model named without one. Raises `ConfigError` if that is ambiguous."""
+        """Return the provider of a model that is named without one. Raises `ConfigError` if several are
+        possible.
+        """
         listed = [name for name, provider in self._settings.providers.items() if model in provider.models]
         if len(listed) == 1:
             return listed[0]
@@ -266,7 +270,9 @@ class _Resolver:
         return made
 
     def _more_keys(self, own: ProviderSettings | None, first: str) -> dict[str, str]:
-        """Return the further keys of the settings that are set. Raises `ConfigError` for an invalid one."""
+        """Return the additional keys that the settings name, by variable. Raises `ConfigError` for an invalid
+        one.
+        """
         found: dict[str, str] = {}
         for variable in own.more_key_envs if own else ():
             key = _variable(self._environ, variable)
@@ -334,19 +340,21 @@ def _makes(provider: Provider, model: str) -> bool:
 
 
 def seller(url: str) -> str:
-    """Return the built-in provider at an address, whatever its name in the settings."""
+    """Return the built-in provider whose address this is; empty if there is none."""
     host = urlsplit(url).netloc
     return next((name for name, each in PROVIDERS.items() if urlsplit(each.base_url).netloc == host), "")
 
 
 def spoken(url: str) -> str:
-    """Return the wire format of the built-in provider at an address; for others the most common one."""
+    """Return the wire format of the built-in provider at an address; for other addresses, the most common
+    format.
+    """
     name = seller(url)
     return PROVIDERS[name].format if name else DEFAULT_FORMAT
 
 
 def _format(name: str, provider: str) -> str:
-    """Return the name of a known format. Raises `ConfigError` for an unknown one."""
+    """Return `name` if it is a known wire format. Raises `ConfigError` otherwise."""
     known = FORMATS.names()
     if name not in known:
         raise ConfigError(

@@ -51,9 +51,9 @@ _UNREAD = re.compile(
 class Refusal:
     """A refused request, and the provider's complaint.
 
-    `status` is 0 if the answer had begun; `words` holds code and type of the complaint, `body` the request as
-    sent, `images` the SHA-256 of its images in order, `tools` each tool on offer with the digest of its
-    schema.
+    `status` is 0 if the answer had begun. `words` holds code and type of the complaint, `body` the request as
+    sent, and `images` the SHA-256 of its images in order. `tools` holds each tool on offer with the digest of
+    its schema.
     """
 
     status: int
@@ -67,7 +67,7 @@ class Refusal:
 
     @cached_property
     def search_text(self) -> str:
-        """The text in which the rules search."""
+        """The text in which the rules search for their patterns."""
         return " ".join(f"{self.words} {self.text}"[:SEARCHED].split())
 
     @cached_property
@@ -95,7 +95,7 @@ class Repair:
 
 
 def names(dialect: Dialect, refusal: Refusal, repair: RepairName) -> bool:
-    """Return whether a refusal requires a repair, among others or alone."""
+    """Return whether a refusal calls for a repair, possibly among others."""
     return any(_calls_for(rule, refusal) for rule in dialect.refusals if rule.repair == repair)
 
 
@@ -211,7 +211,7 @@ def _rewrite_ids(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Itera
 
 
 def _wanted_form(said: str) -> str:
-    """Return the form of ids that a sentence describes; empty if it describes none."""
+    """Return the form of call ids that a complaint describes; empty if it describes none."""
     for match in re.finditer(r"\^(\S{3,80}?)\$", said):
         if is_form(match[1]):
             return match[1]
@@ -267,7 +267,10 @@ def _fill_content(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iter
 
 
 def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield fewer or smaller images, then without the newest one, then without any."""
+    """Yield changes that remove images.
+
+    They limit the number or size of images, then leave out the newest one, then all.
+    """
     images = [each for each in refusal.images if each not in dialect.images.without]
     if not images:
         return
@@ -300,9 +303,9 @@ def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield changes without the named tool; if none is named, without those with complex schemas.
+    """Yield changes that remove the tool that the refusal names, or else the tools with complex schemas.
 
-    If there are too many tools, the last ones are dropped.
+    If there are too many tools, the last ones are removed.
     """
     tools = _tool_parameters(refusal.body_data)
     order = list(tools)
@@ -329,7 +332,7 @@ def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterato
 
 
 def _most(said: str) -> int:
-    """Return the maximum that a sentence names; 0 if it names none."""
+    """Return the maximum number that a complaint names; 0 if it names none."""
     found = re.search(
         r"(?:maximum|max|at most|limit|up to|no (?:more|longer) than|longer than|more than|exceeds?|<=?)"
         r"[^\d.;]{0,30}(\d{1,5})\b",
@@ -350,7 +353,9 @@ def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield a smaller limit if the refusal names one, else the limit under another name, or none."""
+    """Yield a smaller output limit if the refusal names one; else another name for the limit,
+    then no limit.
+    """
     said = refusal.search_text
     fields = ("max_tokens", "max_completion_tokens", "max_output_tokens", dialect.limits.output_name)
     name = next((each for each in fields if isinstance(refusal.body_data.get(each), int)), "")

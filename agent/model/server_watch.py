@@ -1,4 +1,4 @@
-"""Facts that model servers report about themselves, and detection of their restarts."""
+"""What model servers report about themselves, and detection of their restarts."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ServerFacts:
 def entry_of(answer: Any, model: str) -> Mapping[str, Any]:
     """Return the entry of a model in a list (`/v1/models`, `/model/info`); empty if it is not listed.
 
-    The only entry of a server that answers to every name, such as llama.cpp's, is used for any model.
+    Some servers, such as llama.cpp's, answer to every model name. Their only entry is used for any model.
     """
     listed = answer.get("data") if isinstance(answer, Mapping) else answer
     entries = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
@@ -166,7 +166,9 @@ def _tokens(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> int |
 
 
 def _price(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> float | None:
-    """Return US dollars per million tokens."""
+    """Return the price in US dollars per million tokens that an entry names at one of `paths`;
+    None if none.
+    """
     for path in paths:
         value = _value(entry, path)
         try:
@@ -199,7 +201,7 @@ class _Said:
 
 @dataclass(slots=True)
 class ServerWatch:
-    """The watch of one address. Callers set `stale` if the server may have been restarted."""
+    """Asks the server at one address for its facts. Callers set `stale` if it may have been restarted."""
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -208,7 +210,9 @@ class ServerWatch:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def facts(self, model: str) -> ServerFacts:
-        """Return the server's facts about a model. Asks once, and again if it may have been restarted."""
+        """Return the server's facts about a model. The server is asked once, and again after a possible
+        restart.
+        """
         async with self._asking:
             if self.stale:
                 self._said, self.stale = await self._ask()
@@ -298,19 +302,19 @@ class WatchedModel:
     target: Target
 
     def doubt(self) -> None:
-        """Record a failure that suggests a restart of the server."""
+        """Record a failure that may be due to a restart of the server."""
         self._watch.stale = True
 
     async def news(self) -> Target | None:
-        """Return the model with the server's new facts, if it was restarted and they changed."""
+        """Return the model with the server's new facts if they changed with a restart; else None."""
         if not await self._watch.was_restarted():
             return None
         before, self.target = self.target, await self._watches.inform(self.target)
         return None if self.target == before else self.target
 
     async def other(self, model: str) -> Target | None:
-        """Return another model of the list, which a gateway may use for the answer; None if it is not
-        listed.
+        """Return another model of the server's list; None if it is not listed. A gateway may use it for the
+        answer.
         """
         if not await self._watch.lists(self.target.model, model):
             return None
@@ -319,7 +323,7 @@ class WatchedModel:
 
     @property
     def may_drop_tools(self) -> bool:
-        """Return whether a token count that is far too small means that the server dropped the tools.
+        """Return whether the server may have dropped the tools, if it counts far too few tokens.
 
         That is assumed for nearby servers, unless the settings say that calls have a separate field.
         """
@@ -327,7 +331,7 @@ class WatchedModel:
 
 
 def _behind(entry: Mapping[str, Any]) -> ServerFacts:
-    """Return window and limit of the model that a gateway names as its backend."""
+    """Return window and output limit of the model that a gateway names as its backend."""
     parameters = entry.get("litellm_params")
     name = parameters.get("model") if isinstance(parameters, Mapping) else None
     info = lookup(name, name.partition("/")[0]) if isinstance(name, str) else None
@@ -346,7 +350,7 @@ def _behind(entry: Mapping[str, Any]) -> ServerFacts:
 def listeners(url: str) -> frozenset[str]:
     """Return the listening sockets at the port of a local address; a different set means a restart.
 
-    Empty if the system does not report them, and for other machines.
+    Returns an empty set for other machines, and if the system does not report them.
     """
     if not is_loopback(url):
         return frozenset()

@@ -122,7 +122,7 @@ def _is_of_its_kind(name: str, value: Any) -> bool:
 
 
 def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Return a subschema; true and false are schemas too, and a type name stands for that type."""
+    """Return a subschema in valid form. True and false are schemas too; a type name stands for that type."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and (kind := _type(value)) is not None:
@@ -131,7 +131,9 @@ def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Return the items of an array; a list of schemas, one for each place, becomes any of them."""
+    """Return the schema for the items of an array. A list of schemas, one for each position, becomes "any of
+    them".
+    """
     if not isinstance(value, list):
         return _any(value, root, depth)
     kinds = [_any(each, root, depth) for each in value]
@@ -140,7 +142,7 @@ def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the part without required parameters that are not defined."""
+    """Return the schema without required parameters that it does not define."""
     required, properties = part.get("required"), part.get("properties")
     if isinstance(required, list) and isinstance(properties, Mapping):
         kept = [name for name in dict.fromkeys(required) if name in properties]
@@ -152,7 +154,7 @@ def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flatten(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Return a schema without alternatives at its top: with the parameters of all of them."""
+    """Return a schema without alternatives at its top; it has the parameters of all of them."""
     # A reference may lead back to itself.
     reference = part.get("$ref") if depth < 4 else None
     if not part.keys() & {*_BRANCHES, "not", "enum", "$ref", "if", "then", "else", "const"}:
@@ -231,7 +233,9 @@ def _join_branches(branches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return one alternative for all: merged enumerations, else the first that is not null."""
+    """Return one schema for several alternatives: their merged enumerations, else the first that is not
+    null.
+    """
     words = [
         word for each in branches for word in (each.get("enum") or [each.get("const")]) if word is not None
     ]
@@ -241,7 +245,7 @@ def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _type(value: Any) -> Any:
-    """Return a valid JSON schema type; None for others."""
+    """Return a JSON schema type if it is valid; else None."""
     if isinstance(value, list):
         kinds = [kind for each in value if (kind := _type("null" if each is None else each)) is not None]
         kinds = list(dict.fromkeys(kinds))

@@ -23,9 +23,9 @@ _PER_MILLION = 1_000_000
 
 
 def request_cost(usage: Usage, info: ModelInfo) -> float | None:
-    """Return the US dollars of one request, or None if a necessary count or price is unknown.
+    """Return the cost of one request in US dollars; None if a necessary count or price is unknown.
 
-    The server's own figure takes precedence over any table of prices.
+    The cost that the server reports takes precedence over any table of prices.
     """
     if usage.cost is not None:
         return usage.cost
@@ -51,7 +51,10 @@ def request_cost(usage: Usage, info: ModelInfo) -> float | None:
 
 
 def most_cost(most_input: int, output: int, info: ModelInfo) -> float | None:
-    """Return the maximum US dollars of a request: writing all input to the cache can be more expensive."""
+    """Return the highest possible cost of a request in US dollars; None if a price is unknown.
+
+    All input may be written to the cache, which can be more expensive.
+    """
     dearer = info.written_price is not None and info.written_price > (info.input_price or 0.0)
     return request_cost(Usage(input=most_input, output=output, written=most_input if dearer else None), info)
 
@@ -67,7 +70,8 @@ def usage_record(usage: Usage) -> dict[str, int | float | None]:
 class Meter:
     """Adds up the requests of one session.
 
-    `info` describes the first model; `routes` all models by route name, as fallbacks have other prices.
+    `info` describes the first model. `routes` describes all models by route name, because fallbacks have
+    other prices.
     """
 
     def __init__(self, info: ModelInfo = UNKNOWN, routes: Mapping[str, ModelInfo] | None = None) -> None:
@@ -98,7 +102,7 @@ class Meter:
             self.renew(replace(self._info, context_window=tokens, told=self._info.told | {"context_window"}))
 
     def forget_window(self, tokens: int | None) -> None:
-        """Drop the window that a provider named; `tokens` is the otherwise known one."""
+        """Drop the window that a provider named, and use `tokens`, the one known otherwise."""
         told = self._info.told - {"context_window"}
         self.renew(replace(self._info, context_window=tokens, told=told))
 
@@ -116,7 +120,7 @@ class Meter:
         return self._ratio
 
     def add(self, usage: Usage, size: int, route: str = "") -> None:
-        """Add the count of one request whose messages and tools were `size` characters or bytes long."""
+        """Add the usage of one request. `size` is that of its messages and tools, in characters or bytes."""
         self._requests += 1
         self._input += max(usage.input or 0, 0)
         self._output += max(usage.output or 0, 0)
@@ -156,7 +160,7 @@ class Meter:
         return math.ceil(max(size, 0) / self._ratio)
 
     def characters(self, tokens: int) -> int:
-        """Return the size of a text of so many tokens: the inverse of `estimate`."""
+        """Return the size of a text of `tokens` tokens, which is the inverse of `estimate`."""
         tokens = max(tokens, 0)
         size = int(tokens * self._ratio)
         # The product is rounded, and may be just above the intended size.

@@ -1,7 +1,7 @@
 """The wire format of a provider: the form of its requests, and the reader of its stream.
 
-A format is one of two axes. The other one is the tool mode (`agent.model.codecs`), the form of calls for a
-model without a field for them. A format declares itself as `FORMAT` in a separate module;
+A format is independent of the tool mode (`agent.model.codecs`), which is the form of calls for a model
+without a field for them. A format declares itself as `FORMAT` in a separate module;
 `agent.model.format_registry` finds it by its name.
 """
 
@@ -40,7 +40,9 @@ class Framer(Protocol):
         ...
 
     def may_think(self, wanted: Thinking | None) -> bool:
-        """Return whether the next request may ask for thinking. If not, frames of thoughts are left out."""
+        """Return whether the next request may ask for thinking. If not, frames with thoughts are left out of
+        it.
+        """
         ...
 
 
@@ -72,7 +74,7 @@ class EventReader(Protocol):
 
 
 class WireFormat(Protocol):
-    """One form of requests and replies. Formats have no state; frames and readers do."""
+    """One form of requests and replies. Formats have no state, unlike framers and readers."""
 
     @property
     def name(self) -> str:
@@ -91,7 +93,7 @@ class WireFormat(Protocol):
 
     @property
     def marks_cache(self) -> bool:
-        """True if requests mark the end of the part for the provider's cache."""
+        """True if requests must mark where the part for the provider's cache ends."""
         ...
 
     def system(self, prompt: str) -> bytes:
@@ -115,7 +117,7 @@ class WireFormat(Protocol):
         ...
 
     def headers(self, api_key: str) -> Mapping[str, str]:
-        """Return the headers with the key and the version; none for an empty key that needs none."""
+        """Return the headers with the key and the version; none if the key is empty and not needed."""
         ...
 
     def reader(self) -> EventReader: ...
@@ -128,7 +130,7 @@ _NAME_LENGTH = 64
 
 
 def compact(value: Any) -> bytes:
-    """Return `value` as compact UTF-8 JSON, whatever characters its texts contain."""
+    """Return `value` as compact JSON in UTF-8. Characters that cannot be encoded are replaced."""
     return without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
@@ -138,7 +140,7 @@ def never_blank(content: str, role: str) -> str:
 
 
 def wire_name(name: str) -> str:
-    """Return a tool's name in a form providers accept, for invented names in the history."""
+    """Return a tool's name in a form that providers accept. Models may have invented names in the history."""
     safe = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
     return safe[:_NAME_LENGTH] or UNNAMED
 

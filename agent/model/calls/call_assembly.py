@@ -1,7 +1,7 @@
-"""Assembly of tool calls from the pieces a provider streams.
+"""Assembly of tool calls from the pieces that a provider streams.
 
-Providers number the pieces, or not, or all with 0; they send the id once, in every piece, or never; they
-repeat the name, split it, or send it grown.
+Providers number the pieces, or not, or all with 0. They send the id once, in every piece, or never. They
+repeat the name, split it, or send it longer each time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class JsonShape:
 
     @property
     def open(self) -> bool:
-        """True if more has to come."""
+        """True if the JSON text is not complete yet."""
         return self._quoted or self._depth > 0
 
     @property
@@ -63,7 +63,7 @@ class JsonShape:
 
 @dataclass(slots=True)
 class _Slot:
-    """One call while it arrives."""
+    """The parts of one call that have arrived so far."""
 
     number: int
     id: str = ""
@@ -74,7 +74,10 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Finished calls, the sentences for those that must not run (by id), and the repairs made."""
+    """Finished calls, and short texts on the repairs made in them.
+
+    `broken` holds, by call id, a sentence for each call that must not run.
+    """
 
     calls: tuple[ToolCall, ...]
     broken: dict[str, str]
@@ -94,7 +97,7 @@ class CallAssembler:
         return any(slot.name or slot.shape.begun for slot in self._slots)
 
     def add(self, fragment: CallFragment) -> CallFragment:
-        """Add a piece. Returns it with the number and the name of its call, for display."""
+        """Add a piece. Returns the piece with the index and the name of its call filled in, for display."""
         arguments = _as_text(fragment.arguments)
         slot = self._slot(fragment, arguments)
         slot.id = slot.id or fragment.id
@@ -105,7 +108,9 @@ class CallAssembler:
         return CallFragment(slot.number, slot.id, slot.name, arguments)
 
     def finish(self) -> Assembled:
-        """Return the calls in the order of their beginning, with unique ids and JSON objects as arguments."""
+        """Return the calls in the order in which they began, with unique ids and JSON objects as
+        arguments.
+        """
         calls: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []
@@ -156,7 +161,7 @@ class CallAssembler:
         return slot.shape.complete or {fragment.name, slot.name} <= set(self._offered)
 
     def _joined_name(self, slot: _Slot, piece: str) -> str:
-        """Return the name of a call after one more piece: repeated, grown, or continued."""
+        """Return the name of a call after one more piece, which repeats it, extends it, or continues it."""
         if not piece or piece == slot.name:
             return slot.name
         if not slot.name or piece.startswith(slot.name):
@@ -175,7 +180,10 @@ def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
 
 
 def mended_arguments(raw: str) -> tuple[str, str, str]:
-    """Return arguments as the text of a JSON object, the reason if the call must not run, and the repairs."""
+    """Return arguments as the text of a JSON object, a reason if the call must not run, and the repairs made.
+
+    The last two are empty for valid arguments.
+    """
     arguments, reason = repair_arguments(raw)
     if arguments is None:
         return "{}", f"{reason} Nothing was run.", ""

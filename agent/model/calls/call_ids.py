@@ -1,4 +1,4 @@
-"""Call ids in the form that a model accepts, stable in all requests of one conversation."""
+"""Call ids in the form that a model accepts. An id is the same in all requests of a conversation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PART = re.compile(r"(\[(?:[^\]\\]|\\.)+\]|\\.|[^\\])(?:\{(\d+)(?:,(\d*))?\}|([+
 class CallIds:
     """Gives each call of a conversation a unique id in one form, at most `longest` characters long.
 
-    Models use ids that another provider refuses, and some use the same ones in every turn. A new id depends
-    only on the calls before it.
+    This is necessary because some models use ids that another provider refuses, or the same ids in every
+    turn. A new id depends only on the calls before it.
     """
 
     def __init__(self, longest: int = LONGEST, form: str = "plain") -> None:
@@ -79,7 +79,7 @@ def id_in_form(form: str, seed: str) -> str:
 
 
 def is_form(form: str) -> bool:
-    """Return whether ids can be made in a form."""
+    """Return whether a form is known, so that ids can be made in it."""
     try:
         return re.fullmatch(FORMS.get(form, form), id_in_form(FORMS.get(form, form), "call_1")) is not None
     except (re.error, ValueError, IndexError, ZeroDivisionError):
@@ -95,7 +95,7 @@ def _numbers(seed: str) -> Iterator[int]:
 
 @cache
 def _characters(what: str) -> str:
-    """Return the characters that a class or a single character of a pattern matches."""
+    """Return the characters that a character class, or a single character, of a pattern matches."""
     letters = "".join(map(chr, range(33, 127)))
     if what.startswith("[") or what[0] == "\\":
         return "".join(char for char in letters if re.fullmatch(what, char))

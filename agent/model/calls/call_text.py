@@ -1,4 +1,4 @@
-"""Parsing of tool calls that models write as text, without judging them.
+"""Parsing of tool calls that models write as text. Whether a call is valid is decided elsewhere.
 
 Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the tags of Hermes and Qwen,
 `<function=…>` with JSON or XML parameters, elements named as the tool, Python calls, and the marks of
@@ -35,7 +35,10 @@ _QUOTE = '<|"|>'
 
 
 def read_gemma(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
-    """Parse the arguments at `at`; return them and their end. None if they are cut off or no object."""
+    """Parse the arguments that begin at `at`; return them and the position after them.
+
+    The arguments are None if they are incomplete or not an object.
+    """
     parts = text[at:].split(_QUOTE)
     stop = None
     # Every second part is quoted text, in which no mark counts.
@@ -68,7 +71,7 @@ _RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.:-]+)")
 
 @dataclass(frozen=True, slots=True)
 class HarmonyReply:
-    """The contents of one reply by channel; `calls` are names and the texts of their arguments."""
+    """The contents of one reply by channel. Each of `calls` is a name and the text of the arguments."""
 
     reasoning: str
     text: str
@@ -110,9 +113,10 @@ _STRANGE_ESCAPE = re.compile(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
 
 
 def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | None, int]:
-    """Parse the calls at `at`; return them with their arguments, and their end. None if they are not calls.
+    """Parse the Python calls that begin at `at`; return names with arguments, and the position after them.
 
-    Nothing is evaluated: arguments are keywords with literal values.
+    The calls are None if the text is not a call. Nothing is evaluated: arguments are keywords with literal
+    values.
     """
     stop = max(text.rfind(")"), text.rfind("]")) + 1
     source = text[at:stop]
@@ -305,7 +309,9 @@ Names = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class DraftedCall:
-    """A call as it was written. `flat` means that the arguments were next to the name, not nested."""
+    """A call as the model wrote it. `flat` means that its arguments were beside the name, not in a nested
+    object.
+    """
 
     name: str
     arguments: Any
@@ -360,9 +366,7 @@ def _read_calls(text: str) -> list[DraftedCall] | None:
 
 
 def _is_tag(text: str, at: int) -> bool:
-    """Return whether the text at `at` announces a call; a Gemma fence does so only at the start of a
-    message.
-    """
+    """Return whether the text at `at` begins a call. A Gemma fence does so only at the start of a message."""
     return TAG.match(text, at) is not None or text.startswith("```tool_code", at)
 
 
@@ -380,8 +384,8 @@ def may_be_call(
 ) -> Literal["yes", "no", "open"]:
     """Return whether a message that begins with `head` may turn out to be a call.
 
-    `yes`: wait for its end; `open`: a few more characters will decide. With `any_name` a tagged call may name
-    a tool that is not on offer.
+    `yes` means to wait for its end, `open` that a few more characters will decide. With `any_name` a tagged
+    call may name a tool that is not on offer.
     """
     at, tagged = skip_wrapping(head)
     rest = head[at:]
@@ -462,7 +466,10 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
 def _json_value(text: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value at `at`, repaired if needed, and its end; None if there is none."""
+    """Return the JSON value at `at`, repaired if needed, and the position after it.
+
+    The value is None if there is none.
+    """
     if text.startswith("{{", at):
         # Templates write the braces of an example like this.
         value, end = _json_value(text, at + 1)
@@ -479,7 +486,9 @@ def _json_value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
-    """Return an object that lacks only its last braces before a tag that ends the call."""
+    """Return an object that lacks only its last braces before the closing tag of a call, and the position
+    after it.
+    """
     if tag := _CALL_END.search(text, at):
         for braces in ("}", "}}"):
             try:
@@ -527,7 +536,10 @@ def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Drafted
 
 
 def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
-    """Parse a call with a known name: its arguments as JSON or as tagged parameters, and its end."""
+    """Parse the arguments of the call `name`, which are JSON or tagged parameters.
+
+    Returns the call and the position after it.
+    """
     start = re.compile(r"\s*").match(text, at)
     if start is not None and text[start.end() : start.end() + 1] == "{":
         value, at = _json_value(text, start.end())
@@ -546,7 +558,10 @@ def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, 
 
 
 def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
-    """Parse a call as an element named after the tool, with its arguments as JSON or as elements inside."""
+    """Parse a call that is an element named after the tool; its arguments are JSON or elements inside.
+
+    Returns the call and the position after it.
+    """
     closing = f"</{name}>"
     if text[at] == "{":
         value, at = _json_value(text, at)
@@ -593,7 +608,7 @@ def rescue(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
 
 
 def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """Find calls as `rescue` does, but allow a short lead-in before a tagged call."""
+    """Find calls like `rescue`, but accept a short text before the first tagged call."""
     if not tools:
         return None
     offered = {tool.name: tool for tool in tools}
@@ -604,9 +619,10 @@ def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """Find the tagged calls at the end of reasoning, each tag on its own line; `lead` is the text before.
+    """Find the tagged calls at the end of reasoning, each tag on its own line.
 
-    Models that do not close their reasoning call tools from within it.
+    Models that do not close their reasoning call tools from within it. `lead` of the result is the text
+    before the calls.
     """
     end = thought[-_LONGEST_END:]
     for tag in islice(TAG.finditer(end), _MOST_CALLS):
@@ -620,7 +636,10 @@ def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
-    """Return the calls of a Harmony reply, possibly none; None if one of them is not a real call."""
+    """Return the calls of a Harmony reply, possibly none.
+
+    Returns None if one of them is not a valid call of an offered tool.
+    """
     offered = {tool.name: tool for tool in tools}
     drafts = [DraftedCall(name, arguments) for name, arguments in reply.calls]
     return _all_valid(drafts, offered, reply.text) if drafts else ()
@@ -636,8 +655,9 @@ def _all_valid(
 
 
 def split_lead(text: str) -> tuple[str, str]:
-    """Return the prose before the first tag of a call, and the rest. Fences, JSON and quoted tags are not
-    prose.
+    """Split a text into the prose before the first tag of a call, and the rest.
+
+    Fences, JSON and quoted tags do not count as prose.
     """
     body = text.strip()
     tag = TAG.search(body, 0, LONGEST_LEAD + 64)
@@ -664,7 +684,10 @@ def _real_calls(
 
 
 def _arguments_text(value: Any) -> str | None:
-    """Return the arguments as JSON text; a text inside may contain them a second time."""
+    """Return the arguments as JSON text; None if they are not valid.
+
+    Arguments that are a JSON text inside a JSON text are unpacked.
+    """
     if value is None:
         return "{}"
     if not isinstance(value, (dict, str)):

@@ -32,14 +32,15 @@ _PLAIN = {ends: re.compile(rf"[^\\{ends}]*") for ends in set(_CLOSING.values())}
 
 
 class LenientError(ValueError):
-    """The text is ambiguous. `str()` is a clause such as `a colon is missing at character 12`."""
+    """Raised for ambiguous text. `str()` is a clause such as `a colon is missing at character 12`."""
 
     def __init__(self, cause: str, at: int) -> None:
         super().__init__(f"{cause} at character {at + 1}")
 
 
 class LenientReader:
-    """Parses values of `text`. `notes` lists the repairs, `truncated` is true if an end was missing.
+    """Parses values of `text`. `notes` lists the repairs; `truncated` is True if the end of a value was
+    missing.
 
     Every method takes a position and returns a value with the position after it.
     """
@@ -60,7 +61,10 @@ class LenientReader:
         self.notes[mended] = None
 
     def _at_end(self, at: int) -> bool:
-        """Return whether the text has ended; called only where more is expected."""
+        """Return whether the text has ended.
+
+        If so, a value is incomplete, because callers expect more text.
+        """
         if at < len(self.text):
             return False
         self.truncated = True
@@ -126,7 +130,10 @@ class LenientReader:
             items.append(value)
 
     def _separator(self, end: int, expected: bool, closing: str) -> int:
-        """Return the position after the comma that follows a value ending at `end`, or of `closing`."""
+        """Return the position after the comma that follows the value ending at `end`.
+
+        If there is none, return the position of the bracket `closing`.
+        """
         at = self._skip(end)
         if at >= len(self.text) or self.text[at] == closing:
             return at
@@ -175,7 +182,10 @@ class LenientReader:
             pieces.append(piece)
 
     def _escape(self, at: int) -> tuple[str, int]:
-        """Return the meaning of the escape whose backslash is before `at`; an unknown one means itself."""
+        """Return the character that an escape sequence means, and the position after it.
+
+        `at` is the position after the backslash. An unknown escape means the character itself.
+        """
         if self._at_end(at):
             return "", at
         char = self.text[at]
@@ -248,10 +258,10 @@ _LONGEST_NAME = 100
 
 
 def repair_arguments(raw: str) -> tuple[str | None, str]:
-    """Return `raw` as the text of one JSON object, and the repairs (empty without any).
+    """Return `raw` as the text of one JSON object, and a text on the repairs, which is empty without any.
 
-    A valid JSON object is returned unchanged. `TRUNCATED` as the reason means that the end was missing and
-    was closed. If the text is ambiguous, the result is None with a sentence for the model. Linear time; never
+    A valid JSON object is returned unchanged. If the text is `TRUNCATED`, the end of the object was missing
+    and was added. If `raw` is ambiguous, the result is None and a sentence for the model. Linear time; never
     raises.
     """
     text = raw.strip(_EDGE)
@@ -294,7 +304,7 @@ def without_surrogates(text: str) -> str:
 
 
 def _strict(text: str) -> Any:
-    """Return the value of `text` if it is valid JSON that needs no repair, else None."""
+    """Return the value of `text` if it is valid JSON that needs no repair; else None."""
     flaws: list[object] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -311,7 +321,7 @@ def _strict(text: str) -> Any:
 
 
 def _has_half_pair(text: str, value: Any) -> bool:
-    """Return whether a text in `value` cannot be encoded."""
+    """Return whether a text in `value` contains half of a surrogate pair, which cannot be encoded."""
     if text.isascii() and "\\ud" not in text and "\\uD" not in text:
         return False
     plain = json.dumps(value, ensure_ascii=False)
@@ -391,7 +401,7 @@ def _forms(name: str) -> tuple[str, ...]:
 
 
 def _nearest(forms: tuple[str, ...], folded: Mapping[str, set[str]]) -> str | None:
-    """Return the only tool within one wrong letter (two in longer names) of a form."""
+    """Return the only tool whose name differs from a form by one letter (two in longer names); else None."""
     best: dict[str, int] = {}
     for form in forms:
         reach = 0 if len(form) < 5 or len(form) > _LONGEST_NAME else 1 if len(form) < 8 else 2

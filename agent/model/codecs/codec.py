@@ -18,9 +18,9 @@ from agent.model.protocol import Delta, ToolMode, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class DecodedReply:
-    """The meaning of a complete reply. Calls have unique ids and arguments that are JSON objects.
+    """The content of a complete reply. Calls have unique ids and arguments that are JSON objects.
 
-    `repairs` are short sentences about repairs (shown on demand, never to the model).
+    `repairs` are short sentences about repairs, which are shown on demand and never sent to the model.
     """
 
     text: str
@@ -33,7 +33,7 @@ class DecodedReply:
 
 
 class Decoder(Protocol):
-    """Decodes one reply. One decoder serves one attempt; a retry takes a new one."""
+    """Decodes one reply. A retry of the request needs a new decoder."""
 
     def feed(self, delta: Delta) -> list[Delta]:
         """Return the deltas to show now. Text that may turn out to be a call is held back."""
@@ -45,7 +45,7 @@ class Decoder(Protocol):
 
 
 class Codec(Protocol):
-    """One tool mode."""
+    """The codec of one tool mode."""
 
     @property
     def mode(self) -> ToolMode: ...
@@ -94,7 +94,7 @@ class HoldBack:
 
     @property
     def holding(self) -> bool:
-        """True if the text is taken for a call; it is not examined any further."""
+        """True if the text is taken for a call. It is then held back without further checks."""
         return bool(self._held)
 
     @property
@@ -117,7 +117,10 @@ class HoldBack:
             text = self._decide(text, shown) if self._head is not None else self._stream(text, shown)
 
     def _decide(self, text: str, shown: list[str]) -> str:
-        """Add text to the head and decide on it. Returns text that is still to be examined."""
+        """Add text to the beginning of the message, and decide whether it may be a call.
+
+        Text to be shown is added to `shown`. Returns the text that is still to be examined.
+        """
         self._head = (self._head or "") + text
         verdict = may_be_call(self._head, self._tools, any_name=self._any_name)
         if verdict == "yes":

@@ -32,7 +32,7 @@ class NativeCodec:
     mode: ToolMode = "native"
 
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
-        """Return `prompt` unchanged: the tools have a separate field."""
+        """Return `prompt` unchanged, because the tools have a separate field."""
         return prompt
 
     def rewritten(self, message: Message) -> Message:
@@ -57,7 +57,7 @@ def new_call_id() -> str:
 class NativeDecoder:
     """Decodes one reply: calls from their field, reasoning from `<think>`, and calls written as text.
 
-    Counts and the end of the stream are not for display: `feed` returns nothing for them.
+    `feed` returns nothing for token counts and the end of the stream, which are not displayed.
     """
 
     longest_lead: int | None = LONGEST_LEAD
@@ -110,7 +110,9 @@ class NativeDecoder:
         )
 
     def _settle(self, held: str, done: Assembled) -> tuple[str, Assembled]:
-        """Return the part of the held text to show, and the calls of the reply."""
+        """Decide on the text that was held back; return the part of it to show, and the calls of
+        the reply.
+        """
         if (reply := read_harmony(held)) and (calls := find_in_harmony(reply, self._tools)) is not None:
             self._reasoning.append(reply.reasoning)
             return reply.text, done if done.calls else self._assemble(calls)
@@ -159,7 +161,7 @@ class NativeDecoder:
         return self._say(shown)
 
     def _unfinished_thought(self) -> list[Delta]:
-        """Return the text after a think tag that was never closed, as the answer only mentioned the tag."""
+        """Return the text after a think tag that was never closed; the answer only mentioned the tag."""
         tag, begin = self._thought
         if not self._think.inside or not (self._text or self._hold.text.strip()):
             return []
@@ -205,7 +207,8 @@ def without_images(message: Message, reason: str = NOT_READ) -> Message:
 def with_fitting(message: Message, images: ImageRules, left_out: Container[str]) -> Message:
     """Return the message with a sentence in place of each image that the model does not accept.
 
-    It may accept none, refuse large ones, or those whose SHA-256 is among `left_out`.
+    The model may accept no images, or refuse large ones. Images whose SHA-256 is in `left_out` are refused
+    too.
     """
     if not images.taken:
         return without_images(message)
@@ -234,7 +237,7 @@ def without_lost(message: Message) -> Message:
 def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
     """Return the `content` of a message with images. `text` is a JSON string, or empty for none.
 
-    Joined without an encoder: base64 needs no escaping, and an encoder would block other work.
+    The bytes are joined without an encoder: base64 needs no escaping, and an encoder would block other work.
     """
     parts = [b'{"type":"text","text":' + text + b"}"] if text else []
     for image in images:
@@ -244,7 +247,7 @@ def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
 
 
 def surplus(message: Message) -> int:
-    """Return by how many bytes a message's images are larger on the wire than their counted size."""
+    """Return how many bytes larger a message's images are in the request than their counted size."""
     return sum((len(image.data) + 2) // 3 * 4 - COUNTED for image in message.images if image.data)
 
 

@@ -107,7 +107,8 @@ class _State(Enum):
 
 
 class SchemaDecoder:
-    """Decodes one reply: streams the text of `final_answer`, drafts of calls, and plain text.
+    """Decodes one reply: yields the text of `final_answer`, drafts of calls, and plain text while they
+    arrive.
 
     Call fragments only report progress; the calls themselves are in the finished reply.
     """
@@ -189,7 +190,7 @@ class SchemaDecoder:
         return [TextDelta(text)]
 
     def _read_call(self, whole: str) -> DecodedReply:
-        """Return the call whose name and arguments came in the required order."""
+        """Return the call of a reply in which name and arguments came in the required order."""
         raw = whole[self._arguments_at :].strip()
         try:
             _, end = json.JSONDecoder().raw_decode(raw)
@@ -236,7 +237,7 @@ class SchemaDecoder:
         return self._reply(found.lead, calls, (_OTHER_FORM,))
 
     def _leftover(self, whole: str) -> DecodedReply:
-        """Return the text, or nothing for a reply that was cut off before the name of its tool."""
+        """Return the text as an answer; nothing if the reply ended before the name of its tool."""
         if self._state is _State.HEAD and _is_cut_head(whole):
             return self._reply("", repairs=(_CUT,))
         return self._reply(without_surrogates(whole.strip()), repairs=(_OTHER_FORM,) if whole.strip() else ())
@@ -252,7 +253,7 @@ class SchemaDecoder:
 
 
 def _is_cut_head(whole: str) -> bool:
-    """Return whether `whole` is the required object, cut off before any useful part."""
+    """Return whether `whole` is the beginning of the required object, without any useful part."""
     text = whole.strip()
     inside = text.removeprefix("{").lstrip()
     if inside == text or not ('"name"'.startswith(inside) or inside.startswith('"name"')):
@@ -297,7 +298,7 @@ class SchemaCodec:
         return Message(role, content, model=message.model)
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """Return no tools, as they are part of the system prompt."""
+        """Return no tools, because they are part of the system prompt."""
         return ()
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:

@@ -70,7 +70,7 @@ class TextCodec:
         return Message(role, content, model=message.model)
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """Return no tools, as they are part of the system prompt."""
+        """Return no tools, because they are part of the system prompt."""
         return ()
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
@@ -99,7 +99,7 @@ class TextDecoder(NativeDecoder):
         return self._tolerant(_Blocks(held))
 
     def _tolerant(self, blocks: _Blocks) -> tuple[str, Assembled]:
-        """Return every block as a call; invalid ones are answered with the reason."""
+        """Return the text to show, and every block as a call. Invalid calls are answered with the reason."""
         made: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []
@@ -118,7 +118,7 @@ class TextDecoder(NativeDecoder):
 class _Blocks:
     """The blocks of calls in a text, and the prose around them.
 
-    A block is its name, its arguments as JSON text, and the reason if it must not run (else empty).
+    A block is a name, the arguments as JSON text, and the reason if the call must not run (else empty).
     """
 
     def __init__(self, text: str) -> None:

@@ -83,7 +83,7 @@ class ThinkFilter:
 
     @property
     def inside(self) -> bool:
-        """True if a thought has begun and not ended."""
+        """True if a thought has begun and has not ended."""
         return bool(self._inside)
 
     def finish(self) -> Iterator[tuple[Kind, str]]:
@@ -123,7 +123,10 @@ class ThinkFilter:
 
 
 class CodeState:
-    """Tracks whether the end of a text, fed in pieces, is in code: a fence, or backticks on its line."""
+    """Tracks whether the end of a text is in code: in a fence, or between backticks on its line.
+
+    The text is fed in pieces.
+    """
 
     def __init__(self) -> None:
         self._fenced = False

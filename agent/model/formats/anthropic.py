@@ -42,7 +42,7 @@ _OWN_FIELDS = frozenset({"model", "messages", "system", "tools", "stream", "max_
 
 
 class AnthropicFormat:
-    """The Messages API as a wire format; see the module."""
+    """The Messages API as a wire format."""
 
     name = "anthropic"
     title = "Anthropic Messages"
@@ -131,7 +131,10 @@ class AnthropicFramer:
         return frames
 
     def may_think(self, wanted: Thinking | None) -> bool:
-        """Return whether thinking is allowed: not if off, and not in a turn whose first thoughts are lost."""
+        """Return whether the next request may ask for thinking.
+
+        It may not if thinking is off, or in a turn whose first thoughts are lost.
+        """
         if wanted == "off" or (wanted is None and not self._thinks.unasked):
             return False
         return self._loop_thinks is not False or self._thinks.always
@@ -160,7 +163,10 @@ class AnthropicFramer:
         return frames
 
     def _valid(self, sealed: Sealed | None) -> tuple[SealedPart, ...]:
-        """Return the parts that may be sent: thoughts of some models only after what they had read."""
+        """Return the sealed parts that may be sent.
+
+        Some models accept their thoughts only after exactly the content that they had read.
+        """
         if sealed is None or sealed.format != FORMAT.name:
             return ()
         if not self._thinks.binds or sealed.prefix == self.digest:
@@ -210,7 +216,7 @@ def _frame(block: dict[str, Any], role: str, *, own: bool = False) -> Frame:
 
 
 def _call(call_id: str, name: str, arguments: str, own: bool) -> Frame:
-    """Return a call; its arguments are inserted as JSON."""
+    """Return the block of a call. Its arguments are inserted as JSON."""
     head = compact({"type": "tool_use", "id": call_id, "name": wire_name(name)})
     return Frame(head[:-1] + b',"input":' + object_text(arguments).encode() + b"}", "assistant", own=own)
 
@@ -234,7 +240,9 @@ def _limit(request: ModelRequest, dialect: Dialect) -> int:
 
 
 def _messages(request: ModelRequest, *, marks: bool, thoughts: bool) -> list[bytes]:
-    """Return the messages in pieces. Marked blocks set the end of the cached part."""
+    """Return the pieces of the messages. `marks` adds cache marks to the blocks at which the cached part
+    ends.
+    """
     marked = frozenset(request.marks) if marks else frozenset[int]()
     pieces, role, newest = list[bytes](), "", ""
     for at, frame in enumerate(request.frames):

@@ -31,7 +31,7 @@ NO_THOUGHT = "(none)"
 
 
 class ChatFormat:
-    """Chat completions as a wire format; see the module."""
+    """Chat completions as a wire format."""
 
     name = "chat"
     title = "chat completions"
@@ -39,7 +39,7 @@ class ChatFormat:
     marks_cache = False
 
     def system(self, prompt: str) -> bytes:
-        """Return the system prompt as a message, even if empty, as some templates need it."""
+        """Return the system prompt as a message, even if it is empty, because some templates need it."""
         return compact({"role": "system", "content": never_blank(prompt, "system")})
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
@@ -76,10 +76,10 @@ class ChatFormat:
 
 
 class ChatFramer:
-    """Builds messages one by one.
+    """Builds the messages of one conversation.
 
-    Signed or encrypted thoughts are sent only to the model that wrote them, plain thoughts in the field and
-    by the rules of the dialect.
+    Signed or encrypted thoughts are sent only to the model that wrote them. Plain thoughts are sent in the
+    field that the dialect names, if it allows them.
     """
 
     digest = ""
@@ -92,7 +92,7 @@ class ChatFramer:
         self._names: dict[str, str] = {}
 
     def frames(self, message: Message) -> list[Frame]:
-        """Return the message. Arguments of calls are always the text of a JSON object."""
+        """Return the frame of the next message. Arguments of calls are always the text of a JSON object."""
         own = message.role == "assistant" and message.model == self._owner
         if message.images:
             message = without_lost(message)
@@ -125,7 +125,7 @@ class ChatFramer:
         return compact(wire)
 
     def _think(self, wire: dict[str, Any], message: Message, own: bool) -> None:
-        """Insert thoughts at the place the provider expects."""
+        """Insert thoughts into the field in which the provider expects them."""
         rules = self._dialect.thinking
         if rules.sent_back == "never":
             return
@@ -168,7 +168,7 @@ def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 
 def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
-    """Insert a sealed part at its original place."""
+    """Insert a sealed part into the message at its original position."""
     calls = wire.get("tool_calls", ())
     if part["type"] in (DETAILS, BLOCKS):
         wire[part["type"]] = part[part["type"]]
@@ -177,7 +177,9 @@ def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
 
 
 def _wire_id(call_id: str) -> str:
-    """Return a call's id in a form providers accept: not empty, not long, no blanks or control characters."""
+    """Return a call's id in a form that providers accept: short, not empty, without blanks or control
+    characters.
+    """
     if len(call_id) > LONGEST_ID:
         return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
     return "".join(char if char.isprintable() and not char.isspace() else "_" for char in call_id) or "call_0"

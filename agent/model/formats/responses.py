@@ -27,7 +27,7 @@ _OWN_FIELDS = frozenset({"model", "input", "instructions", "tools", "stream", "s
 
 
 class ResponsesFormat:
-    """The Responses API as a wire format; see the module."""
+    """The Responses API as a wire format."""
 
     name = "responses"
     title = "Responses"
@@ -134,7 +134,7 @@ class ResponsesFramer:
 
 
 def _one_by_one(items: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield the items so that each call is followed by its result."""
+    """Yield the items in an order in which each call is followed directly by its result."""
     results = {json.loads(item)["call_id"]: item for item in items if item.startswith(_RESULT)}
     for item in items:
         if not item.startswith(_RESULT):
@@ -175,7 +175,7 @@ def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 
 def _lowest(model: str, dialect: Dialect) -> str:
-    """Return the effort used for `off`; empty if there is none."""
+    """Return the lowest effort that the model accepts, requested for `off`; empty if there is none."""
     words = ("none", "minimal", "low")
     left = words[words.index(dialect.thinks(model).lowest) :]
     return next((word for word in left if not dialect.lacks(f"effort {word}")), "")

@@ -1,4 +1,7 @@
-"""A file that is being fetched: next to its destination, resumable, private, verified before use."""
+"""A file that is being fetched. It is private, can be resumed, and is verified before use.
+
+It is next to its destination.
+"""
 
 from __future__ import annotations
 

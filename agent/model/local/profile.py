@@ -25,7 +25,7 @@ Greetings, thanks, arithmetic and general knowledge need no tool: use final_answ
 
 
 def _parameters(**properties: str) -> dict[str, Any]:
-    """Return a flat schema; all parameters are texts and required."""
+    """Return a schema whose parameters are all required texts."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in properties.items()},
@@ -85,9 +85,10 @@ _ASKS_FOR_KNOWLEDGE = re.compile(
 
 
 def guard(user_text: str, calls_made: int, _answer: str) -> str | None:
-    """Return a nudge if the request is about the user's files or machine and the model looked at nothing.
+    """Return a text that makes the model look first, if the request is about the user's files or machine.
 
-    Questions of general knowledge ("what is a class?") pass, unless they name a file or refer to one.
+    Returns None if the model has made a call. Questions of general knowledge ("what is a class?") pass,
+    unless they name a file or refer to one.
     """
     text = user_text[:_REQUEST_LIMIT]
     if calls_made or not _about_the_machine(text):
@@ -148,10 +149,10 @@ def physical_cores(cpus: Path = _CPUS, quota: Path = _QUOTA) -> int:
 
 
 def free_cores(cores: int, load: float | None = None) -> int:
-    """Return how many of `cores` are not kept busy by other programs; at least 1.
+    """Return how many of `cores` are not kept busy by other programs; at least 1. `load` is the load average.
 
     Two threads on two shared cores wait for each other at every layer: measured four times slower than one
-    thread (docs/local-model.md). `load` is the load average.
+    thread (docs/local-model.md).
     """
     if load is None:
         try:

@@ -23,7 +23,7 @@ AGAIN = "Run the same command again to go on where it stopped."
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a pull. `stage` changes from `fetch` to `verify`; bytes count within the stage."""
+    """The progress of a pull. `stage` is first `fetch`, then `verify`; bytes are counted within the stage."""
 
     stage: Literal["fetch", "verify"]
     done: int
@@ -48,10 +48,11 @@ def pull(
     stop: Event | None = None,
     again: str = AGAIN,
 ) -> Path:
-    """Fetch `weights` into `folder` and return the verified file. Blocks; meant for a separate thread.
+    """Fetch `weights` into `folder`, verify the file and return its path. Blocks; meant for a separate
+    thread.
 
-    After any interruption, the next call continues from there; `again` tells the person how. Raises
-    `HermesError` naming cause and fix; `StoppedError` once `stop` is set.
+    After an interruption the next call continues the fetch; `again` tells the person how. Raises
+    `HermesError` naming cause and fix, and `StoppedError` once `stop` is set.
     """
     stop = stop or Event()
     private_folder(folder)

@@ -41,7 +41,7 @@ def reserve_output() -> int:
 
 
 def read_line() -> bytes:
-    """Return the first line of standard input, unbuffered so that the watcher sees the rest."""
+    """Return the first line of standard input. It is read unbuffered, so that the watcher gets the rest."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(0, 65536)
@@ -52,7 +52,7 @@ def read_line() -> bytes:
 
 
 def parameters(library, order):
-    """Return llama.cpp's settings for one user on a machine with other work to do."""
+    """Return llama.cpp's settings for one user on a machine that also runs other programs."""
     params = library.CommonParams()
     params.model.path = order["model"]
     params.n_ctx = order["context"]

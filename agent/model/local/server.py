@@ -82,7 +82,7 @@ class LocalServer:
 
     @property
     def running(self) -> bool:
-        """True if the child is running; it may have died unexpectedly."""
+        """True if the child process is running."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> Endpoint:
@@ -123,7 +123,9 @@ class LocalServer:
             await drain
 
     def _check(self) -> str:
-        """Return the folder from which to import the library. Raises `ConfigError` for known problems."""
+        """Return the folder from which to import the library. Raises `ConfigError` if the model cannot be
+        served.
+        """
         try:
             with self._model.open("rb") as file:
                 magic = file.read(len(_MAGIC))

@@ -80,9 +80,9 @@ PROVENANCE = (
 
 
 def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
-    """Return the file to fetch: the one the settings name, else one of the catalogue.
+    """Return the weights to fetch: those that the settings name by `url`, else those of the catalogue.
 
-    Its size is unknown until it is requested. Raises `ConfigError` for an address without checksum.
+    Their size is unknown until it is requested. Raises `ConfigError` for an address without checksum.
     """
     if not url:
         return SMALL if small else STANDARD
@@ -155,11 +155,11 @@ _PIP_PREFIXES = ("PIP_", "LC_", "XDG_CONFIG")
 
 
 class SourceError(HermesError):
-    """A source failed. The bytes fetched so far are kept."""
+    """Raised if a source failed. The bytes fetched so far are kept."""
 
 
 class StoppedError(HermesError):
-    """The person stopped the fetch. The bytes fetched so far are kept."""
+    """Raised if the person stopped the fetch. The bytes fetched so far are kept."""
 
 
 def check_stop(stop: Event) -> None:
@@ -196,7 +196,7 @@ def size_of(weights: Weights) -> int:
 
 
 def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Event) -> None:
-    """Fetch the rest of the file from the model hub (`HF_ENDPOINT` names a mirror) from the next byte on."""
+    """Fetch the rest of the file from the model hub, or the mirror that `HF_ENDPOINT` names."""
     base, url = place_of(weights)
     import httpx2
 
@@ -268,7 +268,7 @@ def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: E
 
 @contextmanager
 def _working_folder(partial: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk; the lock on the partial file reserves its name."""
+    """Yield an empty folder on the same disk. Its name is unique, because the partial file is locked."""
     folder = partial.with_name(f".{partial.name}.d")
     shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
     try:
@@ -283,7 +283,10 @@ def _working_folder(partial: Path) -> Iterator[Path]:
 
 
 def _watch(advance: Advance, done: int, expected: int) -> Advance:
-    """Return a callback that reports a part's progress by its bytes on disk; parts hardly compress."""
+    """Return a function that reports the progress of a part, given its bytes on disk.
+
+    It assumes that parts are hardly compressed.
+    """
     return lambda seen: advance(done + min(seen, expected))
 
 

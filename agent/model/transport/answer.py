@@ -32,7 +32,7 @@ class SSEDecoder:
         self._first_line = True
 
     def feed(self, chunk: bytes) -> list[str]:
-        """Return the events completed by `chunk`. Raises `ModelError` when one grows past the limit."""
+        """Return the events completed by `chunk`. Raises `ModelError` if one exceeds the size limit."""
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -52,9 +52,9 @@ class SSEDecoder:
         return events
 
     def rest(self) -> str | None:
-        """Return the data of an event without the closing blank line.
+        """Return the data of a last event that lacks its closing blank line; None if there is none.
 
-        The standard drops it; some servers end their last event that way.
+        The standard drops such an event, but some servers end their stream with one.
         """
         lost: list[str] = []
         if self._line:
@@ -148,7 +148,9 @@ class AnswerReader:
         """The model that answers, once reported by the server."""
 
     async def next(self) -> list[Delta] | None:
-        """Return the next deltas, maybe none; the last is `ReplyEnd`, then None. Raises `ModelError`."""
+        """Return the next deltas, possibly none. The last list ends with `ReplyEnd`; then None. Raises
+        `ModelError`.
+        """
         if self.over:
             return None
         if not self._waiting and not self._body_over:
@@ -184,7 +186,7 @@ class AnswerReader:
         return data
 
     async def _read_tail(self) -> bytes | None:
-        """Return the next bytes after a complete answer, with a short wait; a lost tail is ignored."""
+        """Return the next bytes after a complete answer. Waits only briefly; errors are ignored."""
         try:
             async with asyncio.timeout(GRACE):
                 return await anext(self._body, None)
@@ -215,7 +217,7 @@ class AnswerReader:
             self._waiting.extend(self._events.feed(data))
 
     async def _take_rest(self) -> None:
-        """Handle data that the end of the body completes."""
+        """Handle the data that is complete only because the body has ended."""
         if self._kind == "document":
             self._waiting.append(b"".join(self._document).decode("utf-8-sig", "replace"))
             self._document.clear()
@@ -295,17 +297,17 @@ def _kind(head: bytes) -> str:
 
 
 class HalfCharacters:
-    """Holds back half a character at the end of a piece until the other half arrives.
+    """Joins halves of UTF-16 surrogate pairs that arrive in two pieces of a text.
 
-    Python keeps lone UTF-16 surrogates of JSON escapes, which no encoder accepts later. Pieces of one channel
-    belong together.
+    Python accepts lone surrogates in JSON escapes, but no encoder accepts them later. Only pieces of the same
+    channel are joined.
     """
 
     def __init__(self) -> None:
         self._halves: dict[object, str] = {}
 
     def whole(self, text: str, channel: object) -> str:
-        """Return `text` without half characters: one at its end is held back, a lone one becomes U+FFFD."""
+        """Return `text` without lone surrogates. One at the end is held back; others become U+FFFD."""
         if text.isascii() and not self._halves:
             return text
         text = self._halves.pop(channel, "") + text
@@ -315,6 +317,6 @@ class HalfCharacters:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def flush(self) -> list[object]:
-        """Return each channel whose last character was never completed."""
+        """Return the channels whose last character was not completed."""
         channels, self._halves = list(self._halves), {}
         return channels

@@ -107,7 +107,7 @@ class BlockReader:
         return document.get("type") == "message" and isinstance(document.get("content"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the event if it reports an error, else None."""
+        """Return the event if it reports an error; else None."""
         return event if event.get("type") == "error" or event.get("error") else None
 
     def _whole(self, message: dict[str, Any]) -> list[Delta]:
@@ -159,7 +159,7 @@ class BlockReader:
                 return []
 
     def _complete(self, index: Any) -> list[Delta]:
-        """Return the deltas at the end of a block."""
+        """Return the deltas that follow from the end of a block."""
         block = self._blocks.pop(_number(index), None)
         if block is None or block.kind == "text":
             return []
@@ -181,7 +181,10 @@ class BlockReader:
             self.finish = _FINISH.get(reason, "unknown")
 
     def _count(self, usage: Any) -> list[Delta]:
-        """Return the count so far. The API counts cached tokens separately from the input."""
+        """Return the token count so far as a delta.
+
+        The API counts cached tokens separately from the input.
+        """
         for name, value in _dict(usage).items():
             if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
                 self._counts[name] = value

@@ -1,4 +1,4 @@
-"""Chat completion chunks, as servers really send them, read as deltas.
+"""Chat completion chunks, in the forms that servers send, read as deltas.
 
 The published format is one of many in use: fields are missing or null, tool calls have no index or share one,
 reasoning has three names, usage comes anywhere. All text, reasoning, calls and counts are understood;
@@ -43,7 +43,9 @@ class ChunkSeals:
         self._marked: set[int] = set()
 
     def add_blocks(self, blocks: Any) -> None:
-        """Add the thinking blocks of one chunk: texts in pieces, each ended by a signature alone."""
+        """Add the thinking blocks of one chunk. A text may come in pieces; a block with only a signature ends
+        it.
+        """
         for each in blocks if isinstance(blocks, list) else ():
             if not isinstance(each, dict):
                 continue
@@ -69,7 +71,7 @@ class ChunkSeals:
                     known[name] = value
 
     def of_call(self, number: int, extra: Any) -> list[SealedDelta]:
-        """Return the mark on a call, only once."""
+        """Return the sealed mark of a call, only the first time that it arrives."""
         if not isinstance(extra, dict) or not extra or number in self._marked:
             return []
         self._marked.add(number)
@@ -266,7 +268,7 @@ class ChunkReader:
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
-    """Return the counts of a request, under the names of chat completions or Responses."""
+    """Return the token counts of a request, in the form of chat completions or of Responses."""
     return Usage(
         input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
         output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
@@ -321,7 +323,7 @@ def _own_choice(choices: Any) -> dict[str, Any] | None:
 
 
 def _texts(value: Any) -> Iterator[tuple[bool, str]]:
-    """Yield the texts in a content of any shape, each with whether it is reasoning."""
+    """Yield the texts in a content of any form. Each comes with a flag that tells whether it is reasoning."""
     if isinstance(value, str):
         yield False, value
     elif isinstance(value, list):

@@ -68,7 +68,7 @@ _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 
 
 class _RefusedError(Exception):
-    """An HTTP status other than success, with the start of its body."""
+    """Raised for an HTTP status other than success, with the beginning of its body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(status)
@@ -86,7 +86,7 @@ class _OpenAnswer:
     answer: AnswerReader
 
     def told_beside(self, asked: str) -> Iterator[Delta]:
-        """Yield a gateway's headers as deltas: another model that answered, and the cost."""
+        """Yield what a gateway's headers report as deltas: another model that answered, and the cost."""
         if self.answer.model not in ("", asked):
             yield AnsweredDelta(self.answer.model)
         try:
@@ -116,9 +116,9 @@ class FailureNames(NamedTuple):
 class FormatClient:
     """A `ModelClient` for one provider in one wire format.
 
-    `base_url` is the address that the format's endpoint is appended to. `api_key` may be empty.
-    `stall_timeout` is in seconds without a byte; `key_hint` names the environment variable a person would
-    set. Errors are `ModelError`s that name cause and fix and never a key.
+    `base_url` is the address to which the format's endpoint is appended. `api_key` may be empty.
+    `stall_timeout` is the longest time without a byte, in seconds. `key_hint` names the environment variable
+    for the key. Errors are `ModelError`s that name cause and fix and never a key.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class FormatClient:
         return self._format.headers(self._key if _is_header_value(self._key) else "")
 
     async def _begin(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
-        """Return the answer to an accepted request, with its first deltas."""
+        """Send the request, repaired if necessary; return the open answer and its first deltas."""
         client = await self._ready()
         spoken = self._spoken(request.model)
         trial = request.trial or RequestTrial()
@@ -221,7 +221,7 @@ class FormatClient:
     async def _repair_request(
         self, request: ModelRequest, dialect: Dialect, body: bytes, error: ModelError, trial: RequestTrial
     ) -> ModelRequest:
-        """Return the request in another form. Raises `error` if no permitted form is left."""
+        """Return the request in another form. Raises `error` if no permitted form remains."""
         if error.kind not in _ABOUT_FORM or not (error.said or error.words):
             raise error
         trial.sendings += 1
@@ -294,7 +294,7 @@ class FormatClient:
             return self._client
 
     def _check(self) -> None:
-        """Raise `ModelError` for settings that allow no request."""
+        """Raise `ModelError` if the settings make requests impossible."""
         provider = self._failures.provider
         if not _is_usable(self._url):
             raise ModelError(
@@ -363,7 +363,7 @@ def _certificates(trust_env: bool, _file: str, _folder: str) -> ssl.SSLContext:
 
 
 async def _refuse(response: httpx2.Response) -> None:
-    """Raise for a status other than success, after a bounded part of its body."""
+    """Read a bounded part of the body and raise, if the status is not a success."""
     if response.status_code < 300:
         return
     body = bytearray()
@@ -379,7 +379,10 @@ async def _refuse(response: httpx2.Response) -> None:
 
 
 def _endpoint(base_url: str, endpoint: str) -> str:
-    """Return the full address; a query is kept for gateways, a pasted endpoint is not doubled."""
+    """Return the full address of an endpoint.
+
+    The query of `base_url` is kept for gateways. An endpoint that it already contains is not added again.
+    """
     try:
         parts = urlsplit(base_url.strip())
         path = parts.path.rstrip("/").removesuffix(endpoint)

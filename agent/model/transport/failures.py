@@ -83,7 +83,7 @@ _WORD_KINDS: tuple[tuple[str, ModelErrorKind], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """A provider's text about a failure: its sentence, and its code and type in one lower-case text."""
+    """A provider's description of a failure: a sentence, and its code and type in one lower-case text."""
 
     text: str
     words: str = ""
@@ -125,7 +125,7 @@ def complaint_of(data: Any) -> Complaint:
 
 
 def _plain(text: str, words: str = "", status: int | None = None) -> Complaint:
-    """Return a complaint in which a web page is replaced with its title, after the gateway's text if any."""
+    """Return a complaint. A web page in its text is replaced by the title, after any text before the page."""
     page = _PAGE.search(text[:1_000])
     if page is None:
         return Complaint(text, words, status)
@@ -264,8 +264,9 @@ class Failures:
     def refusal_error(
         self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
     ) -> ModelError:
-        """Return the error for an unsuccessful HTTP status. The first call is slow, as it compiles
-        expressions.
+        """Return the error for an unsuccessful HTTP status.
+
+        The first call is slow, because it compiles regular expressions.
         """
         if 300 <= status < 400:
             target = headers.get("location", "")

@@ -1,8 +1,8 @@
 """Events of the Responses API, read as deltas.
 
 A reply is a list of items: texts, calls, and reasoning, which is returned sealed if it is encrypted. Events
-name their item by a number or an id; some servers give neither, some give all items one number, some another
-id in every event. Servers that send only the whole response at the end are supported too.
+name their item by a number or an id. Some servers give neither, some give all items one number, and some give
+another id in every event. Servers that send only the whole response at the end are supported too.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class ItemReader:
     # Items
 
     def _open_item(self, event: dict[str, Any], stated: dict[str, Any]) -> _Item:
-        """Return the item that an event opens; the open one if it is announced twice."""
+        """Return the item that an event opens. If it is already open, that item is returned."""
         known = self._by_id.get(_id(event, stated))
         if known is not None and not known.done:
             return known
@@ -206,7 +206,10 @@ class ItemReader:
                 return []
 
     def _end(self, response: dict[str, Any]) -> list[Delta]:
-        """Return the deltas of the whole response: missing parts, the reason for its end, and its count."""
+        """Return the deltas that follow from the whole response.
+
+        They are parts that were not streamed, the reason for the end, and the token count.
+        """
         self.over = True
         output = response.get("output")
         deltas: list[Delta] = []
@@ -230,7 +233,7 @@ class ItemReader:
         return deltas if counted == Usage() else [*deltas, UsageDelta(counted)]
 
     def _seal(self, item: _Item, stated: dict[str, Any], place: tuple[int, int] | None = None) -> list[Delta]:
-        """Return encrypted reasoning unchanged, with its item's position if it arrives later."""
+        """Return encrypted reasoning unchanged. If it arrives late, `place` is its position in the reply."""
         if item.sealed or not stated.get("encrypted_content"):
             return []
         item.sealed = True
@@ -238,7 +241,7 @@ class ItemReader:
         return [SealedDelta(json.dumps(kept), place)]
 
     def _is_missing(self, stated: dict[str, Any]) -> bool:
-        """Return whether a call, or all text, of the whole response was never streamed."""
+        """Return whether the whole response contains a call, or text, that was never streamed."""
         match stated.get("type"):
             case "function_call":
                 return all(each.call_id != _call_id(stated) for each in self._items if each.number >= 0)

@@ -1,6 +1,6 @@
 """Several keys for one provider: when one is refused temporarily, the next one is used at once.
 
-A key stays in use until it is refused, since a provider's cache belongs to its key's account.
+A key is used until it is refused, because a provider's cache belongs to the account of the key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Key:
 
 
 class KeyPool:
-    """A `ModelClient` over clients of one model, one for each key, by the variable that holds it.
+    """A `ModelClient` over several clients of one model. Each client has one key, named by its variable.
 
     `tell` is called once for each key that has become unusable. `clock` returns seconds.
     """
@@ -49,7 +49,7 @@ class KeyPool:
         self._at = 0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """Send the request with the key in use, after a refusal with the others in turn. Raises
+        """Send the request with the current key; after a refusal, with the others in turn. Raises
         `ModelError`.
         """
         refusals: list[ModelError] = []
@@ -72,7 +72,10 @@ class KeyPool:
             await key.client.aclose()
 
     def _turn(self) -> list[_Key]:
-        """Return the keys to try, the one in use first; resting keys only if all rest, the soonest ready."""
+        """Return the keys to try, the current one first, without keys that wait after a refusal.
+
+        If all of them wait, all are returned, the one that waits shortest first.
+        """
         now = self._clock()
         order = self._keys[self._at :] + self._keys[: self._at]
         awake = [key for key in order if key.rests_until <= now]

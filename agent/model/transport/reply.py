@@ -115,8 +115,8 @@ async def fetch_reply(
     """Return the reply of the first route that gives one.
 
     A temporary failure is retried on its route from the start; nothing of a failed attempt gets into the
-    reply. Then the next route is used. Raises the first route's last `ModelError` when all have failed, and
-    at once when the conversation is too large (kind `overflow`).
+    reply. Then the next route is used. Raises the first route's last `ModelError` if all routes fail. If the
+    conversation is too large (kind `overflow`), it is raised at once.
     """
     if not routes:
         raise ValueError("no route to a model")
@@ -273,7 +273,7 @@ class _ReplyReader:
         return replace(reply, raw=self._raw(reply), tokens=tokens, answered=self._answered)
 
     def _is_cut(self) -> bool:
-        """Return whether the reply reached the given limit. Some servers call such a reply complete."""
+        """Return whether the reply reached the output limit. Some servers call such a reply complete."""
         whole = self._finish in ("stop", "tool_calls", "unknown")
         return whole and self._most >= LEAST_LIMIT and (self._usage.output or 0) >= self._most
 
@@ -307,7 +307,10 @@ class _ReplyReader:
 
 
 def _decode_safely(read: Callable[[], T]) -> T:
-    """Return the decoder's result. If it fails, raise a bad reply, which a turn survives."""
+    """Return the decoder's result.
+
+    A failure of the decoder is raised as a bad reply, which can be retried.
+    """
     try:
         return read()
     except ModelError:
@@ -343,7 +346,7 @@ def _merge_usage(known: Usage, newer: Usage) -> Usage:
 
 @asynccontextmanager
 async def _closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Close a stream on every exit, if it can be closed."""
+    """Provide a stream inside this context, and close it afterwards if it can be closed."""
     try:
         yield deltas
     finally:

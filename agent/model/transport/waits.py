@@ -37,10 +37,10 @@ _BODY = re.compile(
 def asked_wait(
     headers: Mapping[str, str], status: int | None, body: str = "", now: datetime | None = None
 ) -> float | None:
-    """Return the seconds a provider asks to wait; None if it says nothing readable.
+    """Return the seconds that a provider asks to wait; None if it names no readable time.
 
-    `headers` have lower-case names. The body and the resets of limits count only for a refusal because of too
-    many requests.
+    `headers` have lower-case names. The body, and the headers on the reset of limits, are used only for a
+    refusal because of too many requests.
     """
     now = now or datetime.now(UTC)
     named = {name.lower(): value for name, value in headers.items()}
@@ -61,7 +61,9 @@ def _waits(headers: Mapping[str, str], now: datetime) -> Iterator[float | None]:
 
 
 def _reset(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds to the reset of the limit reached: of all exhausted ones, else the nearest."""
+    """Return the seconds until limits are reset: until the last exhausted one, else until the next one of
+    all.
+    """
     used_up: list[float] = []
     others: list[float] = []
     for name, value in headers.items():
@@ -143,10 +145,10 @@ class RetryPolicy:
     """Upper limit of a delay the provider asks for."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
-        """Return the wait after the failure of an attempt (counted from 1); None = do not try again.
+        """Return the seconds to wait after a failed attempt (counted from 1); None to give up.
 
-        Half of the delay is fixed and half is random, so that many clients do not come back at once. A
-        provider's wish is a lower limit.
+        Half of the delay is fixed and half is random, so that many clients do not retry at the same time. If
+        the provider asks for a wait, the delay is at least that long.
         """
         if error.kind not in RETRYABLE or attempt > self.retries:
             return None
@@ -164,7 +166,7 @@ STORM = 20
 
 
 class PausedError(ModelError):
-    """An answer was aborted because its agent is paused; it is requested again afterwards."""
+    """Raised if an answer was aborted because its agent is paused; it is requested again afterwards."""
 
     def __init__(self) -> None:
         super().__init__("cut", "The agent is paused.")
@@ -186,7 +188,7 @@ class Pause:
         return not self._flows.is_set()
 
     def begin(self) -> None:
-        """Abort the running answer, and send no request."""
+        """Abort the running answer, and hold back further requests until `end`."""
         if self.on:
             return
         self._since = self._clock()
@@ -219,7 +221,7 @@ class Pause:
 
 
 class NoPause(Pause):
-    """Stand-in for an agent that is interrupted rather than paused."""
+    """Replaces `Pause` for an agent that can be interrupted but not paused."""
 
     def __init__(self) -> None:
         super().__init__(lambda _seconds: None)
@@ -230,10 +232,10 @@ class NoPause(Pause):
 
 @dataclass(frozen=True, slots=True)
 class PatientPolicy(RetryPolicy):
-    """Retries after each pause, and through long series of refusals."""
+    """Retries after each pause of the agent, and after long series of refusals."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
-        """Return the delay of `RetryPolicy`, except that a pause and the throttle wait on their own."""
+        """Return the delay of `RetryPolicy`; 0 if the pause or the throttle makes the request wait anyway."""
         if isinstance(error, PausedError):
             return 0.0
         if error.kind == "rate_limit" and attempt <= self.retries + STORM:
@@ -275,7 +277,9 @@ class Throttle:
         """Seconds between two requests now."""
 
     async def admit(self) -> float:
-        """Wait for a turn, in the order of requests; return its time, for `record_refusal`."""
+        """Wait until the next request may be sent, in the order of the calls; return that time, for
+        `record_refusal`.
+        """
         async with self._line:
             while (wait := self._opens - self._clock()) > 0:
                 await self._sleep(wait)
@@ -301,7 +305,7 @@ class Throttle:
 
 
 class NoThrottle(Throttle):
-    """Stand-in for an agent whose requests do not wait for others."""
+    """Replaces `Throttle` for an agent whose requests do not wait for others."""
 
     async def admit(self) -> float:
         return 0.0
