@@ -89,8 +89,8 @@ class Assessment:
 class Assessor:
     """Judges commands of one session.
 
-    `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in the
-    home folder). `coverage` is what the boundary protects, `undo` what checkpoints restore.
+    `scratch` is a folder only this session writes to, `own` the home of Hermes (default: `.hermes` in the
+    user's home). `coverage` is the protection by the boundary, `undo` the files that checkpoints can restore.
     """
 
     def __init__(

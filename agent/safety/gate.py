@@ -80,7 +80,7 @@ class Gate:
     `approver` no user is present, so actions that need a yes are denied. `grants` hold lasting permissions,
     by default only for the session.
 
-    `coverage` is what the boundary protects, `undo` what checkpoints restore.
+    `coverage` is the protection by the boundary, `undo` the files that checkpoints can restore.
 
     `audit` receives every decision and is awaited; if it raises, the action does not happen. `adviser` is
     consulted about actions that would be allowed or asked about, but not about those the user allowed.
@@ -94,7 +94,7 @@ class Gate:
         audit: Audit | None = None,
         adviser: Advising | None = None,
     ) -> None:
-        """`grants` are the lasting permissions; without `approver` nobody can be asked."""
+        """Set up the gate. `grants` are the lasting permissions; without `approver` no user can be asked."""
         self.grants = grants
         self._decider = decider
         self._approver = approver

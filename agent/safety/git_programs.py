@@ -190,7 +190,7 @@ def _mercurial(folder: Path, home: Path, _: Sequence[str]) -> _Facts:
 
 
 def hooks_of_mercurial(file: Path) -> bool:
-    """Return whether Mercurial settings hold more than paths of repositories; in doubt True. Blocking."""
+    """Return whether Mercurial settings contain more than paths of repositories; in doubt True. Blocking."""
     try:
         return any(
             (section, key) != ("ui", "username") and section != "paths"

@@ -110,7 +110,10 @@ def subject(action: Action) -> Subject | None:
 
 
 def rule_words(action: Action) -> str:
-    """Return a lasting permission in words; empty if none is possible. Outside text."""
+    """Return a description of a lasting permission for `action`; empty if none is possible.
+
+    It contains outside text.
+    """
     match action:
         case RunCommand():
             how = "".join(f", {words}" for name, words in _WAYS.items() if getattr(action, name))
@@ -189,9 +192,9 @@ class Grants:
         )
 
     async def give(self, grant: Grant) -> Grant:
-        """Put a grant in force and return the result.
+        """Put a grant in force and return it.
 
-        A permanent one that cannot be written holds for the session; the log says why.
+        A permanent one that cannot be written only lasts for the session; the log says why.
         """
         if grant.scope == "always":
             try:

@@ -80,17 +80,17 @@ def guarded_reason(
 def guarded_place(
     path: str, workspace: Path, home: Path, *, own: Path | None = None, whole: bool = False
 ) -> str | None:
-    """Return what the file at a marked absolute path is for, if it is guarded; otherwise None.
+    """Return a description of the guarded file at a marked absolute path; None if it is not guarded.
 
-    The answer is a noun phrase such as `a start-up file of the shell`. `whole` also includes everything below
-    the path: for deleting, moving, or copying a folder. Pass the path of the resulting file, not its folder:
-    `cp -r autostart ~/.config` writes `~/.config/autostart`.
+    The description is a noun phrase such as `a start-up file of the shell`. `whole` also includes everything
+    below the path: for deleting, moving, or copying a folder. Pass the path of the resulting file, not its
+    folder: `cp -r autostart ~/.config` writes `~/.config/autostart`.
     """
     return guard(workspace, home, own).leads_to(path, whole=whole)
 
 
 def known_name(path: str, *, whole: bool = False) -> str | None:
-    """Return what a relative path names that is guarded in any folder; None if nothing.
+    """Return a description of the file at a relative path if it is guarded in any folder; otherwise None.
 
     Only the names in `path` count (`.vscode/tasks.json`, `lib/.envrc`). The disk is not read. `whole` is
     explained in `guarded_place`.
@@ -164,7 +164,7 @@ class GuardedPlaces:
         """Whether nothing is known of a name: all paths with such ends below one folder get one answer."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
-        """Return what a marked absolute path names if it is guarded; see `guarded_place`."""
+        """Return a description of the guarded file at a marked absolute path; see `guarded_place`."""
         look = current()
         answers = look.once(self, _Answers)
         key = (path, whole)

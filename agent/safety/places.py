@@ -126,7 +126,8 @@ class Places:
         self._secret_names = tuple(dict.fromkeys(names[-1] for names in self._secret.paths))
 
     def disaster(self, path: str) -> str | None:
-        """Return what would be lost by deleting or moving the marked path; None if nothing vital.
+        """Return a description of the vital files lost by deleting or moving a marked path; None if there are
+        none.
 
         The path may end in a glob: `/*` and `~/*` mean all content of the folder.
         """
@@ -146,7 +147,9 @@ class Places:
         return _find(names, self._folders) or _somebodys_home(names, whole)
 
     def wreck(self, path: str) -> str | None:
-        """Return what would be destroyed by writing to the marked path; None if nothing vital."""
+        """Return a description of the vital files destroyed by writing to a marked path; None if there are
+        none.
+        """
         if path.isascii() and not path.startswith(self._near_files) and absolute(path) == path:
             return None
         if _impossible(path):

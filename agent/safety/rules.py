@@ -1,7 +1,7 @@
 """The rules of the hardline, one function per kind of program.
 
-Each checks one command line (marked text, with wrappers removed). It returns what would be lost, as the end
-of the sentence "it would …", or None.
+Each checks one command line (marked text, with wrappers removed). It returns the damage that the command
+would do, as the end of the sentence "it would …", or None.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _FILE_SYSTEMS = ("mkfs", "mke2fs", "newfs")
 
 
 def forbidden(line: ProgramCall) -> str | None:
-    """Return what a command line would destroy, as the end of "it would …"; None if it may run."""
+    """Return the damage that a command line would do, as the end of "it would …"; None if it may run."""
     rule = RULES.get(line.name)
     if rule is None and line.name.startswith(_FILE_SYSTEMS):
         rule = make_file_system

@@ -163,7 +163,7 @@ def _places(paths: Sequence[str]) -> str:
 
 
 def _tops(paths: Sequence[str]) -> list[str]:
-    """Return the topmost folders of sorted paths; `.` stands for files outside of any folder."""
+    """Return the top-level folders of sorted paths; `.` stands for files that are not in a folder."""
     found: set[str] = set()
     place = 0
     while place < len(paths):

@@ -1,8 +1,8 @@
-"""The origin of files that git wrote: commits that the agent did not make, or others.
+"""The origin of files that git wrote: whether they come from commits that the agent did not make.
 
-Known commits are those that a repository had before the first program of a session ran, and those that a
-remote set by the user claims to have. All others count as the agent's. It can make commits in any repository,
-take them out of bundles and patches, and give them any name.
+Known commits are those that a repository had before the first program of a session ran. Those that a remote
+set by the user claims to have are known too. All others count as the agent's. It can make commits in any
+repository, take them out of bundles and patches, and give them any name.
 """
 
 from __future__ import annotations

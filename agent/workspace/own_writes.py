@@ -52,8 +52,8 @@ MAX_PATHS = 50_000
 
 
 class DirtyPaths:
-    """Collects paths from any thread. After each `take`, `wake` is called with the next path, in its
-    thread.
+    """Collects changed paths from any thread. The first path after each `take` causes a call of `wake`, in
+    that thread.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -69,14 +69,15 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
 
 
 def is_missing(path: Path) -> bool:
-    """Return whether nothing but a placeholder exists at `path`. A caller that relies on that must hold it
-    too.
+    """Return whether nothing but a placeholder exists at `path`.
+
+    A caller that relies on that must hold the placeholder too.
     """
     return not os.path.lexists(path) or is_placeholder(path)
 
 
 def is_placeholder(path: Path) -> bool:
-    """Return whether `path` is a placeholder that nobody uses."""
+    """Return whether `path` is a placeholder that no process uses."""
     try:
         return int(path.lstat().st_mtime) == TIME and _is_unused(path)
     except OSError:

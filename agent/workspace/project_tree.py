@@ -121,7 +121,7 @@ class ProjectTree:
         return "" in self._folders
 
     def survey(self) -> None:
-        """Record the current state of the project, with which later looks compare."""
+        """Record the current state of the project. Later looks compare with it."""
         with self._quietly():
             self._enter("")
 
@@ -184,7 +184,7 @@ class ProjectTree:
     # Looking at one path
 
     def _is_there(self) -> bool:
-        """Return whether the project folder exists. If it does not, no file below it is reported as
+        """Return whether the project folder exists. If it does not, record that everything in it was
         removed.
         """
         status = self._status("")
@@ -369,7 +369,7 @@ class ProjectTree:
             self._silent = False
 
     def _breathe(self) -> None:
-        """Yield to other threads occasionally, and raise an exception to stop on request."""
+        """Yield to other threads occasionally, and raise `Stopped` on request."""
         if self._stop.is_set():
             raise Stopped
         if time.monotonic() - self._breathed > _STRETCH:

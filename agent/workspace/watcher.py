@@ -112,7 +112,7 @@ class Watcher:
         return text
 
     async def start(self) -> None:
-        """Begin to watch, and return at once. The project is read in the background (see `ready`)."""
+        """Begin to watch, and return immediately. The project is read in the background (see `ready`)."""
         if self._task is not None:
             return
         self._loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class Watcher:
     async def catch_up(self) -> None:
         """Report changes so far now, or record them silently if `enabled` is off.
 
-        Returns at once while the project is still being read.
+        Returns immediately while the project is still being read.
         """
         if self._ready.is_set():
             await self._look_and_tell(for_claim=True)

@@ -418,7 +418,7 @@ def _check_names(text: str, record: str) -> None:
 
 
 def _occurs(name: str, record: str) -> bool:
-    """Return whether the record contains the name, plain or in its JSON form, or the last part of it."""
+    """Return whether the record contains the name, plain or in its JSON form, or the last component of it."""
     escaped = json.dumps(name, ensure_ascii=False)[1:-1]
     last = name.rstrip("/").rpartition("/")[2]
     return name in record or escaped in record or (len(last) > 4 and last in record)
@@ -436,7 +436,7 @@ def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tu
 
 
 def answers_of(nodes: Iterable[Node]) -> list[str]:
-    """Return what the user decided when asked: answers to questions and reasons for refusals."""
+    """Return the user's decisions when asked: answers to questions and reasons for refusals."""
     found: list[str] = []
     for node in nodes:
         if node.kind != "tool" or node.data.get("tool") != "clarify":

@@ -95,7 +95,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextTable:
-    """The window of one model and what is in it."""
+    """The model's window, and the layers of its content."""
 
     model: str
     layers: tuple[ContextLayer, ...]
@@ -131,7 +131,7 @@ class Sent:
 
 
 def part_records(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """Return what a system node stores about the parts of its prompt; `build_table` reads it."""
+    """Return the record of the prompt's parts for a system node; `build_table` reads it."""
     return [
         {
             "name": part.name,
@@ -231,7 +231,7 @@ def _part_layer(part: Mapping[str, Any]) -> ContextLayer:
 
 
 def _part_notes(part: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return notes on what was done to a part of the prompt."""
+    """Return notes on changes that were made to a part of the prompt."""
     notes = [str(note) for note in part.get("notes", ())]
     if part.get("truncated"):
         notes.append("shortened: its middle is left out")

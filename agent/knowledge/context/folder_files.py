@@ -1,8 +1,8 @@
 """Project files of folders below the workspace, given to the agent when its work first reaches one.
 
-They are added to the result of the call that reached the folder, never to the system prompt, so the prompt
-prefix stays unchanged. The node of that result names them, so a reopened session knows what the agent has
-seen.
+They are added to the result of the call that reached the folder, never to the system prompt. So the prompt
+prefix stays unchanged. The node of that result names the files, so a reopened session knows which ones the
+agent has seen.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOLD_RULE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderRoom:
-    """The room that folder files may take in one result."""
+    """The limits on the size of folder files in one result."""
 
     file: int
     """Characters taken from one file."""

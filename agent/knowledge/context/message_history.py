@@ -429,16 +429,16 @@ def fold_text(fold: ContextFold, path: Sequence[Node]) -> str:
 
 
 def folded_into(node: Node, path: Sequence[Node]) -> str:
-    """Return the text that replaces what the compaction in `node` folded; empty if it folded nothing.
+    """Return the text that replaces the nodes that the compaction in `node` folded; empty if it folded none.
 
-    `path` are the nodes before it.
+    `path` are the nodes before the compaction.
     """
     fold = fold_of(node)
     return fold_text(fold, path) if fold is not None else ""
 
 
 def _ledger(files: Sequence[ReadFile]) -> str:
-    """List the files read last first: in detail while there is room, then by path."""
+    """Return a list of the files, the last read first: in detail while there is room, then only by path."""
     lines: list[str] = []
     used = 0
     rest: list[str] = []
@@ -542,7 +542,7 @@ def calls_of(node: Node) -> tuple[ToolCall, ...]:
 
 
 def sealed_data(sealed: Sealed) -> dict[str, Any]:
-    """Return what an assistant node stores as `sealed`; `sealed_of` reads it."""
+    """Return the data of an assistant node's `sealed` field; `sealed_of` reads it."""
     parts = [{"data": part.data, "text": part.text, "calls": part.calls} for part in sealed.parts]
     return {"format": sealed.format, "prefix": sealed.prefix, "parts": parts}
 

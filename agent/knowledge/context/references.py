@@ -73,7 +73,7 @@ def references(text: str, plain: bool = False) -> tuple[Reference, ...]:
 
 
 def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the offsets of fenced code, fences included; an unclosed block extends to the end. Pure."""
+    """Return the offsets of fenced code, fences included. An unclosed block extends to the end. Pure."""
     blocks: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):

@@ -1,1 +1,1 @@
-"""Learnings: what failed and what worked, shown before the same call, confirmed or refuted."""
+"""Learnings: failures and their fixes, shown before the same call, then confirmed or refuted."""

@@ -33,7 +33,7 @@ _EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[$`]")
 
 @dataclass(frozen=True, slots=True)
 class CommandWord:
-    """One word: `text` as written, `value` without quotes."""
+    """One word of a shell text: `text` as written, `value` without quotes."""
 
     text: str
     value: str
@@ -92,7 +92,7 @@ def _words(text: str) -> Iterator[CommandWord]:
 
 
 def _word(text: str, at: int) -> tuple[CommandWord, int]:
-    """Return the word that begins at `at`, and its end."""
+    """Return the word that begins at offset `at`, and the offset of its end."""
     pieces: list[tuple[str, str, str]] = []  # kind, as written, value
     while at < len(text):
         if single := _SINGLE.match(text, at):
@@ -217,7 +217,7 @@ class SingleCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
-    """A shell text, reduced to what distinguishes it from another."""
+    """A shell text in normalised form, by which equivalent texts are recognised."""
 
     text: str
     """The normalised text, without what only selects the output."""
@@ -366,7 +366,7 @@ def _single(command: Sequence[CommandWord]) -> SingleCommand:
 
 
 def _behind(rest: list[str], valued: frozenset[str]) -> list[str]:
-    """Return the words after the options of a wrapper."""
+    """Return the words after a wrapper's options. `valued` are options with a separate value."""
     while rest and rest[0].startswith("-") and len(rest[0]) > 1:
         rest = rest[2:] if rest[0] in valued else rest[1:]
     return rest

@@ -1,4 +1,4 @@
-"""Failures of calls: the line with the cause, its kind, and a stable form of it."""
+"""Failures of calls: the line that states the cause, the kind of failure, and a stable form of the line."""
 
 from __future__ import annotations
 

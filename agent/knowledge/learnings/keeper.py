@@ -91,7 +91,7 @@ class SessionLearnings(LearningKeeper):
         return next((each for each in found if each.origin == "observed"), None)
 
     async def _promote(self, number: int, texts: LearningNote) -> Learning:
-        """Turn a candidate into a learning with the given words."""
+        """Turn a candidate into a learning with the texts of a note."""
         known = await self.store.get(number)
         if known is None:
             raise LearningRefusedError(

@@ -1,4 +1,4 @@
-"""A learning: what fails, what worked, and how certain that is. Equal ones are merged."""
+"""A learning: a failure, its fix, and the certainty of both. Equivalent ones are merged."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class LearningChange:
 
 @dataclass(frozen=True, slots=True)
 class LearningBook:
-    """The learnings of all projects, as seen from one. All methods raise `HermesError`."""
+    """The learnings of all projects, for use in one project. All methods raise `HermesError`."""
 
     database: Database
     workspace: Path

@@ -1,1 +1,1 @@
-"""Memory: short notes that outlive a session, about the person, the machine and the project."""
+"""Memory: short notes that outlive a session, about the user, the machine and the project."""

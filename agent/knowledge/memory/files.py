@@ -50,7 +50,7 @@ class MemoryWriteError(Exception):
 
 
 def parse(text: str) -> Entries:
-    """Return the entries of a file, stripped and in order; of duplicates the first stays."""
+    """Return the entries of a file, stripped and in order; of duplicates only the first is kept."""
     entries: list[str] = []
     lines: list[str] = []
     for line in [*text.splitlines(), SEPARATOR]:
@@ -316,7 +316,7 @@ class MemoryFile:
     def _try(
         self, operations: Sequence[MemoryOperation], origin: Origin
     ) -> tuple[MemoryContents, MemoryContents] | None:
-        """Try a write once; None if another program wrote the file in the meantime."""
+        """Try a write once; return None if another program wrote the file in the meantime."""
         notes = self._settle()
         content = self._content()
         origins, problem = self._origins()
@@ -389,7 +389,7 @@ class MemoryFile:
         return MemoryFileError(f"{self.path} cannot be used as memory: {cause}; mend it or move it away.")
 
     def _origins(self) -> tuple[Origins, str]:
-        """Return the stored origins, and what is wrong with them."""
+        """Return the stored origins, and a description of what is wrong with them (empty if nothing)."""
         try:
             content = read_plain(self.origins_path, LARGEST * 4)
         except FileNotFoundError:
@@ -445,7 +445,7 @@ class MemoryFile:
     def _replace(self, content: bytes, origins: Origins, seen: bytes | None) -> Origins | None:
         """Write the origins and the file, and return the origins.
 
-        Returns None without writing if the file is no longer `seen`.
+        Returns None without writing if the file's content is no longer `seen`.
         """
         origins = origins.with_version(content)
         try:
@@ -465,7 +465,7 @@ class MemoryFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock of the folder; other processes wait for it."""
+        """Hold the lock of the folder inside this block; other processes wait for it."""
         private_folder(self.path.parent)
         try:
             lock = open_lock(self.path.with_name(".lock"))

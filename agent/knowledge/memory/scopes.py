@@ -81,7 +81,7 @@ _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def replace_content(path: Path, content: bytes, seen: bytes | None) -> bool:
-    """Replace the file and flush it to disk; False if it differs from what was `seen`.
+    """Replace the file and flush it to disk. Return False without writing if its content is not `seen`.
 
     `seen` is the content read before, None if there was no file. Raises `OSError`.
     """

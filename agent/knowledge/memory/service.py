@@ -130,7 +130,9 @@ class MemoryFiles:
 
 
 def refuse_injection(content: str) -> None:
-    """Raise `MemoryWriteError` if a text reads like an order to an agent, which memory must not hold."""
+    """Raise `MemoryWriteError` if a text reads like an order to an agent; such texts are not stored in
+    memory.
+    """
     findings = scan(content)
     if findings:
         names = ", ".join(dict.fromkeys(each.rule for each in findings))

@@ -72,7 +72,7 @@ _DIMENSIONS = 8_192
 
 
 class EndpointEmbedder:
-    """Requests vectors from one model of one provider. Secrets are masked in what is sent."""
+    """Requests vectors from one model of one provider. Secrets in the texts are masked."""
 
     is_remote = True
 

@@ -1,7 +1,7 @@
-"""One search over everything that can be recalled: exact matches, words in any order, and meaning.
+"""One search over all sources: exact matches, words in any order, and meaning.
 
-The query may be a few words or a full question. Few words, quotes and symbols are taken literally, so
-messages with all of them come first; a question is answered by the ranking of
+The query may be a few words or a full question. A few words, quotes and symbols are taken literally, so
+messages with all of them come first. A question is answered by the ranking of
 `agent.knowledge.recall.scoring`.
 """
 
@@ -159,7 +159,7 @@ class _Question(NamedTuple):
 
 
 class Recall:
-    """The search of one store. Open it once per process and close it at the end."""
+    """The search in one store. Open it once per process and close it at the end."""
 
     def __init__(
         self, store: Store, *, sources: Sequence[RecallSource] = (), meaning: Meaning | None = None
@@ -353,7 +353,7 @@ class Recall:
         return await self._let_through([_Found(cosine, None, node) for node, cosine in near], filters, count)
 
     async def _whole_passages(self, asked: _Question) -> list[_Found]:
-        """Return the best passages that contain all words of the query."""
+        """Return the best notes of other sources that contain all words of the query."""
         found = await self._passages(asked._replace(mode="words"), {}) if asked.words else []
         whole = [each for each in found if each.scored is not None and each.scored.own >= len(asked.words)]
         return sorted(whole, key=lambda each: -each.score)[:_FIRST]
@@ -431,10 +431,10 @@ class Recall:
         return found
 
     async def _one_each(self, found: Sequence[_Found], sure: float) -> list[_Found]:
-        """Return the best hit of each session: exact ones first, then in the order of the sessions' total
-        scores.
+        """Return the best hit of each session.
 
-        `sure` is the confidence that the word search found the right message.
+        Exact hits come first, the others in the order of the sessions' total scores. `sure` is the confidence
+        that the word search found the right message.
         """
         exact = [each.node for each in found if each.node and not each.session]
         sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
@@ -587,11 +587,11 @@ def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]
 
 
 def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) -> list[T]:
-    """Return the sessions in the order of `ranked`, but move the first ones of `by_words` down by one place
-    at most.
+    """Return the sessions in the order of `ranked`, but move the first ones of `by_words` down by at most one
+    place.
 
-    That applies if words found something; `sure` is the `confidence`. A session has many messages, so the
-    similarity of some by chance moves it further than one message.
+    That applies if words found something; `sure` is the `confidence`. A session has many messages, so
+    similarity by chance would move it further than a single message.
     """
     if sure < _FOUND:
         return list(ranked)
@@ -599,9 +599,9 @@ def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) ->
 
 
 def space_out(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
-    """Reorder the items so that those whose `every` is n take only each n-th place.
+    """Reorder the items so that those for which `every` returns n take only each n-th place.
 
-    When all other items are used up, the rest follows.
+    They are added at the end when there are no other items left.
     """
     order: list[T] = []
     waiting: list[T] = []
@@ -636,8 +636,9 @@ def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
 
 
 def _tight(latest: Collection[int], place: int) -> int | None:
-    """Return the first limit up to which only limited items fit, counted from `place`; None if there is
-    none.
+    """Return the first place limit up to which there is room only for limited items, counted from `place`.
+
+    Returns None if there is no such limit.
     """
     for count, last in enumerate(sorted(latest), 1):
         if count > last - place:

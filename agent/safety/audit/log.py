@@ -143,9 +143,10 @@ class AuditLog:
         return end if (status.st_ino, status.st_size) == (end.inode, end.size) else None
 
     def _disk_end(self, names: list[Path]) -> _End:
-        """Return the end on disk, with an incomplete line closed.
+        """Return the end of the log on disk, after closing an incomplete line.
 
-        If lines were cut off, the chain continues from the one named by `head`, so the gap stays visible.
+        If lines are missing at the end, the chain continues from the line named by `head`, so the gap stays
+        visible.
         """
         mark = read_head(self.folder) or ChainMark()
         for path in reversed(names):
@@ -188,7 +189,7 @@ def digest(record: Mapping[str, Any]) -> str:
 
 
 def parse_record(line: bytes) -> Record | None:
-    """Parse a line; None if it is not a record. Does not check its place in the chain."""
+    """Parse a line; None if it is not a record. Does not check its position in the chain."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -390,7 +391,7 @@ class AuditRecorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One line of the log. All texts are outside text."""
+    """One line of the log. All its texts come from outside."""
 
     seq: int
     time: float
@@ -488,7 +489,9 @@ class AuditTail:
         self._offset = 0
 
     def read(self) -> list[AuditEntry]:
-        """Return entries since the last call; at first the last `kept` entries. Raises `AuditError`."""
+        """Return the entries since the last call; the first call returns the last `kept` entries. Raises
+        `AuditError`.
+        """
         names = files(self._folder)
         if self._file is None:
             if not names:

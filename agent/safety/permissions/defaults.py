@@ -46,9 +46,9 @@ _EDITS = ("changes files of the workspace, which undo brings back",)
 
 
 class Defaults:
-    """The defaults of all modes for one workspace. `assessor` judges commands, `scope` files.
+    """The verdicts of all modes without rules, for one workspace. `assessor` judges commands, `scope` files.
 
-    `guarded` tells whether guarded places are protected from scripts in the sandbox.
+    `guarded` tells whether guarded files are protected from scripts in the sandbox.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class Protection:
         return guarded_reason(action, setting.workspace, setting.home, own=self._own)
 
     def guarded_paths(self, action: Action) -> tuple[Path, ...]:
-        """Return known guarded places that the action changes; permission for it covers them."""
+        """Return the known guarded paths that the action changes. Permission for the action covers them."""
         if isinstance(action, (RunCommand, SendInput)):
             return tuple(Path(literal(path)) for _, path in self._command(action))
         writes = action.writes() if isinstance(action, ChangeFiles) else (action,)

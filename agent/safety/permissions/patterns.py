@@ -549,7 +549,7 @@ def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]
 
 
 def _exact(pattern: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Return whether arguments match the pattern word by word."""
+    """Return whether the arguments match the pattern word by word."""
     states = {0}
     for argument in arguments:
         states = {

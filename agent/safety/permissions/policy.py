@@ -99,10 +99,10 @@ class Permissions:
         project: Path | None = None,
         allow: Iterable[str] = (),
     ) -> None:
-        """Set up the permissions; `project` is the folder whose file counts if `workspace` is a copy of it.
+        """Set up the permissions. `project` is the folder of the project file if `workspace` is a copy of it.
 
         `allow` are rules that allow in addition to those of the files. Raises `ValueError` for an invalid
-        one.
+        rule.
         """
         self._home = home
         self._surface = surface
@@ -253,7 +253,7 @@ class Decider:
     """Decides about actions of one session without asking the user. Thread-safe.
 
     `mode` comes from the settings; `chosen` is a mode for this session that overrides settings and files.
-    `coverage` is what the boundary protects, `undo` what checkpoints restore.
+    `coverage` is the protection by the boundary, `undo` the files that checkpoints can restore.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ _SINKS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
-    """One line of a permissions file."""
+    """One rule of a permissions file."""
 
     text: str
     """`tool(pattern)` as written."""

@@ -203,7 +203,7 @@ class Setting:
     tools: frozenset[str] = KNOWN_TOOLS
 
     def reading(self, command: str, cwd: Path) -> Reading:
-        """Parse a command and return what it would do in `cwd`."""
+        """Parse a command and return its effects when run in `cwd`."""
         return read(command, str(cwd), str(self.home))
 
 

@@ -88,7 +88,7 @@ class Command(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The command as a person would read it."""
+        """The command as a text for people, without marks."""
         return " ".join(tree.literal(word) for word in (self.name, *self.arguments))
 
 

@@ -49,7 +49,7 @@ _SEQUENCE = re.compile(r"(-?\d{1,3}|[A-Za-z])\.\.(-?\d{1,3}|[A-Za-z])")
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a table."""
+    """Return the words in a text of a table, as a set."""
     return frozenset(text.split())
 
 

@@ -62,7 +62,9 @@ class BoundaryCoverage:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether programs stay in the workspace, cannot change guarded places, and ask for hosts."""
+        """Return whether programs can only write in the workspace, cannot change guarded files, and must ask
+        for hosts.
+        """
         return self.level != "none" and self.guards_places and self.network != "open"
 
 
@@ -456,7 +458,7 @@ def steps_over(action: Action) -> str | None:
 
 
 def widens(action: Action) -> str | None:
-    """Return what the action is given access to inside the sandbox, as a clause; None if nothing.
+    """Return the additional access that the action gets in the sandbox, as a clause; None if there is none.
 
     It may be allowed permanently.
     """

@@ -116,7 +116,7 @@ def _is_seen_anyway(path: Path, index: Mapping[str, MountPlace]) -> bool:
 
 
 def missing(found: list[MountPlace]) -> list[Path]:
-    """Return hidden places that need a mount point."""
+    """Return the hidden paths that need a mount point."""
     return [place.path for place in found if place.kind == "hide" and is_missing(place.path)]
 
 
@@ -186,7 +186,7 @@ _PROGRAMS = {".git": words("hooks config"), ".yarn": words("releases plugins")}
 
 @dataclass(frozen=True, slots=True)
 class GuardedFiles:
-    """The guarded places below one folder."""
+    """The guarded files and folders below one folder."""
 
     read_only: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()

@@ -58,8 +58,8 @@ _OWN_SPACE = Path("/proc/self/ns/pid")
 def probe(mode: SandboxMode = "auto") -> Sandbox:
     """Return a working sandbox for `mode`, tested once in this process. Blocks for some 50 ms the first time.
 
-    `auto` takes the first that works. If a requested kind does not work, there is no sandbox, which the
-    status bar shows.
+    `auto` selects the first kind that works. If a requested kind does not work, there is no sandbox; the
+    status bar shows that.
     """
     if mode == "off":
         return NoSandbox()

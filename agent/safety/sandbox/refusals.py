@@ -96,7 +96,9 @@ def _within(path: Path, places: Sequence[Path]) -> Path | None:
 
 
 def _shut(line: str, named: Sequence[Path], hidden: Sequence[Path]) -> Path | None:
-    """Return the hidden path that a line of output reports as missing or denied, if it exists outside."""
+    """Return the hidden path that a line of output reports as missing or denied, if it exists outside the
+    sandbox.
+    """
     if not (_MISSING.search(line) or _DENIED.search(line)):
         return None
     found = (place for path in named if os.path.lexists(path) and (place := _within(path, hidden)))
@@ -139,7 +141,10 @@ def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], .
 
 
 def kept_back(note: str) -> str:
-    """Return what blocked the command, as a clause for a question. `note` is the result of `explain`."""
+    """Return the restriction that blocked the command, as a clause for a question.
+
+    `note` is the result of `explain`.
+    """
     for said, clause in ((_HIDDEN, "{} is hidden inside"), (_CLOSED, "{} is read-only inside")):
         if found := said.search(note):
             return clause.format(found[1])

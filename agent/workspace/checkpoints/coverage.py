@@ -101,7 +101,8 @@ class GitCoverage:
 
 
 def git_coverage(workspace: Path, folder: Path, coverage: Coverage | None) -> GitCoverage:
-    """Return what undo covers of the repository that contains `folder`. Both paths are resolved.
+    """Return which git commands undo covers in the repository that contains `folder`. Both paths are
+    resolved.
 
     `coverage` is that of the recorder of `workspace`; None if steps are not recorded. Data sent elsewhere
     (`git push`) and other work trees are never covered. Checks a few names on the disk; never raises.

@@ -339,8 +339,8 @@ def stamp_of(status: os.stat_result) -> Stamp:
 def is_settled(status: os.stat_result, now: int | None = None) -> bool:
     """Return whether every later write will give another stamp. `now` is in nanoseconds since the epoch.
 
-    Only the change time counts, because nobody can set it. The modification time may be anything, even in the
-    future.
+    Only the change time counts, because no program can set it. The modification time may be anything, even in
+    the future.
     """
     now = time.time_ns() if now is None else now
     tick = TICK if status.st_ctime_ns % 1_000_000_000 else COARSE_TICK

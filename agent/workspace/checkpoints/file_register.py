@@ -122,7 +122,7 @@ class Baseline:
         return False
 
     def _inode(self) -> int:
-        """Return the inode of the folder, which survives restarts; 0 if the folder is gone."""
+        """Return the inode of the folder, which survives restarts; 0 if the folder does not exist."""
         with suppress(OSError):
             return self._root.stat().st_ino
         return 0
@@ -348,7 +348,7 @@ class FileRegister:
     # What changed
 
     def changes(self) -> FoundChanges:
-        """Return everything that differs from the last seen state, sorted by path."""
+        """Return all differences from the last seen state, sorted by path."""
         found = look(self._root, self._known, self._ours, units=self._units)
         met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
@@ -412,7 +412,7 @@ class FileRegister:
         return unit_marks(changes, units, side(before, read), side(after, read), self._root)
 
     def without_noise(self, changes: Sequence[PathChange], units: Units) -> tuple[PathChange, ...]:
-        """Return the changes without those that only rewrite the same state of a unit, or none if all do."""
+        """Return the changes, or none if all of them only rewrite the same state of units."""
         known, now = {change.path for change in changes}, disk(self._root)
         told, _ = changed_sides(changes, self._objects.read)
         units |= self._units
@@ -420,7 +420,7 @@ class FileRegister:
         return without_noise(changes, units, marks, self._root, self._objects, by_others=True)
 
     def _taken_along(self, fresh: Mapping[str, KnownPath | None]) -> tuple[LeftOut, ...]:
-        """Return folders of git objects that are gone and of which no copy was kept."""
+        """Return folders of git objects that no longer exist and of which no copy was kept."""
         places = (within(place, "objects") for place in self._units.places)
         gone = {place for place in places if place in fresh and fresh[place] is None}
         return tuple(LeftOut(item.path, TAKEN_ALONG) for item in self._git.uncovered() if item.path in gone)
@@ -466,7 +466,7 @@ class FileRegister:
         return FoundChanges(tuple(changes), fresh, marks=self._marks(changes, fresh, self._units))
 
     def times(self, position: int) -> dict[str, PathEntry | None]:
-        """Return the states of files of which only the time changed since a position.
+        """Return the last known states of files of which only the time may have changed since a position.
 
         Unless the workspace is very large, its files are checked for that without reading them. Blocking.
         """

@@ -155,7 +155,7 @@ class _Run:
         self._mark = self._marker.mark(WAIT_SECONDS)
 
     def lines_of_deleted(self, living: Collection[str] | None) -> list[str]:
-        """Return the step logs of deleted sessions. A recently used one is kept, as it may belong to a new
+        """Return the step logs of deleted sessions, except recently used ones, which may belong to a new
         session.
         """
         if living is None:
@@ -197,7 +197,9 @@ class _Run:
                 path.unlink(missing_ok=True)
 
     def tidy_git(self) -> None:
-        """Remove kept git objects that no repository has any longer, if they are too old or too large."""
+        """Remove kept git objects that no repository has any longer, if they are too old or take too much
+        space.
+        """
         with self._store.alone(WAIT_SECONDS):
             freed = tidy(self._store.borrowed_folder, int(self._max_bytes * GIT_SHARE), self._oldest)
         self.done = replace(self.done, freed=self.done.freed + freed)

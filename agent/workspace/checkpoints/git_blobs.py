@@ -86,7 +86,7 @@ class GitObjects:
                 keep.reason = str(getattr(error, "strerror", None) or error).lower()
 
     def uncovered(self) -> tuple[LeftOut, ...]:
-        """Return the object folders of which not everything is kept."""
+        """Return the object folders that are not completely kept."""
         found = []
         for keep in self._keeps.values():
             if keep.reason:

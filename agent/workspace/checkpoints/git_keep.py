@@ -195,7 +195,9 @@ class GitKeep:
         return True
 
     def _borrow(self) -> None:
-        """Let the folder read objects from where the repository borrows them; those are not kept here."""
+        """Make git read the objects that the repository borrows from other folders; they are not kept
+        here.
+        """
         try:
             data, _ = read_bytes(self._objects / "info" / "alternates", 100_000)
         except OSError:
@@ -249,7 +251,7 @@ def _is_shared(path: Path) -> bool:
 
 
 def keeps(folder: Path) -> Iterator[Path]:
-    """Yield the folders of all repositories that are kept below `folder`."""
+    """Yield the folder of hard links of each kept repository below `folder`."""
     with suppress(OSError):
         yield from sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
 

@@ -59,7 +59,7 @@ def may_go(key: str) -> bool:
 
 @cache
 def known_commands() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Return the commands that set known keys, by their words with the options last, each with its keys."""
+    """Return commands that set known keys, as words with the options last, and for each the keys it sets."""
     rows = _table()["commands"].items()
     return {tuple(words.split()): tuple(str(keys).split(", ")) for words, keys in rows}
 

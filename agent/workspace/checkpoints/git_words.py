@@ -66,7 +66,7 @@ def step_names(step: Step) -> tuple[str, ...]:
 def gather_units(
     changes: Sequence[PathChange], read: Read, units: Units = NO_UNITS
 ) -> tuple[PathChange, ...]:
-    """Return the changes, with those inside each unit replaced by one that describes them."""
+    """Return the changes, with all changes inside a unit replaced by one that describes them."""
     apart = git_apart(changes, units)
     folders = dict.fromkeys(found.root for each in apart.git if (found := units.part(each.path)))
     gathered = [repository_change(folder, apart.git, read, units) for folder in folders]
@@ -114,7 +114,7 @@ def git_line(
 
 
 def marked_line(changes: Sequence[PathChange], read: Read, marks: Mapping[str, UnitMark]) -> str:
-    """Return the line for the changes of a step, using its recorded `marks` of units."""
+    """Return one line that describes the changes of a step, using its recorded `marks` of units."""
     units = Units({place: mark.kind for place, mark in marks.items()})
     return git_line(changes, read, units, {place: mark.refs for place, mark in marks.items()})
 

@@ -213,7 +213,7 @@ def _read_by(command: str, folder: Path, root: Path) -> Iterator[str]:
 
 
 def _names(text: str, path: str) -> bool:
-    """Return whether a text contains the name of a file, or at least the beginning of it."""
+    """Return whether a text contains the name of a file, or at least the beginning of its name."""
     stem = re.split(r"[.\d_-]", path.rpartition("/")[2].lstrip("._"))[0]
     return path.rpartition("/")[2] in text or (len(stem) > 2 and stem in text)
 

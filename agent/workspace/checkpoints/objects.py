@@ -49,7 +49,7 @@ class MissingObjectError(StoreError):
 
 
 class DamagedObjectError(StoreError):
-    """Contents in the store differ from what was stored."""
+    """Contents in the store were changed or damaged after they were stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,9 @@ class ObjectStore:
         return digest
 
     def linked(self) -> Iterator[Stored]:
-        """Yield the contents that are kept by hard links; their size counts only what nothing else has."""
+        """Yield the contents that are kept by hard links. Their size is 0 if another file shares the
+        contents.
+        """
         for path in self._links.glob("??/*"):
             with suppress(OSError):
                 status = path.lstat()

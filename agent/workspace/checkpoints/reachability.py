@@ -17,7 +17,7 @@ _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class ReachableObjects:
-    """The needed objects, and what needs them, at one moment."""
+    """The needed objects at one moment, and the steps that need them."""
 
     needs: tuple[tuple[str, Needs], ...]
     """Session and needs of each of its steps, line by line, oldest first."""

@@ -127,9 +127,7 @@ class StepRecorder:
 
     @property
     def position(self) -> int:
-        """The number of the last step, perhaps made by another process. It stands for the state of the
-        files.
-        """
+        """The number of the last step, perhaps made by another process."""
         with suppress(StoreError):
             return max(self._position, self._line.last)
         return self._position
@@ -186,7 +184,7 @@ class StepRecorder:
         return self._register.left_out if self._surveyed.is_set() else UNREAD
 
     def git_coverage(self, folder: Path) -> GitCoverage:
-        """Return what undo covers of the repository that contains a folder (resolved)."""
+        """Return which git commands undo covers in the repository that contains a folder (resolved)."""
         return git_coverage(self.root, folder, self.coverage())
 
     @asynccontextmanager

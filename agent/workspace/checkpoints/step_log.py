@@ -344,7 +344,7 @@ class StepLog:
         return tuple(change_of(each) for each in records)
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
-        """Return the text lines of steps above `floor`. A damaged line counts with its expected number."""
+        """Return the text lines of the steps above `floor`. A damaged line is counted as the next number."""
         kept: list[bytes] = []
         number = self._read.floor
         data = _pread(descriptor, 0, self._read.offset)

@@ -209,7 +209,7 @@ def _format(folder: Path) -> str | None:
 
 
 def _is_torn(found: str, folder: Path) -> bool:
-    """Return whether a store's format file contains only the beginning of what `_begin` writes."""
+    """Return whether a store's format file is incomplete, because `_begin` was interrupted."""
     whole = f"{NAME} {FORMAT}"
     return found != whole and whole.startswith(found.rstrip("\0")) and (folder / "objects").is_dir()
 

@@ -1,4 +1,4 @@
-"""The layer of failures in earlier sessions of the project, and what worked."""
+"""The layer of failures in earlier sessions of the project, and their fixes."""
 
 from __future__ import annotations
 

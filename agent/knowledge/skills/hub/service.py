@@ -190,10 +190,10 @@ class SkillHub:
     def update(
         self, row: LockedSkill, version: str = "", *, side: Side | None = None, force: bool = False
     ) -> Iterator[UpdatePlan]:
-        """Fetch the newest version into quarantine, merged with what is installed.
+        """Fetch the newest version into quarantine, merged with the installed files.
 
-        Raises `HubRefusedError` for an installed skill with unapproved changes, unless `side` is `theirs`,
-        which discards them.
+        Raises `HubRefusedError` for an installed skill with unapproved changes. With `side` set to `theirs`
+        these changes are discarded instead.
         """
         place = SourcePlace(row.source, row.kind, row.url)
         source = self.sources.open(place)

@@ -130,9 +130,9 @@ def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
 
 @contextmanager
 def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iterator[dict[str, str]]:
-    """Hold the locks of the units that moves change; yields those that cannot be locked, with the reason.
+    """Hold the locks of the units that moves change; yields units that cannot be locked, with the reasons.
 
-    `token` is written into the locks, so that locks of a killed restore can be recognised.
+    `token` is written into the locks, so that locks left by a killed restore can be taken over.
     """
     busy: dict[str, str] = {}
     made: list[Path] = []

@@ -1,7 +1,7 @@
 """Three-way merge of texts, line by line. Pure.
 
-Changes of one side are taken; equal changes of both sides are taken once; different changes of the same lines
-are both kept between marks, as git writes them.
+Changes of one side are accepted. Equal changes of both sides are accepted once. Different changes of the same
+lines are both kept between marks, as git writes them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Replacing one path without losing a byte that somebody else writes there at the same time.
 
 New contents are written next to the path, then the two are exchanged in one step. Then the old object is
-checked: it is removed only if it is the one that the plan saw. Otherwise it is put back. If its path is taken
-by then, it stays next to it under a name that says so.
+checked: it is removed only if it is the one that the plan saw. Otherwise it is put back. If another file has
+been created at the path by then, the old object stays next to it under a name that says so.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Placer:
             return _reason(error)
 
     def relax(self, move: Move) -> None:
-        """Let the owner write to a folder until `set_mode` restores its mode."""
+        """Give the owner write permission for a folder until `set_mode` restores its mode."""
         with suppress(OSError), self._folder(move.path) as folder:
             mode = stat.S_IMODE(os.fstat(folder).st_mode)
             if mode & _OWNER != _OWNER:

@@ -1,4 +1,4 @@
-"""Look at a table: profile.py FILE.(csv|tsv|jsonl|sqlite|db) [TABLE]"""
+"""Print a summary of a table: profile.py FILE.(csv|tsv|jsonl|sqlite|db) [TABLE]"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SECONDS = 120
 
 
 def command(source: Path, output: Path) -> list[str]:
-    """Return the command that renders the source. Raises `SystemExit` with what to install."""
+    """Return the command that renders the source. Raises `SystemExit` with the name of a missing program."""
     kind, form = source.suffix.lower(), output.suffix.lower().lstrip(".")
     if form not in ("svg", "png", "pdf"):
         raise SystemExit("The output ends in .svg, .png or .pdf.")

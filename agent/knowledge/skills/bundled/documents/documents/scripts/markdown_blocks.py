@@ -1,4 +1,4 @@
-"""Markdown as a flat list of blocks, as much of it as documents need."""
+"""Parsing of Markdown into a flat list of blocks, as far as documents need it."""
 
 from __future__ import annotations
 
