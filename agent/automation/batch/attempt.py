@@ -1,4 +1,4 @@
-"""One attempt at a task: a session without a person, in its own home and folder, judged at the end."""
+"""One attempt at a task: an unattended session in its own home and workspace, checked at the end."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ from agent.session.spending.spending import Spending, prices_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJudge:
-    """A judge that uses `model`, or the default model if it is empty. `settings` are the settings of the
-    batch's sessions.
+    """A judge that uses `model`, or the default model if it is empty.
+
+    `settings` are the settings of the batch's sessions.
     """
 
     home: Home
@@ -52,7 +53,7 @@ class BatchJudge:
     async def meets(self, prompt: str, rubric: Any, answer: str, database: Database) -> CheckResult:
         """Return whether an answer meets a rubric. If the model cannot be asked, the result says so.
 
-        `database` is the store of the batch. Raises `BudgetReachedError` at a ceiling of the batch.
+        `database` is the store of the batch. Raises `BudgetReachedError` if the batch has used up its budget.
         """
         loaded = await asyncio.to_thread(load, self.home, self.environ, chosen=self.settings)
         ceilings = loaded.settings.budget
@@ -130,7 +131,7 @@ class AssignedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Conditions that apply to all tasks of a run."""
+    """Folders, settings and models that are the same for all tasks of a run."""
 
     folder: ResultFolder
     settings: Mapping[str, Any]
@@ -146,7 +147,8 @@ class Conditions:
 async def attempt(
     assignment: AssignedTask, conditions: Conditions, shared: SharedStore | None = None
 ) -> TaskResult:
-    """Work on a task until its turn has ended. Faults of the task or the model never raise.
+    """Work on a task until its turn has ended, and return the result. Errors of the task or the model never
+    raise.
 
     Stored answers are reused, not requested again. `shared` is the store of this process; None opens a
     separate connection.

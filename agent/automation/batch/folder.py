@@ -20,7 +20,7 @@ from tools.kit.files import lock_file
 
 
 class WorkspaceNotLaidError(HermesError):
-    """Error: the folder of a task cannot be made."""
+    """Error: the folder of a task cannot be created."""
 
 
 _COPIED = ("config.yaml", "permissions.yaml", "SOUL.md")
@@ -30,7 +30,7 @@ _ERRNO = re.compile(r"^\[Errno \d+\] |: '.*'$", re.DOTALL)
 
 
 def lay_home(folder: Path, home: Home) -> None:
-    """Make `folder` a home with the person's settings, rules and skills, but separate sessions."""
+    """Turn `folder` into a home folder with the person's settings, rules and skills, but its own sessions."""
     private_folder(folder)
     for name in _COPIED:
         source, target = home.root / name, folder / name
@@ -46,16 +46,18 @@ def lay_home(folder: Path, home: Home) -> None:
 
 
 def variables(home: Home, folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the batch's sessions: the person's with `.env`, and the home of the batch."""
+    """Return the environment of the batch's sessions: the person's variables, those of `.env`, and the
+    batch's home.
+    """
     return {**environment(home, environ), "HERMES_HOME": str(folder)}
 
 
 def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: str) -> dict[str, Any]:
     """Return the settings that override the person's in every session of a batch.
 
-    Features that outlive a session or that a person would look at are off. Changes to files are recorded,
-    because only reversible changes are allowed without approval. `total` bounds all sessions together;
-    `runner` says where commands run.
+    Features that outlive a session or need a person to look at them are off. File changes are recorded,
+    because only reversible changes are allowed without approval. `total` is the budget of all sessions
+    together; `runner` says where commands run.
     """
     settings: dict[str, Any] = {
         "memory": {"enabled": False},
@@ -116,10 +118,15 @@ class FolderBusyError(HermesError):
 
 
 class FolderLock:
-    """The locks of a batch folder, held until closed; one part stays locked until all workers have ended."""
+    """Two locks of a batch folder: that of the run, held until `close`, and one that lasts until all workers
+    ended.
+    """
 
     def __init__(self, root: Path) -> None:
-        """Take the locks of `root`. Blocks while workers end. Raises `FolderBusyError` and `OSError`."""
+        """Lock the folder `root`.
+
+        Blocks while earlier workers end. Raises `FolderBusyError` and `OSError`.
+        """
         self._run = _open(root / "lock")
         self.of_workers = -1
         """The descriptor that workers inherit."""
@@ -139,7 +146,7 @@ class FolderLock:
             raise
 
     def close(self) -> None:
-        """Release the lock, so that another run can begin once the workers have ended."""
+        """Release the locks, so that another run can begin once the workers have ended."""
         for descriptor in (self._run, self.of_workers):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -44,7 +44,7 @@ class Pool(Protocol):
     """Workers that carry out attempts."""
 
     async def attempt(self, assignment: AssignedTask) -> TaskResult:
-        """Work on a task. Raises `WorkerDiedError` when the outcome cannot be known."""
+        """Work on a task and return the result. Raises `WorkerDiedError` if the outcome is unknown."""
         ...
 
     async def aclose(self) -> None:
@@ -132,7 +132,10 @@ class _Worker:
                 future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
 
     def _take(self, said: Any) -> None:
-        """Pass an answer to the waiting caller. Raises one of `_UNREADABLE` if it is not an answer."""
+        """Pass an answer of the worker to the waiting caller.
+
+        Raises one of `_UNREADABLE` if it is not an answer.
+        """
         future = self._waiting.get(said["number"])
         if future is None or future.done():
             return
@@ -220,6 +223,6 @@ class RayPool:
 
 
 def _carry(conditions: Mapping[str, Any], assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out an attempt in a process of the cluster."""
+    """Carry out one attempt inside a cluster process."""
     result = asyncio.run(attempt(assignment_of(assignment), conditions_of(conditions)))
     return result.to_json()

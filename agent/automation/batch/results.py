@@ -1,7 +1,7 @@
-"""Results of tasks: `results.jsonl`, one line per task, and the journal of started tasks.
+"""Results of tasks: `results.jsonl`, one line per task, and a journal of started tasks.
 
-A line is written when its task has ended and never changed; at the end the file is sorted into the order of
-the task file. A line cut short by a kill does not count. A resumed run reads both files.
+A line is written when its task ends, and is never changed. At the end, the lines are sorted into the order of
+the task file. Lines cut short by a crash are ignored. A resumed run reads both files.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The session and the number of attempts of a task that was started."""
+    """The session of a task that was started, and the number of its attempts."""
 
     session: str
     attempts: int
@@ -121,7 +121,10 @@ class ResultFolder:
             raise ConfigError(f"{self.root} cannot be used: {reason}; choose another with -o.") from error
 
     def prepare(self) -> None:
-        """Make the folder and end lines that a kill cut short. Raises `ConfigError` or `OSError`."""
+        """Create the folder, and add the missing line ending if a crash cut a line short.
+
+        Raises `ConfigError` or `OSError`.
+        """
         self.make()
         for path in (self.results, self.journal):
             _end_line(path)
@@ -153,7 +156,7 @@ class ResultFolder:
         _append(self.results, result.to_json())
 
     def put_in_order(self, names: Sequence[str]) -> None:
-        """Write the results in the order of `names`, then those of other tasks. All or nothing.
+        """Rewrite the results in the order of `names`, followed by those of other tasks.
 
         Raises `ResultsNotWrittenError`; the file is then unchanged.
         """
@@ -203,13 +206,13 @@ def _append(path: Path, given: Mapping[str, Any]) -> None:
 
 
 def _after_cut(descriptor: int) -> bytes:
-    """Return the bytes to write before the next line, because a full disk may have cut the last one short."""
+    """Return a line ending if the last line of the file lacks one, else nothing."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def _end_line(path: Path) -> None:
-    """End a line that was cut short, so that the next one begins on a new line."""
+    """Add a line ending to a file whose last line was cut short."""
     try:
         with path.open("rb+") as file:
             if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":

@@ -1,4 +1,4 @@
-"""A run of a batch: the checks before it, the remaining tasks, and their results as they arrive."""
+"""One run of a batch: checks before the start, the remaining tasks, and their results."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from tools.toolsets import no_such
 
 
 async def refuse_without_model(models: Set[str], loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
-    """Raise `HermesError` if none of `models` can be asked, so that every task would fail.
+    """Raise `HermesError` if none of `models` can be used, because every task would then fail.
 
-    An empty name means the default model. If only some can be asked, tasks of the other models report the
+    An empty name means the default model. If only some can be used, the tasks of the others fail with the
     reason.
     """
     faults: list[HermesError] = []
@@ -48,10 +48,10 @@ async def refuse_without_model(models: Set[str], loaded: LoadedSettings, environ
 
 
 def refuse_unknown_toolsets(tasks: Sequence[NumberedTask], distribution: Distribution) -> None:
-    """Raise `ConfigError` if a task or the distribution of a run names an unknown toolset.
+    """Raise `ConfigError` if a task, or the distribution of a run, names an unknown toolset.
 
-    Imports all tools if any is named. Toolsets of servers are known only once the servers answer, so each
-    session checks those.
+    All tools are imported if any toolset is named. Toolsets of MCP servers are checked later by each session,
+    because they are known only once the servers answer.
     """
     if not distribution and not any(each.task.toolsets or each.task.distribution for each in tasks):
         return
@@ -66,9 +66,9 @@ def refuse_unknown_toolsets(tasks: Sequence[NumberedTask], distribution: Distrib
 async def refuse_unreachable(
     runner: Literal["docker", "ssh"], loaded: LoadedSettings, environ: Mapping[str, str], folder: Path
 ) -> None:
-    """Raise `ConfigError` if `runner` cannot run commands, for example because a host is unreachable.
+    """Raise `ConfigError` if `runner` cannot run commands, for example because its host does not answer.
 
-    `folder` is a folder that the runner can reach: that of the results.
+    `folder` is the results folder, which the runner must be able to use.
     """
     ssh = loaded.settings.terminal.ssh
     if runner == "ssh" and not ssh.host:
@@ -153,7 +153,7 @@ Told = Callable[[BatchProgress], None]
 
 
 class BatchRun:
-    """A run that works on tasks until all have ended. `told` is called for each task that begins or ends."""
+    """Works on tasks until all have ended. `told` is called for each task that begins or ends."""
 
     def __init__(
         self,
@@ -184,8 +184,9 @@ class BatchRun:
         """Why nothing more is begun: the ceiling of the whole is reached."""
 
     async def run(self) -> BatchProgress:
-        """Run the remaining tasks and return the final progress. Tasks finished by an earlier run are
-        skipped.
+        """Run the remaining tasks and return the final progress.
+
+        Tasks that an earlier run has finished are skipped.
         """
         waiting = deque(each for each in self._tasks if each.name not in self._kept)
         self._tell()
@@ -215,7 +216,7 @@ class BatchRun:
             self._tell(result)
 
     async def _run_task(self, numbered: NumberedTask) -> TaskResult:
-        """Attempt a task as often as needed and return the last result."""
+        """Attempt a task, repeating it after failures as often as allowed, and return the last result."""
         known = self._begun.pop(numbered.name, Begun("", 0))
         tries = 0
         while True:

@@ -22,9 +22,9 @@ Distribution = Mapping[str, float]
 
 
 def distribution_of(given: object) -> dict[str, float]:
-    """Return a distribution read from a mapping, or from text such as `file=100,web=60`.
+    """Read the chance of each toolset from a mapping, or from text such as `file=100,web=60`.
 
-    Raises `ConfigError` with a clause about the fault.
+    Raises `ConfigError`, which gives the error as a clause.
     """
     if isinstance(given, str):
         pairs = [each.partition("=") for each in given.split(",") if each.strip()]
@@ -42,9 +42,9 @@ def distribution_of(given: object) -> dict[str, float]:
 
 
 def draw_toolsets(distribution: Distribution, name: str) -> tuple[str, ...]:
-    """Return the toolsets offered to the task `name`, the same in every run.
+    """Choose the toolsets for the task `name` at random, but the same in every run.
 
-    If chance selects none, the most likely one is returned.
+    If none is chosen, the most likely one is returned.
     """
     found = tuple(toolset for toolset, chance in distribution.items() if _point(name, toolset) < chance)
     if found or not distribution:
@@ -78,7 +78,7 @@ _MEASURES = {
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A task as written in a file. `key` is the hash of everything that determines its answer."""
+    """A task as written in a file. `key` is the hash of everything that can influence its answer."""
 
     prompt: str
     key: str
@@ -98,7 +98,7 @@ class BatchTask:
 
 
 def task_of(given: object) -> BatchTask:
-    """Return a task from parsed file content. Raises `ConfigError` with a clause about the fault."""
+    """Read a task from parsed file content. Raises `ConfigError`, which gives the error as a clause."""
     if not isinstance(given, Mapping):
         raise ConfigError("a task is a mapping with `prompt`")
     if unknown := [str(name) for name in given if name not in FIELDS]:
@@ -124,9 +124,9 @@ def task_of(given: object) -> BatchTask:
 
 
 def with_image(task: BatchTask, base: Path) -> BatchTask:
-    """Return the task with a key that includes the content of its image. Its path is relative to `base`.
+    """Return the task with a key that also depends on the content of its image.
 
-    Raises `ConfigError` with a clause if the image cannot be read.
+    The image's path is relative to `base`. Raises `ConfigError` with a clause if it cannot be read.
     """
     if not task.image:
         return task
@@ -139,7 +139,7 @@ def with_image(task: BatchTask, base: Path) -> BatchTask:
 
 
 def budget_of(given: object) -> Budget:
-    """Return a budget from a mapping of measures to ceilings. Raises `ConfigError` with a clause."""
+    """Read a budget from a mapping of measured quantities to limits. Raises `ConfigError` with a clause."""
     if not isinstance(given, Mapping):
         raise ConfigError("`budget` is a mapping, such as {tokens: 20000}")
     values: dict[str, Any] = {}
@@ -189,7 +189,7 @@ def _printable(given: Mapping[str, Any], name: str) -> str:
 
 
 def _checks(given: object) -> tuple[Check, ...]:
-    """Return the checks, refusing characters that no command and no path can hold."""
+    """Read the checks of a task. Characters that cannot occur in a command or path are refused."""
     checks, left = checks_of(given), [given]
     while left:
         match left.pop():
@@ -244,7 +244,10 @@ _STRUCTURED = ("files", "checks", "budget", "distribution")
 
 @dataclass(frozen=True, slots=True)
 class NumberedTask:
-    """A task and its place. Among equal tasks the second has number 2, and so on."""
+    """A task and its position in the file.
+
+    `number` distinguishes identical tasks: the first has 1, the second 2, and so on.
+    """
 
     task: BatchTask
     place: int
@@ -254,7 +257,7 @@ class NumberedTask:
 
     @property
     def name(self) -> str:
-        """The key of the task's stored data: the same in every run over the same line."""
+        """The key of the task's stored data. It stays the same as long as the line in the file does."""
         return self.task.key if self.number == 1 else f"{self.task.key}-{self.number}"
 
     @property
@@ -264,7 +267,7 @@ class NumberedTask:
 
 
 def read_tasks(path: Path) -> list[NumberedTask]:
-    """Return all tasks of a file. Raises `ConfigError` that names the file, the place and the fault."""
+    """Read all tasks of a file. Raises `ConfigError`, which names the file, the position and the error."""
     readers = {".jsonl": _lines, ".ndjson": _lines, ".csv": _table, ".yaml": _list, ".yml": _list}
     reader = readers.get(path.suffix.lower())
     if reader is None:

@@ -1,7 +1,7 @@
-"""A process that works on tasks: reads assignments and writes results as lines of JSON.
+"""Process that works on tasks: reads assignments and writes results as lines of JSON.
 
-The first line holds the conditions of the run; the only argument is the descriptor of a lock. The process
-ends when its input ends, so it never outlives the process that started it.
+The first input line holds the conditions of the run. The only argument is the descriptor of a lock. The
+process ends when its input ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check: passed or not, None if it could not be decided. `detail` says why."""
+    """The result of a check. `passed` is None if it could not be decided, and `detail` gives the reason."""
 
     check: str
     passed: bool | None
@@ -50,7 +50,7 @@ class CheckResult:
 
 
 def checks_of(given: object) -> tuple[Check, ...]:
-    """Return the checks in parsed file content. Raises `ConfigError` with a clause about the fault."""
+    """Read checks from parsed file content. Raises `ConfigError`, which gives the error as a clause."""
     if isinstance(given, Mapping):
         given = [{kind: value} for kind, value in given.items()]
     if not isinstance(given, Sequence) or isinstance(given, str):
@@ -59,7 +59,7 @@ def checks_of(given: object) -> tuple[Check, ...]:
 
 
 def check_of(given: object) -> Check:
-    """Return one check. Raises `ConfigError` with a clause about the fault."""
+    """Read one check. Raises `ConfigError`, which gives the error as a clause."""
     if not isinstance(given, Mapping):
         raise ConfigError("a check is a mapping, such as {contains: Paris}")
     kinds = [kind for kind in given if kind != "not"]
@@ -152,13 +152,16 @@ SECONDS = 5.0
 
 
 class PatternError(Exception):
-    """Error: a search could not be completed. The text is a clause with the pattern and the reason."""
+    """Error: a search with a regular expression failed.
+
+    The text is a clause with the pattern and the reason.
+    """
 
 
 def matches_pattern(pattern: str, text: str, *, by_line: bool = False) -> bool:
-    """Return whether a pattern occurs in a text. With `by_line`, `^` and `$` match at lines.
+    """Return whether a regular expression matches somewhere in a text.
 
-    Raises `PatternError`.
+    With `by_line`, `^` and `$` also match at line ends. Raises `PatternError`.
     """
     import regex
 
@@ -177,15 +180,15 @@ _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n```", re.DOTALL)
 
 
 def json_in(answer: str) -> Any:
-    """Return the JSON of an answer: the whole answer, or its last fenced block. Raises `ValueError`."""
+    """Parse the JSON in an answer: the whole answer, or its last fenced block. Raises `ValueError`."""
     fenced = _FENCE.findall(answer)
     return json.loads(fenced[-1] if fenced else answer)
 
 
 def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
-    """Return whether the JSON of an answer matches a schema, and why not. None means the schema is invalid.
+    """Return whether the JSON of an answer matches a schema, and if not, the reason.
 
-    Raises `PatternError` for a pattern of the schema whose search fails.
+    The first value is None if the schema itself is invalid. Raises `PatternError` if a pattern search fails.
     """
     from jsonschema import SchemaError
     from jsonschema.exceptions import best_match
@@ -213,7 +216,7 @@ def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
 
 @cache
 def _with_time_limit(kind: type[Validator]) -> Any:
-    """Return a version of JSON Schema whose pattern searches have a time limit."""
+    """Return a version of a JSON Schema validator whose pattern searches have a time limit."""
     from jsonschema.validators import extend
 
     return extend(
@@ -267,7 +270,7 @@ Ran = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The answer and files of a task. `run` runs a command in its folder; `judge` asks a model."""
+    """The answer and the files of a task. `run` runs a command in its folder; `judge` asks a model."""
 
     answer: str
     folder: Path

@@ -1,7 +1,7 @@
-"""A model as judge. It compares answers in both orders, so that their position does not count.
+"""A model that judges answers. It compares two answers in both orders, because their order may influence it.
 
-Answers are data: they are enclosed in random marks in one message, and any text addressed to the judge is
-part of what is judged. A judge has no tools.
+Answers are enclosed in random marks inside one message, so text in them cannot give the judge instructions. A
+judge has no tools.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ PASSES = 7
 
 @dataclass(frozen=True, slots=True)
 class PairVerdict:
-    """The answer that the judge prefers. `disagreed`: the verdict changed with the order, so neither won.
+    """The better one of two answers, if there is one.
 
-    `abstained`: in at least one order there was no readable verdict, so neither won.
+    `disagreed` means that the verdict changed with the order. `abstained` means that a verdict was
+    unreadable. In both cases neither answer wins.
     """
 
     winner: Winner
@@ -68,7 +69,7 @@ class PairVerdict:
 
 
 class Judge:
-    """A judge that asks one model. Raises `HermesError` if it cannot be asked."""
+    """A judge that asks one model. Its methods raise `HermesError` if the model cannot be asked."""
 
     def __init__(self, route: ModelRoute, address: str = "") -> None:
         self._route = route
@@ -148,10 +149,9 @@ async def open_judge(
     model: str,
     metered: Callable[[ModelRoute], ModelRoute] = lambda route: route,
 ) -> AsyncIterator[Judge]:
-    """Open a judge with the model of a name, or with the default model. `metered` adds cost accounting to a
-    route.
+    """Open a judge with the named model, or with the default model if `model` is empty.
 
-    Raises `ConfigError` without a model.
+    `metered` adds cost accounting to a route. Raises `ConfigError` if there is no model.
     """
     plan = await plan_routes(loaded.settings, loaded.environ, model or None, home=home)
     closers: list[Any] = []
@@ -170,7 +170,7 @@ def _pair(prompt: str, first: str, second: str) -> str:
 
 
 def _parts(*parts: tuple[str, str]) -> str:
-    """Return the texts joined, enclosed in marks that occur in none of them."""
+    """Join texts, each enclosed in a mark that occurs in none of them."""
     mark = secrets.token_hex(8)
     return "\n".join(f"[{name} {mark}]\n{_cut(text)}\n[end of {name.lower()} {mark}]" for name, text in parts)
 

@@ -1,1 +1,1 @@
-"""Evaluation: suites of tasks, their figures, comparisons of runs, and a model as judge."""
+"""Evaluation: suites of tasks, results in numbers, comparisons of runs, and a model as judge."""

@@ -1,4 +1,4 @@
-"""Agreement of a judge with people: labels compared with verdicts, and the statistics for it."""
+"""Agreement of a judge with people: verdicts compared with labels, and statistics about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ CONFIDENCE = 0.95
 
 
 def pass_at(k: int, runs: int, passed: int) -> float:
-    """Return an unbiased estimate of the chance that one of `k` runs passes, from `passed` of `runs`."""
+    """Estimate the chance that at least one of `k` runs passes, if `passed` of `runs` did.
+
+    The estimate is unbiased.
+    """
     if runs - passed < k:
         return 1.0
     return 1.0 - math.prod((runs - passed - i) / (runs - i) for i in range(k))
@@ -69,11 +72,11 @@ def bootstrap(values: Sequence[float], seed: int, confidence: float = CONFIDENCE
 
 
 def paired_p(passed: Sequence[tuple[int, int]], first: int, second: int) -> float:
-    """Return the p-value of the difference in passes if each task's runs were dealt to A and B at random.
+    """Return the p-value of the difference in passed runs between A and B.
 
-    `passed` holds for each task the number of passed runs, of `first` runs in A and `second` in B. The test
-    is exact: a task's passes in A follow a hypergeometric distribution, and their sum is the statistic. With
-    one run each it is the sign test.
+    `passed` holds two numbers for each task: passed runs of `first` in A, and of `second` in B. The test is
+    exact. Under the null hypothesis, a task's passes in A follow a hypergeometric distribution; their sum is
+    the statistic. With one run each, this is the sign test.
     """
     chances = [1.0]
     expected = 0.0
@@ -106,8 +109,9 @@ def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float:
-    """Return Cohen's kappa, the agreement of two raters beyond chance; 0.0 if both always give one same
-    label.
+    """Return Cohen's kappa, the agreement of two raters beyond chance.
+
+    It is 0.0 if both raters gave the same single label every time.
     """
     if not pairs:
         return 0.0
@@ -127,10 +131,9 @@ def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, 
 
 
 def bounded_text(path: Path, largest: int, shorter: str) -> str:
-    """Return the text of a UTF-8 file of at most `largest` bytes (whole MB). `shorter` tells how to shorten
-    it.
+    """Read a UTF-8 file of at most `largest` bytes. `shorter` says in the error how to shorten the file.
 
-    Raises `ConfigError` naming the file and the fault.
+    Raises `ConfigError` naming the file and the error.
     """
     try:
         with path.open("rb") as file:
@@ -228,8 +231,9 @@ def _pair(line: str, number: int, name: str) -> LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """The agreement of a judge with labels: `agreement` is the share of equal verdicts, `kappa` the part
-    beyond chance.
+    """The agreement of a judge with labels.
+
+    `agreement` is the share of equal verdicts, and `kappa` corrects it for chance.
     """
 
     pairs: int
@@ -243,11 +247,11 @@ class JudgeAgreement:
 
     @property
     def counts(self) -> bool:
-        """Return whether figures of this judge are reliable."""
+        """Return whether the agreement is high enough to rely on this judge."""
         return self.kappa >= ENOUGH and self.pairs >= FEWEST
 
     def doubt(self) -> str:
-        """Return a sentence on why the figures are not reliable; empty if they are."""
+        """Return a sentence on why this judge is not reliable; empty if it is."""
         if self.pairs < FEWEST:
             return (
                 f"Scores of this judge do not count: {self.pairs} labelled pairs are fewer than the {FEWEST} "
@@ -300,9 +304,10 @@ async def agreement_of(
     seed: int = 0,
     told: Callable[[int], None] = lambda done: None,
 ) -> JudgeAgreement:
-    """Ask the judge about every pair. Raises `HermesError` if it cannot be asked.
+    """Ask the judge about every pair, and compare its verdicts with the labels.
 
-    `told` receives the number of finished pairs after each one.
+    `told` receives the number of finished pairs after each one. Raises `HermesError` if the judge cannot be
+    asked.
     """
     turns = asyncio.Semaphore(at_once)
     done = 0
@@ -347,9 +352,10 @@ async def calibrate(
     again: bool = False,
     told: Told = lambda model, done, pairs: None,
 ) -> Calibration:
-    """Return the calibration of the named judge, or of the default model, with `pairs` or the bundled ones.
+    """Measure how well a judge agrees with `pairs`, or with the bundled ones if that is None.
 
-    Earlier results are reused unless `again`. Raises `HermesError` if the judge cannot be asked.
+    An empty `model` means the default model. Earlier results are reused unless `again` is set. Raises
+    `HermesError` if the judge cannot be asked.
     """
     home = Home.locate(dict(environ))
     loaded = await asyncio.to_thread(load, home, environ)

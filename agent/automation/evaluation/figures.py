@@ -1,4 +1,4 @@
-"""Figures of an evaluation, and the comparison of two evaluations."""
+"""Results of an evaluation in numbers, and the comparison of two evaluations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTS = ("run", "calls", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """One run of one task. `score` is the share of passed checks, `cost` is in US dollars."""
+    """The numbers of one run of one task. `score` is the share of passed checks, `cost` is in US dollars."""
 
     task: str
     run: int
@@ -56,10 +56,10 @@ class RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """All runs of a suite and the conditions of the runs.
+    """All runs of a suite, and the conditions under which they ran.
 
-    `skills` and `memory` tell whether sessions had those of the home; `judge` is the agreement of the judging
-    model with labelled pairs.
+    `skills` and `memory` say whether sessions could use those of the home folder. `judge` is the agreement of
+    the judging model with labelled pairs.
     """
 
     suite: str
@@ -77,7 +77,9 @@ class SuiteResult:
         return frozenset(each.task for each in self.runs_of_tasks if each.is_judged)
 
     def doubt(self) -> str:
-        """Return a sentence on why the judge's scores do not count; empty if they do, or none was judged."""
+        """Return a sentence on why the judge's scores are not reliable; empty if they are, or if there are
+        none.
+        """
         if not self.judged_tasks():
             return ""
         if self.judge is None:
@@ -92,7 +94,7 @@ class SuiteResult:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of all runs: shares with their intervals, and sums."""
+        """Return the numbers for all runs: shares with their confidence intervals, and sums."""
         tasks = self.by_task()
         rates = [fmean(run.passed for run in runs) for runs in tasks.values()]
         passed = sum(each.passed for each in self.runs_of_tasks)
@@ -127,7 +129,7 @@ class SuiteResult:
 
 
 def figures_of(task: str, run: int, result: TaskResult) -> RunFigures:
-    """Return the figures of a result of the batch runner."""
+    """Return the numbers for a result of the batch runner."""
     told = [check for check in result.checks if check.passed is not None]
     done = result.outcome == "done"
     score = (sum(bool(check.passed) for check in told) / len(told) if told else 1.0) if done else 0.0
@@ -166,9 +168,7 @@ def read_result(where: Path) -> SuiteResult:
 
 
 def _result(given: Any) -> SuiteResult:
-    """Return the result that `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` for invalid
-    data.
-    """
+    """Read the result of `to_json`. Raises `ValueError`, `KeyError` or `TypeError` for invalid data."""
     runs = [_run(each) for each in given["results"]]
     named = {name: given[name] for name in _OF_ALL}
     named |= {"skills": given.get("skills", True), "memory": given.get("memory", False)}
@@ -201,8 +201,9 @@ def _run(given: Mapping[str, Any]) -> RunFigures:
 
 
 def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
-    """Raise `TypeError` for a field of the wrong type, `ValueError` for a number that is not a valid
-    measure.
+    """Check the types of fields.
+
+    Raises `TypeError` for a wrong type, and `ValueError` for a number that is out of range.
     """
     for name in names:
         value = fields[name]
@@ -227,8 +228,9 @@ LEVEL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ResultComparison:
-    """A comparison of two results. `difference` is the pass rate of B less that of A, over their common
-    tasks.
+    """A comparison of two results.
+
+    `difference` is the pass rate of B minus that of A, over the tasks that both have.
     """
 
     tasks: int

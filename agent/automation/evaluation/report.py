@@ -23,7 +23,7 @@ _COLUMNS = ("Score", "Calls", "Tokens", "Seconds")
 
 
 def page(result: SuiteResult) -> str:
-    """Return the whole page. Outside text is always escaped."""
+    """Return the complete HTML page. Untrusted text is escaped."""
     summary = result.summary()
     judged, grey = result.judged_tasks(), bool(result.doubt())
     low, high = summary["interval"]
@@ -75,7 +75,7 @@ def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _judge(result: SuiteResult) -> str:
-    """Return how well the judging model agrees with labelled pairs, and what that means for the scores."""
+    """Describe how well the judging model agrees with labelled pairs, and whether its scores are reliable."""
     judged = len(result.judged_tasks())
     if not judged:
         return '<h2>Judge</h2><p class="dim">No judge.</p>'
@@ -103,8 +103,9 @@ def _judge(result: SuiteResult) -> str:
 
 
 def _outcome(run: RunFigures) -> str:
-    """Return the outcome of a run in the words of `result.json`; a run that is done may still not have
-    passed.
+    """Return the outcome of a run in the words of `result.json`.
+
+    A run with the outcome "done" may still have failed its checks.
     """
     if run.passed:
         return "passed"
@@ -128,7 +129,7 @@ def _row(name: str, runs: list[RunFigures], *, grey: bool) -> str:
 
 
 def _plot(result: SuiteResult) -> str:
-    """Return a bar for each task: the share of its passed runs."""
+    """Draw a bar for each task with the share of its passed runs."""
     tasks = list(result.by_task().items())
     unsure = result.judged_tasks() if result.doubt() else frozenset[str]()
     width, height, gap = 1000, 90, 2
@@ -161,8 +162,9 @@ _STOPS = {"done": "stop", "budget": "max_tokens"}
 def inspect_log(
     result: SuiteResult, paths: Mapping[str, Sequence[Node]], created: str, version: str
 ) -> dict[str, Any]:
-    """Return the Inspect log. `paths` are the nodes of sessions, secrets masked; `created` is an ISO time
-    with zone.
+    """Return the log in the form of Inspect.
+
+    `paths` are the nodes of each session with secrets masked; `created` is an ISO time with a time zone.
     """
     summary = result.summary()
     model = result.model or "hermes"
@@ -239,7 +241,7 @@ def _sample(figures: RunFigures, path: Sequence[Node], model: str) -> dict[str, 
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chat-completions message in the form of Inspect."""
+    """Convert a chat-completions message to the form of Inspect."""
     message: dict[str, Any] = {"role": given["role"], "content": given.get("content") or ""}
     if given["role"] == "assistant":
         message["source"] = "generate"
@@ -272,7 +274,7 @@ _CONFIGURATION = ("suite", "model", "seed", "version", "skills", "memory")
 
 
 def write_run(result: SuiteResult, folder: Path) -> Path:
-    """Write the run into `folder` for `wandb sync` and return its path. Blocks. Raises `ConfigError`."""
+    """Write the run into `folder` for `wandb sync`, and return its path. Blocks. Raises `ConfigError`."""
     try:
         wandb = import_module("wandb")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Running a suite: its tasks as a batch, their figures in `result.json`, and a report in the same folder."""
+"""The run of a suite: its tasks as a batch, the numbers in `result.json`, and a report in the same folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _NOTES = ("MEMORY.md", "USER.md")
 
 @dataclass(frozen=True, slots=True)
 class SuiteConditions:
-    """The conditions of all runs in a folder. Runs with different conditions are never in one result."""
+    """The conditions of all runs in a folder.
+
+    Runs under different conditions are never combined in one result.
+    """
 
     suite: str
     model: str
@@ -58,8 +61,9 @@ async def run_suite(
 ) -> SuiteResult:
     """Run every task `runs` times. Calling it again with equal arguments resumes a stopped run.
 
-    With `memory`, sessions read the notes of the home but write none, so that tasks do not depend on each
-    other; `judge` is the calibration of the judging model. Raises `HermesError` if the folder cannot be used.
+    With `memory`, sessions can read the notes of the home folder but not write any, so that tasks do not
+    influence each other. `judge` is the calibration of the judging model. Raises `HermesError` if the folder
+    cannot be used.
     """
     times = runs or suite.runs
     home = Home.locate(dict(environ))
@@ -96,7 +100,10 @@ async def require_folder(
     skills: bool,
     memory: bool,
 ) -> None:
-    """Raise `ConfigError` if a folder holds runs made under other conditions; the judge is not compared."""
+    """Raise `ConfigError` if a folder holds runs made under other conditions.
+
+    A different judge is allowed.
+    """
 
     def look() -> None:
         model = _model(Home.locate(dict(environ)), options.model, environ)
@@ -109,7 +116,7 @@ async def require_folder(
 
 
 def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
-    """Return the displayed name of the tested model; the chosen name if that cannot be determined."""
+    """Return the displayed name of the tested model, or `chosen` if it cannot be determined."""
     try:
         return resolve(load(home, environ).settings, environ, chosen or None)[0].label
     except HermesError:
@@ -117,7 +124,7 @@ def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
 
 
 def _settings(loaded: LoadedSettings, *, skills: bool, memory: bool) -> dict[str, Any]:
-    """Return the settings of all sessions: the person's skills and notes can be read, neither is changed."""
+    """Return the settings of all sessions: skills and notes can be read but not changed."""
     return {
         "skills": {"enabled": skills and loaded.settings.skills.enabled},
         "memory": {"enabled": memory and loaded.settings.memory.enabled},
@@ -126,7 +133,10 @@ def _settings(loaded: LoadedSettings, *, skills: bool, memory: bool) -> dict[str
 
 
 def _prepare(results: ResultFolder, conditions: SuiteConditions, home: Home) -> None:
-    """Make the folder with its conditions and the notes of the home. Raises `ConfigError`."""
+    """Create the folder with a record of the conditions and a copy of the home's notes.
+
+    Raises `ConfigError`.
+    """
     path = results.root / _CONDITIONS
     try:
         results.make()
@@ -181,7 +191,10 @@ def _copy_notes(home: Home, own: Home) -> None:
 
 
 def _tasks(suite: Suite, runs: int) -> list[tuple[str, int, NumberedTask]]:
-    """Return every run of every task. The key includes the name, so that equal tasks stay separate."""
+    """Return every run of every task: the task's name, the number of the run, and the task for the batch.
+
+    The key includes the name, so that identical tasks stay separate.
+    """
     made: list[tuple[str, int, NumberedTask]] = []
     for each in suite.tasks:
         task = replace(each.task, key=f"{each.name}-{each.task.key[:12]}")

@@ -23,9 +23,9 @@ _DEEPEST = 64
 
 
 def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
-    """Return the mapping in a file; empty for an empty file. `known` are the allowed keys.
+    """Read the mapping in a file; empty for an empty file. `known` are the allowed keys.
 
-    Raises `ConfigError` naming the file and the fault.
+    Raises `ConfigError` naming the file and the error.
     """
     text = bounded_text(path, LARGEST, "put long texts into `workspace` of the task")
     given = _parse_yaml(path, text)
@@ -52,7 +52,7 @@ def _parse_yaml(path: Path, text: str) -> Any:
 
 
 def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = None) -> int:
-    """Return the number of values that a node represents.
+    """Count the values in a YAML node, following aliases.
 
     Raises `ConfigError` for too many values and for duplicate keys.
     """
@@ -86,7 +86,7 @@ _BUNDLED = Path(__file__).with_name("suites")
 
 @dataclass(frozen=True, slots=True)
 class SuiteTask:
-    """A task of a suite. `workspace` is the folder copied for it, if any."""
+    """A task of a suite. `workspace` is the folder that is copied for it, if any."""
 
     name: str
     task: BatchTask
@@ -95,9 +95,9 @@ class SuiteTask:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite: its tasks by name, and the number of runs of each.
+    """A suite: its tasks by name, and how often each is run.
 
-    `pairs` calibrate its judge; None means the bundled pairs.
+    `pairs` are used to calibrate its judge; None means the bundled pairs.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Suite:
 
     @property
     def has_judge(self) -> bool:
-        """Return whether any of its tasks is judged by a model."""
+        """Return whether a model judges any of its tasks."""
         return any(check.kind == "judge" for each in self.tasks for check in each.task.checks)
 
 
@@ -118,8 +118,9 @@ def bundled_suites() -> list[str]:
 
 
 def read_suite(where: str) -> Suite:
-    """Return a suite by its folder or by the name of a bundled suite. Raises `ConfigError` naming file and
-    fault.
+    """Read a suite, given by its folder or by the name of a bundled suite.
+
+    Raises `ConfigError` naming the file and the error.
     """
     root = Path(where)
     if not (root / "suite.yaml").is_file() and where in bundled_suites():

@@ -1,1 +1,1 @@
-"""Scheduled jobs: schedules, claims, runs, delivery and heartbeat."""
+"""Scheduled jobs: schedules, claiming of due runs, execution, delivery, and heartbeats."""

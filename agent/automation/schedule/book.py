@@ -1,4 +1,4 @@
-"""The jobs of a home and of a session, and the check that a job's skills and toolsets exist."""
+"""The jobs of a home folder and of a session, with a check that their skills and toolsets exist."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_NAMED = 40
 
 @dataclass(frozen=True, slots=True)
 class JobNeeds:
-    """A check that the skills and toolsets named by jobs exist, by the current settings of a home."""
+    """Checks that the skills and toolsets named by jobs exist, using the current settings."""
 
     home: Home
 
@@ -96,7 +96,9 @@ def _missing_toolset(home: Home, settings: Settings, folder: Path, intent: JobIn
 
 
 def _external_toolsets(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
-    """Return toolsets and tools of MCP servers and plugins; only open sessions register those."""
+    """Return the names of toolsets and tools of MCP servers and plugins, which only open sessions
+    register.
+    """
     from agent.integrations.mcp.catalog import PREFIX, plain_name
     from agent.integrations.mcp.server_config import declared_servers
     from agent.integrations.plugins.shelf import find_agreed
@@ -128,7 +130,7 @@ _NAMED = frozenset({"skills", "toolsets", "context_from", "cwd"})
 
 
 class JobBook:
-    """The jobs of a home. All methods raise `HermesError`."""
+    """The jobs of a home folder. All methods raise `HermesError`."""
 
     def __init__(
         self,
@@ -138,9 +140,9 @@ class JobBook:
         *,
         needs: JobNeeds | None = None,
     ) -> None:
-        """Open the jobs of a database.
+        """Open the jobs in a database.
 
-        `folder` holds the locks of runners; `needs` checks that the skills and toolsets of a new job exist.
+        `folder` holds the locks of runners. `needs` checks that the skills and toolsets of a new job exist.
         """
         self._database = database
         self._folder = folder
@@ -151,11 +153,11 @@ class JobBook:
         return int(self._clock())
 
     def is_watched(self) -> bool:
-        """Return whether some process runs due jobs."""
+        """Return whether some process is running due jobs."""
         return lease(self._folder).is_held()
 
     async def jobs(self) -> list[Job]:
-        """Return all jobs, those due first at the front."""
+        """Return all jobs, the next due one first."""
         return await self._database.read(table.jobs)
 
     async def job(self, id: str) -> Job:
@@ -171,7 +173,7 @@ class JobBook:
         return await self._database.write(lambda c: table.add(c, intent, now))
 
     async def edit(self, id: str, changes: Mapping[str, Any]) -> Job:
-        """Change the intent of a job, see `edit_job`."""
+        """Change a job as `edit_job` describes, and return it."""
         now = self._now()
         await self._require_own(id)
         if _NAMED & changes.keys():
@@ -204,7 +206,7 @@ class JobBook:
         return await self._database.write(lambda c: table.set_state(c, id, "paused", self._now()))
 
     async def resume(self, id: str) -> Job:
-        """Resume a job; it counts from now on."""
+        """Resume a paused job. Its schedule starts again from now."""
         await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "active", self._now()))
 
@@ -213,11 +215,11 @@ class JobBook:
         return await self._database.write(lambda c: table.remove(c, id))
 
     async def put_back(self, job: Job, runs: Sequence[JobRun]) -> Job:
-        """Restore a removed job with these runs."""
+        """Restore a removed job together with its runs."""
         return await self._database.write(lambda c: table.put_back(c, job, runs, self._now()))
 
     async def ask_for(self, id: str, why: str = "asked") -> JobRun:
-        """Request a run now; a runner will carry it out."""
+        """Request a run of a job now; a runner will carry it out."""
         now = int(self._clock() * 1000)
         return await self._database.write(lambda c: table.ask_for(c, id, now, why))
 
@@ -245,12 +247,14 @@ class JobBook:
         return await self._database.write(work)
 
     async def waits(self) -> tuple[bool, float | None]:
-        """Return whether any job or run needs attention, and when the next is due (seconds)."""
+        """Return whether any job or run is pending, and when the next one is due (seconds since the
+        epoch).
+        """
         return await self._database.read(partial(table.waits, now=self._clock()))
 
 
 def apply_changes(before: JobIntent, wanted: Mapping[str, Any]) -> JobIntent:
-    """Return the intent with the wanted changes. Raises `ScheduleError`. Pure."""
+    """Return the job's definition with the wanted changes. Raises `ScheduleError`. Pure."""
     values: dict[str, Any] = {}
     for name, value in wanted.items():
         if name not in _NAMES:
@@ -296,12 +300,13 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
 
 
 class SessionJobs(JobKeeper):
-    """A `JobKeeper` for one session. New jobs work in the session's workspace unless they name another
-    folder.
+    """Implements `JobKeeper` for one session.
+
+    New jobs work in the session's workspace unless they name another folder.
     """
 
     def __init__(self, book: JobBook, workspace: Path, commands: UnattendedCommands) -> None:
-        """Create the jobs of a session; `commands` later runs their scripts and mail commands."""
+        """`commands` later runs the scripts and mail commands of these jobs."""
         self._book = book
         self._workspace = workspace
         self._commands = commands

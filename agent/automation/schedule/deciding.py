@@ -1,4 +1,4 @@
-"""Decisions on which runs of a job are due, missed or skipped, and how an edit changes that."""
+"""Decisions on which runs of a job are due, missed or skipped, and on the effect of an edit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _FIRST_LOOK = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class DueTime:
-    """A due time of a job and when its run begins (seconds, UTC); with jitter it begins later."""
+    """A due time of a job, and the time at which its run begins (seconds, UTC).
+
+    Jitter can delay the beginning.
+    """
 
     due: int
     begins: int
@@ -29,7 +32,7 @@ class DueTime:
 
 @dataclass(frozen=True)
 class DueDecision:
-    """The decision about the due times that have begun."""
+    """The decision on due times whose beginning has passed."""
 
     run: tuple[tuple[DueTime, str], ...]
     """Those that run, oldest first, and why: `due` or `missed`."""
@@ -47,8 +50,9 @@ def instant(seconds: int) -> datetime:
 
 
 def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
-    """Yield the due times of a job strictly after an instant, up to its end, in the order of their
-    beginnings.
+    """Yield the due times of a job strictly after an instant, until the job's end.
+
+    They are in the order in which their runs begin.
     """
     last = job.intent.last_instant()
     found = due_after(job.intent.parse(), after, instant(job.anchor))
@@ -62,8 +66,9 @@ def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
 
 
 def following(job: Job, after: int) -> int | None:
-    """Return when the next due time strictly after `after` begins (seconds, UTC); None once `repeat` is used
-    up.
+    """Return when the first due time strictly after `after` begins (seconds, UTC).
+
+    None means that the job has used up its `repeat` or is never due again.
     """
     if job.is_used_up:
         return None
@@ -82,7 +87,10 @@ def never_due(job: Job) -> ScheduleError:
 
 
 def newest_due_times(job: Job, now: int) -> list[DueTime]:
-    """Return the newest due times begun since the last check, oldest first; at most one more than are run."""
+    """Return the newest due times that have begun since the last check, oldest first.
+
+    The list has at most one entry more than can be run.
+    """
     looked, end, last = instant(job.looked), instant(now), job.intent.last_instant()
     if last is not None:
         end = min(end, last)
@@ -102,9 +110,9 @@ def newest_due_times(job: Job, now: int) -> list[DueTime]:
 
 
 def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
-    """Decide about the due times that have begun up to now.
+    """Decide about all due times that have begun by `now`.
 
-    `grace` is in seconds; `busy` means a run of the job is not over.
+    `grace` is in seconds; `busy` means that a run of the job is still unfinished.
     """
     due = newest_due_times(job, now)
     looked = due[-1].due if due else job.looked
@@ -128,7 +136,7 @@ def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
 
 
 def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tuple[list[DueTime], str]:
-    """Return the due times that the policy for missed runs allows, and why the rest do not run."""
+    """Return the due times that run under the job's policy for missed runs, and why the others do not."""
     match job.intent.missed:
         case "all":
             return due[-MOST_AT_ONCE:], f"missed, and only the newest {MOST_AT_ONCE} are made up for"
@@ -140,19 +148,21 @@ def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tupl
 
 
 def delay(job: str, due: int, jitter: int, period: int | None) -> int:
-    """Return the seconds by which jitter delays a run: always the same, and shorter than the time to the next
-    run.
+    """Return by how many seconds jitter delays a run.
+
+    The delay of a run is always the same, and shorter than the time to the next run.
     """
     most = jitter if period is None else min(jitter, period - 1)
     return crc32(f"{job} {due}".encode()) % (most + 1)
 
 
 def edit_job(before: Job, intent: JobIntent, now: int, rescheduled: bool) -> Job:
-    """Return the job with another intent. `rescheduled`: a schedule was given, perhaps an unchanged one.
+    """Return the job with a new definition. `rescheduled` means that a schedule was given, even if it is
+    unchanged.
 
-    A job whose schedule changed counts from now on; otherwise due times that are not decided yet stay due. A
-    paused job stays paused; a finished job becomes active only if it is due again. Raises `ScheduleError` if
-    a change of its times leaves it never due.
+    If the schedule changed, the job counts from now. Otherwise due times without a decision stay due. A
+    paused job stays paused. A finished job becomes active only if it is due again. Raises `ScheduleError` if
+    the change leaves the job never due.
     """
     intent = check_intent(intent)
     old = before.intent

@@ -1,4 +1,4 @@
-"""Delivery of a job's result, and the permission check for it before the job runs."""
+"""Delivery of a job's output, and a permission check for it before the job runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Send = Callable[[JobRun, str, str, str, Permit], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDelivery:
-    """Delivery of stored outputs. Every delivery passes the gate; nobody is asked for approval."""
+    """Delivers stored outputs. Every delivery passes the permission gate; no person is asked."""
 
     commands: UnattendedCommands
     send: Send
 
     async def __call__(self, job: Job, run: JobRun) -> str:
-        """Deliver an output and return a sentence about a failure, empty if there was none."""
+        """Deliver an output. Returns a sentence about a failure; empty if there was none."""
         kind, _, target = job.intent.deliver.partition(":")
         text = run.output or run.error
         cwd = await asyncio.to_thread(working_folder, job.intent.cwd)
@@ -76,7 +76,10 @@ def working_folder(cwd: str) -> Path:
 
 
 def resolve_target(cwd: Path, target: str) -> Path:
-    """Return the file that a delivery names, with links resolved. Reads the disk. Raises `ScheduleError`."""
+    """Return the file that a delivery names, with links resolved.
+
+    Reads the disk. Raises `ScheduleError`.
+    """
     try:
         path = (cwd / Path(target).expanduser()).resolve()
         # One that cannot be looked at cannot be written either; a pipe would wait for who reads it.
@@ -120,7 +123,10 @@ def _shorten(text: str, run: JobRun) -> str:
 
 
 async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
-    """Return a sentence for each effect without a model that the gate would currently refuse."""
+    """Return a sentence for each action of a job that the gate would refuse now.
+
+    Only actions that need no model are checked. If the delivery cannot work, the sentence says so.
+    """
     try:
         actions = await asyncio.to_thread(lambda: list(_effects(intent)))
     except ScheduleError as error:
@@ -135,7 +141,10 @@ async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> t
 
 
 def _effects(intent: JobIntent) -> Iterator[tuple[str, Action]]:
-    """Yield the effects of a job that need no model. Reads the disk. Raises `ScheduleError`."""
+    """Yield title and gate action of each action of a job that needs no model.
+
+    Reads the disk. Raises `ScheduleError`.
+    """
     folder = working_folder(intent.cwd)
     if intent.script:
         yield "script", RunCommand(tool="terminal", command=intent.script, cwd=folder)

@@ -45,7 +45,7 @@ _LEAP_YEARS = (2000, 2004, 2008, 2012, 2016, 2020, 2024)
 
 @dataclass(frozen=True)
 class CronFields:
-    """A cron expression of five fields. `text` has single spaces and capital letters."""
+    """A cron expression with five fields. `text` has single spaces and capital letters."""
 
     text: str
 
@@ -57,7 +57,7 @@ class CronFields:
 
     @cached_property
     def has_fixed_times(self) -> bool:
-        """Return whether the expression means times of day, not intervals: no wildcard in minute or hour."""
+        """Return whether the expression names times of day: neither minute nor hour has a wildcard."""
         minute, hour, *_ = self.text.split()
         return not minute.startswith("*") and not hour.startswith("*")
 
@@ -71,7 +71,7 @@ class CronFields:
         return self._simulation.explain()
 
     def wall_times(self, first: datetime, last: datetime = datetime.max) -> Iterator[datetime]:
-        """Yield the matching wall times (naive) in order, from the minute of `first` to `last`."""
+        """Yield the matching local times (naive) in order, from the minute of `first` to `last`."""
         first = first.replace(second=0, microsecond=0)
         for day in self._days(first.date(), last.date()):
             for each in self._times:
@@ -154,7 +154,7 @@ def _never(words: list[str]) -> str:
 
 
 def _complaint(words: list[str], said: str) -> str:
-    """Return the sentence about the first wrong field. Pure."""
+    """Return a sentence about the first invalid field. Pure."""
     for index, word in enumerate(words):
         for term in word.split(","):
             if problem := _problem(index, term):
@@ -165,7 +165,7 @@ def _complaint(words: list[str], said: str) -> str:
 
 
 def _problem(index: int, term: str) -> str:
-    """Return the fault of one term of a list; empty if there is none."""
+    """Return what is wrong with one term of a list; empty if it is valid."""
     low, high = _LIMITS[index]
     if not term:
         return "a comma has nothing beside it; leave the comma out"
@@ -252,12 +252,12 @@ _WHOLE = re.compile(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
 
 
 def unit_seconds(word: str) -> int:
-    """Return the seconds of a time unit given by letter or name; 0 for an unknown unit."""
+    """Return the length of a time unit in seconds, given its letter or name; 0 for an unknown unit."""
     return UNITS[_WORDS[word]][1] if word in _WORDS else 0
 
 
 def looks_like_duration(text: str) -> bool:
-    """Return whether a lower-case text begins with a number and a unit, valid or not."""
+    """Return whether a lower-case text begins with a number and a word like a unit, even an invalid one."""
     return re.fullmatch(r"[-+]?[0-9][0-9.,]* ?[a-z][a-z0-9 ]*", text, re.ASCII) is not None
 
 
@@ -374,7 +374,10 @@ _AMOUNT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SingleTime:
-    """One time of day, due `days` after the day it was requested, or when `fields` first match."""
+    """One time of day for a single run.
+
+    The day is `days` after the day of the request, or the first day that matches `fields`.
+    """
 
     hour: int
     minute: int
@@ -384,9 +387,10 @@ class SingleTime:
 
 
 def in_fields(lower: str) -> str:
-    """Return a repeated schedule in plain words as `@NAME` or five cron fields; empty if the text is not one.
+    """Convert a repeated schedule in plain words to `@NAME` or five cron fields; empty for any other text.
 
-    `lower` is lower case with single spaces. Raises `ScheduleError` if only the time is missing or wrong.
+    `lower` is lower case with single spaces. Raises `ScheduleError` if only its time of day is missing or
+    invalid.
     """
     if lower in _ADVERBS:
         return _ADVERBS[lower]
@@ -427,10 +431,9 @@ def in_fields(lower: str) -> str:
 
 
 def single_time(lower: str) -> SingleTime | None:
-    """Parse a single time in plain words: `tomorrow at 9am`, `monday at 14:30`, `at noon`; None if it is not
-    one.
+    """Parse a single time in plain words, such as `tomorrow at 9am` or `at noon`; None for any other text.
 
-    Raises `ScheduleError` if only the time is missing or wrong.
+    Raises `ScheduleError` if only its time of day is missing or invalid.
     """
     if re.fullmatch(r"noon|midday|midnight|\d{1,2}(?::\d{2})? ?(?:am|pm)", lower):
         lower = f"at {lower}"
@@ -457,8 +460,9 @@ def single_time(lower: str) -> SingleTime | None:
 
 
 def in_numbers(lower: str) -> str:
-    """Return a duration in words or decimals as plain digits, `half an hour` as `1800s`; other text
-    unchanged.
+    """Convert a duration in words or decimals to whole numbers, such as `half an hour` to `1800s`.
+
+    Other text is returned unchanged.
     """
     match = _AMOUNT.fullmatch(lower)
     if match is None or (seconds := unit_seconds(match["unit"])) == 0:
@@ -476,7 +480,7 @@ def in_numbers(lower: str) -> str:
 
 
 def _days(text: str) -> str | None:
-    """Return days as a cron field; None if the text names none."""
+    """Convert names of days to a cron field; None if the text is something else."""
     if (known := _DAY_SETS.get(text.removesuffix("s"))) is not None:
         return known
     span = re.fullmatch(r"([a-z]+) ?(?:-|to|through) ?([a-z]+)", text)
@@ -505,7 +509,10 @@ def _fields(times: str, day_of_month: str, days: str, part: str = "") -> str:
 
 
 def _clock(text: str, part: str = "") -> list[tuple[int, int]]:
-    """Return hours and minutes of times of day; `part` is the part of the day, such as evening for 8."""
+    """Parse times of day; return hour and minute of each.
+
+    `part` is the part of the day that decides between morning and evening.
+    """
     return list(dict.fromkeys(_time(each.strip(), part) for each in re.split(r",? and |,", text)))
 
 
@@ -584,8 +591,9 @@ class Schedule:
         return f"Once, {day} at {clock}"
 
     def instant(self) -> datetime:
-        """Return when a schedule with a fixed time is due, in UTC. Raises `ScheduleError` beyond the
-        calendar.
+        """Return the instant (UTC) of a schedule with a fixed time.
+
+        Raises `ScheduleError` if it lies outside the calendar.
         """
         if self.at is not None:
             return self.at
@@ -597,7 +605,7 @@ class Schedule:
 
 
 def parse_schedule(text: str, zone_name: str) -> Schedule:
-    """Parse a schedule for a zone. Raises `ScheduleError`: one sentence with cause and fix."""
+    """Parse a schedule for a time zone. Raises `ScheduleError` with one sentence about cause and fix."""
     zone(zone_name)
     if len(text) > LONGEST:
         raise ScheduleError(f"A schedule of {len(text)} characters is too long; {FORMS}.")
@@ -679,7 +687,7 @@ def _at(found: Schedule, match: re.Match[str]) -> Schedule:
 
 
 def parse_moment(text: str, zone_name: str) -> datetime:
-    """Parse an ISO time as an instant in UTC; without an offset it is wall time of the zone.
+    """Parse an ISO time as an instant in UTC. Without an offset it is a local time of the zone.
 
     Raises `ScheduleError`.
     """

@@ -1,4 +1,4 @@
-"""Heartbeats: files of wishes that are checked regularly, and the jobs that carry them out."""
+"""Heartbeats: files of requests (HEARTBEAT.md) that are checked regularly, and the jobs that handle them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Mail = Callable[[str], Awaitable[MailSaid]]
 
 @dataclass
 class HeartbeatState:
-    """The state seen at the last beat."""
+    """What the last check of a heartbeat found."""
 
     last: float = 0.0
     text: str = ""
@@ -91,7 +91,8 @@ class HeartbeatState:
 
 
 def is_active(active: str, now: datetime) -> bool:
-    """Return whether a local time lies within a range like `08:00-22:00`; an empty range is always active.
+    """Return whether a local time is within a range such as `08:00-22:00`. An empty range is always active.
+
     Pure.
     """
     if not active:
@@ -118,7 +119,7 @@ async def beat(
     settings: HeartbeatSettings,
     mail: Mail,
 ) -> tuple[list[str], HeartbeatState]:
-    """Return the reasons to ask the model, none if nothing happened, and the state seen. Reads files."""
+    """Check for reasons to ask the model. Returns the reasons, and the state found. Reads files."""
     files = {name: _stamp(folder, name) for name in settings.watch}
     seen = HeartbeatState(
         last=now,
@@ -152,7 +153,7 @@ async def beat(
 
 
 def due_items(text: str, now: float) -> list[tuple[str, str]]:
-    """Return items of HEARTBEAT.md, like `- 2030-01-31T09:00 call Ana`, whose time has come. Pure."""
+    """Return those dated items of HEARTBEAT.md, such as `- 2030-01-31T09:00 call Ana`, that are due. Pure."""
     moment = datetime.fromtimestamp(now, UTC)
     found: list[tuple[str, str]] = []
     for at, item in _ITEM.findall(text):
@@ -165,7 +166,7 @@ def due_items(text: str, now: float) -> list[tuple[str, str]]:
 
 
 def message(text: str, reasons: list[str]) -> str:
-    """Return the message to the model for a beat with reasons. Pure."""
+    """Return the message that asks the model to handle these reasons. Pure."""
     listed = "\n".join(f"- {each}" for each in reasons)
     return (
         f"This is a heartbeat. What happened since the last one:\n{listed or '- you were asked for'}\n\n"
@@ -183,7 +184,7 @@ def _stamp(folder: Path, name: str) -> str:
 
 
 def _runs(folder: Path, pid_file: str) -> bool:
-    """Return whether the process named by a pid file runs."""
+    """Return whether the process in a pid file is running."""
     try:
         os.kill(int((folder / Path(pid_file).expanduser()).read_text().strip()), 0)
     except PermissionError:
@@ -197,7 +198,7 @@ MAIL_SECONDS = 60
 
 
 class Heartbeats:
-    """All heartbeats of a home."""
+    """All heartbeats of a home folder: that of the folder itself and those of projects."""
 
     def __init__(
         self,
@@ -212,7 +213,10 @@ class Heartbeats:
         self._clock = clock
 
     async def look(self) -> float | None:
-        """Beat where it is time and return when the next beat is (seconds, UTC); None without a heartbeat."""
+        """Check the heartbeats that are due, and return when the next one is due (seconds, UTC).
+
+        Returns None if there are no heartbeats.
+        """
         soonest: list[float] = []
         for number, folder in enumerate([self._home.root, *map(Path, self._settings.projects)]):
             next_beat = await self._one(folder, f"{HEARTBEAT}-{number}" if number else HEARTBEAT)
@@ -242,7 +246,10 @@ class Heartbeats:
         return following
 
     def _plan(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
-        """Return whether nothing needs to be done now, and the next beat; None while the file has a flaw."""
+        """Return whether the heartbeat can be skipped now, and when it is next due.
+
+        The time is None as long as the file has a flaw.
+        """
         is_active_now = is_active(self._settings.active, datetime.fromtimestamp(now))
         if flaw:
             return not is_active_now or (state is not None and state.flaw == flaw), None
@@ -255,7 +262,7 @@ class Heartbeats:
     async def _beat(
         self, folder: Path, id: str, text: str, flaw: str, state: HeartbeatState | None, now: float
     ) -> HeartbeatState:
-        """Check for reasons, wake the model or notify, and return the state to store."""
+        """Check one heartbeat, wake the model or send a notice, and return the state to store."""
         place = await asyncio.to_thread(self._place, folder)
         if flaw:
             before = state or HeartbeatState()
@@ -272,8 +279,9 @@ class Heartbeats:
         return seen
 
     def _place(self, folder: Path) -> Path:
-        """Return where a heartbeat works: its project; for the home's heartbeat a folder that commands may
-        see.
+        """Return the working folder of a heartbeat.
+
+        It is the project, or for the home's heartbeat a private folder that commands may use.
         """
         return folder if folder != self._home.root else private_folder(self._home.scratch / HEARTBEAT)
 
@@ -291,9 +299,9 @@ class Heartbeats:
         return MailSaid(ended.output)
 
     async def _tell(self, folder: Path, id: str, why: str, problem: str, prompt: str, now: float) -> bool:
-        """Store a notice about a beat without asking a model.
+        """Store a notice about a heartbeat's problem without asking a model.
 
-        Returns False while a run is active; the next beat then sends the notice.
+        Returns False if a run is active; the next check then sends the notice.
         """
 
         def work(connection: table.Connection) -> None:
@@ -329,9 +337,9 @@ class Heartbeats:
     async def _wake(
         self, folder: Path, id: str, text: str, reasons: list[str], seen: HeartbeatState, now: float
     ) -> None:
-        """Request a run for the given reasons and those of an unanswered run.
+        """Request a run for the given reasons, and for those that an earlier run left unanswered.
 
-        While a run is active, the reasons wait for the next beat.
+        If a run is active, the reasons wait for the next check.
         """
 
         def work(connection: table.Connection) -> None:
@@ -355,7 +363,7 @@ class Heartbeats:
 
 
 def _flaw(file: Path, text: str) -> str:
-    """Return why a HEARTBEAT.md is not shown to the model, as a sentence; empty if it may be. Pure."""
+    """Return why HEARTBEAT.md must not be shown to the model, as a sentence; empty if it may be. Pure."""
     for finding in scan(text):
         if finding.severity in ("high", "critical"):
             return (
@@ -366,7 +374,9 @@ def _flaw(file: Path, text: str) -> str:
 
 
 def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:
-    """Return the reasons of the last run that the model did not answer, and whether that run is not over."""
+    """Return the reasons that the model did not answer in the last run, and whether that run is
+    unfinished.
+    """
     if not seen.asked:
         return [], False
     try:
@@ -380,6 +390,6 @@ def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> t
 
 
 async def last_session(database: Database, id: str) -> str:
-    """Return the session in which the heartbeat continues; empty before the first one."""
+    """Return the session in which a heartbeat continues; empty before its first run."""
     runs = await database.read(lambda c: table.runs_of(c, id, 10))
     return next((each.session for each in runs if each.session), "")

@@ -1,4 +1,4 @@
-"""Jobs and their runs as data. A job stores the intended schedule: an expression and a zone."""
+"""Jobs and their runs as data. A job stores its schedule as a person wrote it, with a time zone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET, or a messen
 
 @dataclass(frozen=True, kw_only=True)
 class JobIntent:
-    """The intent of a job, as a person gave it."""
+    """The definition of a job, as a person gave it."""
 
     schedule: str
     zone: str
@@ -57,7 +57,10 @@ class JobIntent:
         return parse_schedule(self.schedule, self.zone)
 
     def last_instant(self) -> datetime | None:
-        """Return the instant (UTC) after which nothing is due. Raises `ScheduleError`."""
+        """Return the instant (UTC) after which the job is never due; None without an end.
+
+        Raises `ScheduleError`.
+        """
         return parse_moment(self.until, self.zone) if self.until else None
 
     @property
@@ -66,12 +69,12 @@ class JobIntent:
         return self.schedule, self.zone, self.until
 
     def to_json(self) -> str:
-        """Return the intent as JSON text for the store."""
+        """Return the definition as JSON text for the store."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> JobIntent:
-        """Read the intent written by `to_json`; unknown names and values of a wrong type are ignored."""
+        """Read the result of `to_json`. Unknown names and values of a wrong type are ignored."""
         try:
             stored = json.loads(text)
         except ValueError:
@@ -90,8 +93,9 @@ class JobIntent:
 
 @lru_cache(maxsize=1024)
 def unreadable(schedule: str, zone: str, until: str) -> str:
-    """Return why the times of a job cannot be computed, without the fix; empty if they can. Slow on first
-    use.
+    """Return why the due times of a job cannot be computed, without the fix; empty if they can.
+
+    The first call is slow.
     """
     intent = JobIntent(schedule=schedule, zone=zone, until=until)
     try:
@@ -122,18 +126,19 @@ class Job:
 
     @property
     def is_used_up(self) -> bool:
-        """Return whether all runs of its `repeat` have happened."""
+        """Return whether the job has run as often as its `repeat` allows."""
         return self.intent.repeat is not None and self.runs >= self.intent.repeat
 
     @property
     def beats(self) -> bool:
-        """Return whether the job represents a heartbeat, which starts only for a reason or a person."""
+        """Return whether the job stands for a heartbeat, whose runs start only for a reason or on request."""
         return self.id.startswith(HEARTBEAT)
 
     @property
     def problem(self) -> str:
-        """One sentence with the fix about times that no longer parse; empty if there is no problem or the job
-        is over.
+        """A sentence with the fix if the job's times can no longer be parsed.
+
+        The text is empty if there is no problem or the job has ended.
         """
         if self.state == "done" or not (why := unreadable(*self.intent.timing)):
             return ""
@@ -147,7 +152,7 @@ class Job:
 
     @property
     def explanation(self) -> str:
-        """The schedule in words; the stored text if it no longer parses."""
+        """The schedule in words, or the stored text if it can no longer be parsed."""
         return self.intent.schedule if unreadable(*self.intent.timing) else self.intent.parse().explain()
 
 
@@ -204,8 +209,9 @@ def iso(seconds: float | None) -> str | None:
 
 
 def full_delivery(deliver: str) -> str:
-    """Return the full form of a delivery: `message:` before a messenger alone, `message` for `send_message`.
-    Pure.
+    """Return the complete form of a delivery target. Pure.
+
+    A messenger alone gets `message:` in front, and `send_message` becomes `message`.
     """
     from agent.core.config.sections import MessengerSettings
 
@@ -221,8 +227,9 @@ def delivery_rule(deliver: str) -> str:
 
 
 def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
-    """Return the completed intent of a new job that is due from now on. Raises `ScheduleError` otherwise.
-    Pure.
+    """Complete and check the definition of a new job. Pure.
+
+    Raises `ScheduleError` if it is invalid or never due from `now` on.
     """
     from agent.automation.schedule.occurrences import next_due
 
@@ -235,7 +242,10 @@ def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
 
 
 def check_intent(intent: JobIntent) -> JobIntent:
-    """Return the completed intent, whenever it is due. Raises `ScheduleError` if it is invalid. Pure."""
+    """Complete and check the definition of a job, whenever it is due.
+
+    Raises `ScheduleError` if it is invalid. Pure.
+    """
     from agent.knowledge.injection import scan_order
 
     intent = replace(intent, deliver=full_delivery(intent.deliver))

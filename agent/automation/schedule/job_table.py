@@ -28,7 +28,7 @@ BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
 
 
 def jobs(connection: Connection) -> list[Job]:
-    """Return all jobs, those due first at the front, finished ones last."""
+    """Return all jobs, the next due one first and finished ones last."""
     rows = connection.execute(f"{_JOBS} ORDER BY state = 'done', next IS NULL, next, id")
     return [_job(row) for row in rows]
 
@@ -74,7 +74,7 @@ def add(connection: Connection, intent: JobIntent, now: int) -> Job:
 
 
 def require_free(connection: Connection, name: str, owner: str = "") -> None:
-    """Raise `ScheduleError` if a job other than `owner` (an id) has the name."""
+    """Raise `ScheduleError` if a job other than the one with the id `owner` has this name."""
     if name and any(each.intent.name == name and each.id != owner for each in jobs(connection)):
         raise ScheduleError(f"There is a job {name[:40]!r} already; give another name, or edit it.")
 
@@ -91,7 +91,7 @@ def _row(job: Job) -> tuple[Any, ...]:
 
 
 def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job:
-    """Pause or resume a job; runs that were due during a pause are not made up for."""
+    """Pause or resume a job. Runs that were due during the pause are not carried out later."""
     found = job(connection, id)
     if found.state == state:
         return found
@@ -111,9 +111,9 @@ def remove(connection: Connection, id: str) -> Job:
 
 
 def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
-    """Restore a removed job with its runs; runs that were due since its removal are not made up for.
+    """Restore a removed job with its runs. Runs that were due in the meantime are not carried out later.
 
-    Raises `ScheduleError` if its name was given to another job.
+    Raises `ScheduleError` if another job now has its name.
     """
     if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
         raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
@@ -133,7 +133,7 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
 
 
 def decide_due(connection: Connection, now: int, grace: float) -> int:
-    """Claim due runs, one row for each job and due time, and return how many runs now wait."""
+    """Claim all due runs, with one row for each job and due time. Returns how many runs are waiting."""
     rows = connection.execute(
         f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
     ).fetchall()
@@ -147,7 +147,10 @@ def decide_due(connection: Connection, now: int, grace: float) -> int:
 
 
 def _put_off(connection: Connection, broken: Job, now: int, why: str) -> None:
-    """Report once, as a failed run, why a job cannot be due, and check again later: its zone may return."""
+    """Report once, as a failed run, why a job's due times cannot be computed.
+
+    The job is checked again later, since its time zone may become available.
+    """
     told = connection.execute(
         "SELECT 1 FROM job_runs WHERE job = ? AND why = 'due' AND state = 'failed' AND due > ?",
         (broken.id, broken.looked * 1000),
@@ -194,7 +197,7 @@ def _claim(connection: Connection, id: str, at: DueTime, why: str, state: str, e
 
 
 def ask_for(connection: Connection, id: str, now_ms: int, why: str = "asked") -> JobRun:
-    """Request a run now, whatever the schedule says. Raises `ScheduleError` while a run is active."""
+    """Request a run now, regardless of the schedule. Raises `ScheduleError` if a run is active."""
     found = job(connection, id)
     busy = connection.execute(
         "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (found.id,)
@@ -219,8 +222,9 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 
 
 def run(connection: Connection, id: int) -> JobRun:
-    """Return one run. Raises `ScheduleError` if it no longer exists, for example because its job was
-    removed.
+    """Return one run.
+
+    Raises `ScheduleError` if it no longer exists, for example after its job was removed.
     """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
@@ -234,7 +238,9 @@ def _run(row: tuple[Any, ...]) -> JobRun:
 
 
 def open_runs(connection: Connection) -> list[JobRun]:
-    """Return unfinished runs: those that began first, then in the order in which they are due."""
+    """Return unfinished runs: first those that have begun, then the others in the order of their due
+    times.
+    """
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE state IN ('waiting', 'running') ORDER BY state, due, id"
     )
@@ -250,7 +256,10 @@ def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
 
 
 def begin(connection: Connection, id: int, now: float) -> JobRun | None:
-    """Start a run, or resume it after an interruption. Returns None if there is nothing to do."""
+    """Start a run, or resume an interrupted one.
+
+    Returns None if the run does not exist, has ended, or must not start now.
+    """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
         return None
@@ -271,7 +280,7 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
 
 
 def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
-    """Return whether another run of the job, perhaps an interrupted one, must be over first."""
+    """Return whether another run of the same job must end first; that run may be an interrupted one."""
     row = connection.execute(
         "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
         f"AND {_intent_sql('overlap', 'skip')} != 'parallel'",
@@ -281,14 +290,15 @@ def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
 
 
 def _intent_sql(name: str, default: str) -> str:
-    """Return SQL for a value of an intent. Invalid JSON gives the default instead of failing the query for
-    all jobs.
+    """Return SQL for a value in a job's definition.
+
+    For invalid JSON it gives the default, so that the query does not fail for all jobs.
     """
     return f"coalesce(CASE WHEN json_valid(intent) THEN json_extract(intent, '$.{name}') END, '{default}')"
 
 
 def in_session(connection: Connection, id: int, session: str) -> None:
-    """Record the session of a run."""
+    """Record the session in which a run works."""
     connection.execute("UPDATE job_runs SET session = ? WHERE id = ?", (session, id))
 
 
@@ -311,7 +321,10 @@ def end(
 
 
 def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
-    """Return runs whose output must be delivered now: for `kinds` `notice` only notices, else all others."""
+    """Return the runs whose output must be delivered now, each with its job.
+
+    `kinds` is `notice` for notices only, and anything else for all other deliveries.
+    """
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
     ).fetchall()
@@ -327,7 +340,7 @@ def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job
 
 
 def note_delivery(connection: Connection, id: int, now: float, problem: str) -> None:
-    """Record an attempt to deliver; after a problem it is retried later."""
+    """Record an attempt to deliver. If `problem` is not empty, the delivery is retried later."""
     row = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
         # The job was removed meanwhile.
@@ -346,7 +359,7 @@ def note_delivery(connection: Connection, id: int, now: float, problem: str) -> 
 
 
 def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
-    """Return whether jobs or runs need attention, and when the next is due."""
+    """Return whether any job or run is pending, and when the next one is due (seconds since the epoch)."""
     (soonest,) = connection.execute("SELECT min(next) FROM jobs WHERE state = 'active'").fetchone()
     (earliest,) = connection.execute(
         "SELECT min(earliest) FROM job_runs WHERE state IN ('waiting', 'running')"
@@ -360,7 +373,7 @@ def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
 
 
 def next_after(connection: Connection, now: float) -> float | None:
-    """Return when the next job or run that is not due yet becomes due (seconds, UTC)."""
+    """Return the earliest future time at which a job or run becomes due (seconds, UTC)."""
     (soonest,) = connection.execute(
         "SELECT min(due) FROM (SELECT next AS due FROM jobs WHERE state = 'active' "
         "UNION ALL SELECT earliest FROM job_runs WHERE state = 'waiting' "

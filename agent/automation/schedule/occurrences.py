@@ -25,9 +25,9 @@ DAY = timedelta(days=1)
 
 
 def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = None) -> Iterator[datetime]:
-    """Yield the instants (UTC) strictly later than `after`, in order, until the calendar ends.
+    """Yield the instants (UTC) strictly after `after` at which a schedule is due, in order.
 
-    `anchor` is when the schedule began to count (for a delay or an interval); its default is `after`.
+    `anchor` is when the schedule began (for a delay or an interval); by default it is `after`.
     """
     after = after.astimezone(UTC)
     start = after if anchor is None else anchor.astimezone(UTC)
@@ -54,12 +54,12 @@ def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = Non
 def next_due(
     schedule: Schedule, after: datetime, count: int, anchor: datetime | None = None
 ) -> list[datetime]:
-    """Return at most `count` instants of `due_after`."""
+    """Return the first `count` instants of `due_after`, or fewer if there are not that many."""
     return list(islice(due_after(schedule, after, anchor), count))
 
 
 def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
-    """Return when a single time of day requested at `start` is due; None if it never comes."""
+    """Return when a single time of day is due that was requested at `start`; None if never."""
     if single.days is None:
         return next(_wall_occurrences(parse_cron(single.fields), where, start), None)
     day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
@@ -104,7 +104,9 @@ def _elapsed_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> 
 
 
 def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
-    """Yield the periods of constant offset from `begin` to the end of its month (UTC)."""
+    """Yield periods with a constant UTC offset, from `begin` to the end of its month (UTC): start, end and
+    offset.
+    """
     month = begin.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     after_it = (month + timedelta(days=32)).replace(day=1)
     offset = offset_at(where, begin)
@@ -121,8 +123,9 @@ DEFAULT_COUNT = 5
 
 @dataclass(frozen=True)
 class Question:
-    """A question: when `schedule` is next due in `zone`, strictly after `after` (ISO; wall time without
-    offset).
+    """The question when `schedule` is next due in `zone`, strictly after `after`.
+
+    `after` is an ISO time; without an offset it is a local time.
     """
 
     schedule: str
@@ -133,7 +136,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The meaning of a schedule: its kind, the next instants in its zone, and a description in words."""
+    """The interpretation of a schedule: its kind, the next instants in its zone, and a description."""
 
     schedule: str
     kind: Kind
@@ -143,7 +146,7 @@ class Answer:
 
 
 def ask(question: Question) -> Answer:
-    """Answer a question. Raises `ScheduleError`."""
+    """Return the answer to a question. Raises `ScheduleError`."""
     if not 1 <= question.count <= MOST:
         raise ScheduleError(f"The count {question.count} is out of range; ask for 1 to {MOST}.")
     schedule = parse_schedule(question.schedule, question.zone)

@@ -1,8 +1,8 @@
-"""The runner: claims due runs, carries them out, resumes interrupted ones, delivers results.
+"""The job runner: claims due runs, carries them out, resumes interrupted ones, and delivers results.
 
-Several processes may do so at the same time: a due time is claimed by one unique row, and a run belongs to
-the process that holds its lock. The kernel releases the lock when that process dies. A process that finds a
-run marked `running` with a free lock resumes it.
+Several processes may do this at once. One unique row claims each due time. A run belongs to the process that
+holds its lock, which the kernel releases if the process dies. A run that is marked `running` but has a free
+lock is resumed by the process that finds it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Deliver = Callable[[Job, JobRun], Awaitable[str]]
 
 @dataclass(kw_only=True)
 class JobRunner:
-    """A runner that checks the clock and carries out due jobs. It can be used only once."""
+    """Checks the clock and carries out due jobs. An object can be used only once."""
 
     database: Database
     folder: Path
@@ -86,9 +86,10 @@ class JobRunner:
     """Runs that somebody waits for and `told` did not hear of."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Carry out due jobs until stopped; while another runner holds the lease, wait for it.
+        """Carry out due jobs until stopped. While another runner holds the lease, wait for it.
 
-        At the end active runs are interrupted, to be resumed later; deliveries are awaited.
+        At the end, active runs are interrupted so that they can be resumed later, and deliveries are
+        completed.
         """
         holds = lease(self.folder)
         async with self._waiting_for_deliveries():
@@ -107,14 +108,14 @@ class JobRunner:
                 holds.release()
 
     async def once(self) -> None:
-        """Carry out due jobs now and wait for them."""
+        """Carry out the jobs that are due now, and wait for them."""
         self._looked_after = -math.inf
         await self._finish_due()
 
     async def carry_through(self, id: int) -> JobRun:
-        """Carry out due jobs until a run is over, in any process; `told` receives the run in any case.
+        """Carry out due jobs until the run `id` has ended, in this or another process.
 
-        Raises `ScheduleError` if its job is removed in the meantime.
+        `told` receives the run in either case. Raises `ScheduleError` if the job is removed in the meantime.
         """
         self._awaited.add(id)
         await self.once()
@@ -137,9 +138,7 @@ class JobRunner:
 
     @asynccontextmanager
     async def _waiting_for_deliveries(self) -> AsyncIterator[None]:
-        """Wait at the end for active deliveries and heartbeats; they are interrupted only if this wait is
-        cancelled.
-        """
+        """On exit, wait for active deliveries and heartbeats. Cancelling the wait interrupts them."""
         try:
             yield
             while self._beside:
@@ -163,8 +162,9 @@ class JobRunner:
                 each.cancel()
 
     async def _until_next(self) -> float:
-        """Return the seconds to sleep: until the next due time, at most one tick because the clock may be
-        set.
+        """Return the seconds to sleep until the next due time.
+
+        It is at most one tick, because the clock may be changed.
         """
         now = self.clock()
         # What is due and not begun waits for a place, or for another process.
@@ -174,7 +174,7 @@ class JobRunner:
         return self.tick if soonest is None else max(0.05, min(self.tick, soonest - now))
 
     async def _look(self) -> None:
-        """Claim due runs, then start them and pending deliveries."""
+        """Claim due runs, and start them as well as pending deliveries."""
         self._raise_failure()
         self._ended.clear()
         now = self.clock()
@@ -192,7 +192,7 @@ class JobRunner:
         await self._hand_on()
 
     def _look_after(self) -> None:
-        """Check heartbeats: a tick after the last check, and when the next beat is due."""
+        """Check heartbeats if the next one is due, or if one tick has passed since the last check."""
         at = asyncio.get_running_loop().time()
         is_due = self._beats is not None and self._beats <= self.clock()
         if self.beat is None or _BEAT in self._beside or not (is_due or at - self._looked_after >= self.tick):
@@ -206,7 +206,7 @@ class JobRunner:
     def _start(
         self, key: str, work: Coroutine[Any, Any, None], release: Callable[[], None] = lambda: None
     ) -> None:
-        """Start work in the background. If it raises, the runner ends, because the store has failed."""
+        """Start work in the background. If it raises, the store has failed and the runner ends."""
 
         def over(task: asyncio.Task[None]) -> None:
             self._beside.pop(key, None)
@@ -279,8 +279,9 @@ class JobRunner:
             _release(locks)
 
     async def _said_before(self, run: JobRun, outcome: JobOutcome) -> bool:
-        """Return whether the previous beat failed with the same message, which a person has already
-        received.
+        """Return whether the previous run of a heartbeat failed with the same message.
+
+        The person has already received that message.
         """
         if outcome.state != "failed" or outcome.output:
             return False
@@ -288,7 +289,7 @@ class JobRunner:
         return any(each.id != run.id and each.error == outcome.error for each in runs)
 
     async def _hand_on(self) -> None:
-        """Start pending deliveries from stored outputs, without asking a model."""
+        """Start pending deliveries of stored outputs, without asking a model."""
         now = self.clock()
         for job, run in await self.database.read(lambda c: table.to_deliver(c, now, "others")):
             if len(self._beside.keys() - {_BEAT}) >= MOST_DELIVERIES:

@@ -1,4 +1,4 @@
-"""Automatic start of `hermes cron run` by a systemd user unit or a crontab line."""
+"""Automatic start of `hermes cron run`, by a systemd user unit or a crontab line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE_YET = ("no crontab", "no such file")
 
 @dataclass(frozen=True)
 class Installation:
-    """A way to run jobs automatically, shown to the person before it is installed."""
+    """Files and commands that make jobs run automatically; a person sees them before they are installed."""
 
     way: str
     """`systemd` or `crontab`."""
@@ -67,7 +67,10 @@ class Installation:
 
 
 def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
-    """Return the installation for this machine; `config` is the user's settings folder (`~/.config`)."""
+    """Return how to install automatic runs on this machine.
+
+    `config` is the user's settings folder (`~/.config`).
+    """
     program = shutil.which("hermes")
     begin = [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "app.main"]
     words = [*begin, "cron", "run"]

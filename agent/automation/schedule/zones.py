@@ -1,7 +1,7 @@
-"""Time zones: by name, the machine's zone, and the instants at which offsets change.
+"""Time zones: lookup by name, this machine's zone, and the instants at which offsets change.
 
-Aware datetimes with the same `ZoneInfo` compare by wall clock, so this module and its callers never compare
-such: instants are in UTC, and wall time is naive.
+Aware datetimes with the same `ZoneInfo` are compared by local time, which is wrong for instants. Therefore
+instants are always in UTC, and local times are naive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class ScheduleError(ConfigError):
 
 @lru_cache(maxsize=1024)
 def _find_zone(name: str) -> ZoneInfo | str:
-    """Return the zone, or a sentence on why there is none. Cached, because suggestions take milliseconds."""
+    """Return the zone, or a sentence on why it does not exist.
+
+    Cached, because suggestions take milliseconds.
+    """
     if name and len(name) <= LONGEST_NAME and name.isascii() and name.isprintable():
         try:
             return ZoneInfo(name)
@@ -76,14 +79,14 @@ def machine_zone() -> str:
 
 
 def offset_at(where: ZoneInfo, instant: datetime) -> timedelta:
-    """Return the offset of wall time from UTC at an instant (aware, UTC)."""
+    """Return the offset of local time from UTC at an instant (aware, UTC)."""
     offset = instant.astimezone(where).utcoffset()
     assert offset is not None
     return offset
 
 
 def wall(where: ZoneInfo, instant: datetime) -> datetime:
-    """Return the wall time of an instant, naive."""
+    """Return the local time of an instant, as a naive datetime."""
     return instant.astimezone(where).replace(tzinfo=None, fold=0)
 
 
@@ -116,8 +119,9 @@ def _change_between(where: ZoneInfo, before: datetime, after: datetime, offset: 
 
 
 def first_instant(where: ZoneInfo, local: datetime) -> datetime:
-    """Return the instant of a wall time (naive): the first of two, or the first minute after a gap.
+    """Return the instant of a local time (naive).
 
+    If the local time occurs twice, the first one counts; if it is skipped, the first minute after the gap.
     Raises `OverflowError` at the end of the calendar.
     """
     aware = local.replace(tzinfo=where, fold=0)

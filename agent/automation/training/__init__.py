@@ -1,1 +1,1 @@
-"""Training environments: episodes for a trainer, groups of rollouts, tokens, and a trainer of prompts."""
+"""Training: episodes for an external trainer, groups of rollouts, token ids, and training of prompts."""

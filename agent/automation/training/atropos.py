@@ -90,7 +90,7 @@ class AtroposClient:
             await asyncio.sleep(_WAITING)
 
     async def hand_in(self, data: dict[str, Any]) -> str:
-        """Send a group; returns `received` or `buffered`."""
+        """Send a group and return the API's status, `received` or `buffered`."""
         return str((await self._request("POST", "/scored_data", data)).get("status", ""))
 
     async def leave(self, env_id: int) -> None:

@@ -1,7 +1,7 @@
-"""A trainer of prompts: a gradient bandit over prompt prefixes that learns only from rollouts. No GPU.
+"""Training of prompts: a gradient bandit that chooses among prompt prefixes. It needs no GPU.
 
-The policy is a softmax over preferences. After each group of rollouts the preference of every tried prefix
-changes by its score less the mean so far (REINFORCE with a baseline).
+The policy is a softmax over preferences. After each group of rollouts, the preference of each tried prefix
+changes by its score minus the mean score so far (REINFORCE with a baseline).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BanditStep:
 
 
 def softmax(preferences: Sequence[float]) -> list[float]:
-    """Return the probabilities of preferences. Pure."""
+    """Convert preferences to probabilities. Pure."""
     most = max(preferences)
     weights = [math.exp(each - most) for each in preferences]
     return [each / sum(weights) for each in weights]
@@ -43,7 +43,10 @@ def softmax(preferences: Sequence[float]) -> list[float]:
 def update_preferences(
     preferences: Sequence[float], arms: Sequence[int], scores: Sequence[float], baseline: float, rate: float
 ) -> list[float]:
-    """Return the preferences after a group, by the gradient of the expected score. Pure."""
+    """Return the preferences after a group of rollouts, moved along the gradient of the expected score.
+
+    Pure.
+    """
     probabilities = softmax(preferences)
     gradient = [0.0] * len(preferences)
     for arm, score in zip(arms, scores, strict=True):
@@ -66,10 +69,10 @@ async def train(
     base: Path,
     told: Callable[[BanditStep], None] = lambda step: None,
 ) -> list[BanditStep]:
-    """Train for `steps` steps of `size` rollouts. `ways` are the texts put before the prompt of a task.
+    """Train for `steps` steps of `size` rollouts. `ways` are the prefixes put before the prompt of a task.
 
-    Calling it again with equal arguments resumes: random choices follow from the seed, and existing answers
-    are reused. Raises `HermesError`.
+    Calling it again with equal arguments resumes, because random choices depend on the seed and stored
+    answers are reused. Raises `HermesError`.
     """
     chance = random.Random(seed)
     preferences, total, count = [0.0] * len(ways), 0.0, 0
@@ -100,8 +103,9 @@ async def train(
 
 
 def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesError:
-    """Return the error for an exhausted budget. The step is discarded: cut-off rollouts would count as bad
-    ones.
+    """Return the error for an exhausted budget.
+
+    The step is discarded, because interrupted rollouts would count as bad ones.
     """
     return HermesError(
         f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
@@ -110,7 +114,7 @@ def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesEr
 
 
 def _refuse_unanswered(step: int, results: Sequence[TaskResult]) -> None:
-    """Raise `HermesError` if the model answered in no rollout of a step, because zeros teach nothing."""
+    """Raise `HermesError` if the model answered in no rollout of a step: all scores would be zero."""
     if all(each.outcome == "failed" and not each.usage.get("requests") for each in results):
         raise HermesError(
             f"The model answered in no rollout of step {step}, and the training goes on with the same line "

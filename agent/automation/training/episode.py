@@ -1,4 +1,4 @@
-"""Episodes of an environment: a task, the model's turns, the reward."""
+"""Episodes of a training environment: a task, the model's turns, and the reward."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PROVIDER, MODEL = "policy", "policy"
 
 
 class ActionError(HermesError):
-    """Error: an action is invalid now or cannot be read."""
+    """Error: an action cannot be read, or is not possible now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The result of an action. `reward` is None before the end, and if a task has no checks."""
+    """The result of an action. `reward` is None until the end, and always if the task has no checks."""
 
     observation: Mapping[str, Any]
     reward: float | None = None
@@ -45,7 +45,7 @@ class Observed:
 
 @dataclass(slots=True)
 class _Asked:
-    """A request of the engine that waits for an action."""
+    """A model request of the engine that waits for an action."""
 
     body: Mapping[str, Any]
     answer: asyncio.Future[Mapping[str, Any]]
@@ -66,7 +66,7 @@ class EpisodeState:
 
 @dataclass(slots=True)
 class Episode:
-    """A sequence of tasks, one at a time. `number` is part of the address at which the engine asks."""
+    """Works through tasks, one at a time. `number` is part of the URL that the engine uses as its model."""
 
     tasks: Sequence[NumberedTask]
     conditions: Conditions
@@ -79,7 +79,10 @@ class Episode:
     _next: int = 0
 
     async def reset(self, given: Mapping[str, Any]) -> Observed:
-        """Begin a task: by `task` name, else by `seed`, else the next one. Raises `ActionError`."""
+        """Begin a task, chosen by its name in `task`, else by `seed`, else the next one.
+
+        Raises `ActionError`.
+        """
         task = self._choose_task(given)
         await self.aclose()
         self._asked, self._open, self._shown = asyncio.Queue(), None, 0
@@ -95,7 +98,10 @@ class Episode:
         return await self._observe()
 
     async def step(self, action: Mapping[str, Any]) -> Observed:
-        """Answer the engine with an action and return its next request or the end. Raises `ActionError`."""
+        """Use an action as the model's answer; return the engine's next request, or the end.
+
+        Raises `ActionError`.
+        """
         if self._work is None or self.state.done:
             raise ActionError("There is no episode; reset first.")
         if self._open is None:
@@ -137,7 +143,7 @@ class Episode:
         return self.tasks[(self._next - 1) % len(self.tasks)]
 
     async def _observe(self) -> Observed:
-        """Wait until the engine asks again or has ended."""
+        """Wait until the engine sends its next request or has ended."""
         assert self._work is not None
         waiting = asyncio.ensure_future(self._asked.get())
         try:
@@ -150,7 +156,7 @@ class Episode:
         return self._end(self._work.result())
 
     def _shown_of(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new messages of a request; also the tools with the first request."""
+        """Return the new messages in a request; with the first request also the tools."""
         messages = list(body.get("messages") or ())
         first = self._shown == 0
         whole = self._shown >= len(messages)
@@ -173,7 +179,7 @@ class Episode:
 
 
 def reward_of(result: TaskResult) -> float | None:
-    """Return the share of passed checks; 0 for an unfinished task; None without checks."""
+    """Return the share of passed checks; 0 for an unfinished task, None if there are no checks."""
     if result.outcome != "done":
         return 0.0
     told = [each for each in result.checks if each.passed is not None]
@@ -181,7 +187,7 @@ def reward_of(result: TaskResult) -> float | None:
 
 
 def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message of an action: `{message}` as in chat completions, or `{text, tool_calls}`.
+    """Read the message in an action: `{message}` as in chat completions, or `{text, tool_calls}`.
 
     Raises `ActionError`.
     """
@@ -243,7 +249,7 @@ def _call(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def completion_of(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer as a chat completion, with token ids if the action gave them."""
+    """Convert an answer to a chat completion, with token ids if the action had them."""
     message, tokens = answer["message"], answer["tokens"]
     choice: dict[str, Any] = {
         "index": 0,
@@ -271,7 +277,10 @@ NO_LOGPROB = 1.0
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A session as the tokens its model read and wrote. `logprobs` is None if the server gave none."""
+    """A session as the token ids that its model read and wrote.
+
+    `logprobs` is None if the server returned none.
+    """
 
     tokens: tuple[int, ...]
     masks: tuple[int, ...]
@@ -279,10 +288,10 @@ class TokenSequence:
 
 
 def sequence_of(path: Sequence[Node]) -> TokenSequence | None:
-    """Return the token sequence of a branch; None unless the server gave the ids of every answer.
+    """Return the token sequence of a branch; None unless the server returned token ids for every answer.
 
-    The last request contains everything before it. An earlier answer counts as written by the model only if
-    its original ids occur there unchanged; if a template wrote them differently, they stay masked.
+    The last request contains everything before it. An earlier answer is unmasked only if its original ids
+    occur there unchanged. If the chat template tokenized it differently, it stays masked.
     """
     answers = [node for node in path if node.kind == "assistant" and node.data.get("state") != "interrupted"]
     steps = [given for node in answers if isinstance(given := node.data.get("tokens"), Mapping)]
@@ -328,7 +337,7 @@ def read_environment(where: str) -> list[NumberedTask]:
 
 @dataclass(slots=True)
 class Arena:
-    """Episodes over one folder. Only the engine has `key`, which allows asking for actions."""
+    """Episodes that share one folder. Only the engine knows `key`, which permits requests for actions."""
 
     tasks: Sequence[NumberedTask]
     folder: ResultFolder
@@ -339,7 +348,7 @@ class Arena:
     episodes: dict[str, Episode] = field(default_factory=dict)
 
     def episode(self) -> Episode:
-        """Return a new episode. Raises `ConfigError` if there are too many."""
+        """Create an episode. Raises `ConfigError` if there are too many."""
         if len(self.episodes) >= _MOST_EPISODES:
             raise ConfigError(f"There are {_MOST_EPISODES} episodes at once already; close one.")
         made = Episode(self.tasks, self.conditions)
@@ -359,8 +368,9 @@ class Arena:
             await self.leave(each)
 
     async def score(self, session: str) -> dict[str, Any]:
-        """Return the score of a session, with tokens and masks if the actions gave any. Raises
-        `HermesError`.
+        """Return the score of a session, with tokens and masks if the actions had token ids.
+
+        Raises `HermesError`.
         """
         result = next((each for each in self.folder.task_results() if each.session == session), None)
         if result is None:
@@ -379,7 +389,7 @@ class Arena:
 def open_arena(
     where: str, folder: Path, environ: Mapping[str, str], address: str, key: str, approve: ModeName | None
 ) -> Arena:
-    """Open an arena whose engine asks for actions at `address`. Blocks. Raises `HermesError`."""
+    """Open an arena whose engine requests actions at the URL `address`. Blocks. Raises `HermesError`."""
     home, results = Home.locate(dict(environ)), ResultFolder(folder)
     tasks = read_environment(where)
     try:

@@ -1,4 +1,4 @@
-"""Rollouts for training, and their tokens in the form of Tinker."""
+"""Rollouts for training, and their conversion to training data for Tinker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.extras import missing
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One attempt at a task. `sequence` is None if the server gave no token ids."""
+    """One attempt at a task. `sequence` is None if the server returned no token ids."""
 
     result: TaskResult
     score: float
@@ -39,7 +39,7 @@ class RolloutGroup:
 
     @property
     def tells(self) -> bool:
-        """Return whether the scores differ, so that something can be learned from the group."""
+        """Return whether the scores differ, because only then the group is useful for training."""
         return len({each.score for each in self.rollouts}) > 1
 
     @property
@@ -47,7 +47,10 @@ class RolloutGroup:
         return all(each.sequence is not None for each in self.rollouts)
 
     def scored_data(self, env_id: int) -> dict[str, Any]:
-        """Return the group in the form of the Atropos trajectory API. Only with `has_tokens`."""
+        """Return the group in the form of the Atropos trajectory API.
+
+        It must have token ids (`has_tokens`).
+        """
         sequences = [each.sequence for each in self.rollouts if each.sequence is not None]
         told = all(each.logprobs is not None for each in sequences)
         return {
@@ -72,10 +75,9 @@ async def roll_out(
     token_ids: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Work on every task `size` times; `each` is awaited with a group once all its attempts have ended.
+    """Work on every task `size` times. `each` is awaited with a group once all its attempts have ended.
 
-    `settings` are the settings of the sessions. Calling it again with equal arguments resumes. Raises
-    `HermesError`.
+    `settings` are those of the sessions. Calling it again with equal arguments resumes. Raises `HermesError`.
     """
     results = ResultFolder(folder)
     numbered: list[NumberedTask] = []
@@ -143,7 +145,7 @@ async def _rollouts(folder: ResultFolder, results: Sequence[TaskResult]) -> tupl
 
 
 def _api_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message in the API's form, where `content` is never missing."""
+    """Convert a message to the API's form, which always has `content`."""
     return {**message, "content": message.get("content") or ""}
 
 
@@ -158,7 +160,7 @@ class TinkerError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Text written by the weights, with the token ids read and written."""
+    """Text that the model wrote, with the token ids it read and wrote."""
 
     text: str
     prompt: tuple[int, ...]
@@ -170,7 +172,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class WeightDatum:
-    """A rollout as training data: each entry describes one token and the token after it."""
+    """A rollout as training data. Each entry holds one token and the token that follows it."""
 
     tokens: tuple[int, ...]
     targets: tuple[int, ...]
@@ -179,9 +181,10 @@ class WeightDatum:
 
 
 def data_of(groups: Sequence[RolloutGroup]) -> list[WeightDatum]:
-    """Return the training data of groups whose scores differ: the score above the group's mean. Pure.
+    """Return the training data of groups whose scores differ. Pure.
 
-    Tokens that the model did not write have no advantage, so that nothing is learned from them.
+    The advantage of a rollout is its score minus the group's mean. Tokens that the model did not write have
+    no advantage, so that nothing is learned from them.
     """
     found: list[WeightDatum] = []
     for group in groups:
@@ -206,7 +209,10 @@ def _datum(sequence: TokenSequence, advantage: float) -> WeightDatum:
 
 
 class TinkerWeights:
-    """One model at Tinker that can be sampled, trained and saved. All methods raise `TinkerError`."""
+    """One model at Tinker that can be sampled, trained and saved.
+
+    All methods raise `TinkerError`.
+    """
 
     def __init__(self, tinker: Any, service: Any, client: Any, tokenizer: Any) -> None:
         self._tinker = tinker
@@ -296,7 +302,7 @@ class TinkerWeights:
         return await _call_tinker(self._tinker, train_once)
 
     async def keep(self, name: str) -> str:
-        """Save weights and optimizer at the service and return their location."""
+        """Save weights and optimizer at the service, and return the path of the saved state."""
         return await _call_tinker(
             self._tinker, lambda: str(self._client.save_state(name, overwrite=True).result().path)
         )

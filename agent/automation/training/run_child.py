@@ -1,6 +1,6 @@
-"""A process that trains for a session or inspects environments; the order comes on standard input.
+"""Process that trains for a session or inspects environments. Its order comes on standard input.
 
-A training run continues after the session ends; all other orders answer with one line of JSON.
+A training run continues after the session has ended. All other orders are answered with one line of JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHOWN = 10
 
 
 def main() -> None:
-    """Carry out the order."""
+    """Carry out the order from standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     order = json.loads(sys.stdin.readline())
@@ -66,7 +66,7 @@ def _environments(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of an environment: the person's, a bundled one, or one at a readable path."""
+    """Return the content of an environment: one of the person's, a bundled one, or one at a readable path."""
     where, own = order.get("path"), Path(order["folder"]) / order["name"]
     if where is None and "/" not in order["name"] and own.exists():
         where = str(own)
@@ -133,7 +133,7 @@ def _train(order: Mapping[str, Any], answers: TextIO) -> None:
 
 
 async def _train_until_over(run: TrainingRun, configuration: TrainingConfiguration) -> None:
-    """Train until the end or a signal, and record how it ended."""
+    """Train until done or stopped by a signal, and record the outcome."""
     work = asyncio.ensure_future(_result(run, configuration))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
@@ -202,7 +202,7 @@ def _options(configuration: TrainingConfiguration) -> BatchOptions:
 
 
 def configuration_of(given: Mapping[str, Any]) -> TrainingConfiguration:
-    """Return a stored configuration. Raises `ConfigError`."""
+    """Read a stored configuration. Raises `ConfigError`."""
     found = TrainingConfiguration()
     for name, value in given.items():
         found = edit_configuration(found, name, value)

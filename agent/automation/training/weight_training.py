@@ -1,4 +1,4 @@
-"""Training of weights on this computer, while an endpoint serves the policy."""
+"""Training of a model's weights, with a local endpoint that serves the model to the sessions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PolicyAddress:
 
 @asynccontextmanager
 async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
-    """Answer requests from this machine that have the key, until the context exits."""
+    """Serve model requests from this machine that carry the key, until the context exits."""
     key = secrets.token_urlsafe(24)
 
     async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,7 +58,7 @@ async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
 async def _answer_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, key: str
 ) -> bool:
-    """Answer one request and return whether the connection stays open."""
+    """Answer one request. Returns whether the connection stays open."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     pairs = (line.partition(":") for line in lines[1:])
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -109,7 +109,7 @@ class TrainedWeights(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPlan:
-    """The amount of training. `reply` is the maximum number of tokens of an answer."""
+    """How long to train. `reply` is the maximum number of tokens in an answer."""
 
     steps: int
     group: int
@@ -122,7 +122,7 @@ class WeightPlan:
 
 @dataclass(frozen=True, slots=True)
 class WeightStep:
-    """One step: its tasks, their scores, the training data, and where the weights were saved afterwards."""
+    """One training step: its tasks, scores and training data, and where the weights were saved."""
 
     step: int
     tasks: tuple[str, ...]
@@ -135,7 +135,7 @@ class WeightStep:
 
 
 def steps_before(folder: Path) -> list[WeightStep]:
-    """Return the finished steps, after which a training continues. Blocks."""
+    """Return the steps that are already finished, so that training continues after them. Blocks."""
     try:
         lines = (folder / STEPS).read_text("utf-8").splitlines()
         return [WeightStep(**json.loads(line)) for line in lines]
@@ -194,7 +194,7 @@ async def _roll_out(
     address: PolicyAddress,
     base: Path,
 ) -> list[RolloutGroup]:
-    """Return the rollout groups of a step, with the weights as their model."""
+    """Run the rollouts of one step with the trained model, and return the groups."""
     groups: list[RolloutGroup] = []
 
     async def each(group: RolloutGroup) -> None:
@@ -219,9 +219,10 @@ async def _roll_out(
 async def _learn(
     number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
-    """Take a training step with the results of the rollouts.
+    """Take one training step with the results of the rollouts.
 
-    Raises `HermesError` if a rollout was cut off, because it would count as a bad one.
+    Raises `HermesError` if a rollout was interrupted, because it would count as a bad one, or if it has no
+    token ids.
     """
     rollouts = [each for group in groups for each in group.rollouts]
     failed = next((each.result for each in rollouts if each.result.outcome in ("budget", "failed")), None)

@@ -26,7 +26,7 @@ _PROMPTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfiguration:
-    """The configuration of a training run. Permissions, not this, decide what its rollouts may do."""
+    """The configuration of a training run. What rollouts may do depends on permissions, not on this."""
 
     environment: str = ""
     """A suite that ships, a task file or the folder of a suite."""
@@ -141,7 +141,7 @@ _LOG_TAIL = 2_000
 
 
 def run_lock(folder: Path) -> SessionLock:
-    """Return the lock that the process of a run holds while it lives."""
+    """Return the lock that a run's process holds as long as it lives."""
     return SessionLock(folder, "run")
 
 
@@ -156,7 +156,7 @@ class TrainingRun:
         return self.folder.name
 
     def record(self) -> dict[str, Any]:
-        """Return the recorded data; the state is `interrupted` if the process died."""
+        """Return the stored record. Its state is `interrupted` if the process died."""
         try:
             found = json.loads((self.folder / RECORD).read_text("utf-8"))
         except (OSError, ValueError):
@@ -168,7 +168,7 @@ class TrainingRun:
         return found
 
     def note(self, **changes: Any) -> None:
-        """Record changes. Raises `OSError`."""
+        """Change fields of the stored record. Raises `OSError`."""
         try:
             before = json.loads((self.folder / RECORD).read_text("utf-8"))
         except (OSError, ValueError):
@@ -180,7 +180,7 @@ class TrainingRun:
         self.note(state=state, error=error, result=dict(result or {}), ended=time.time())
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return the results of its steps; a partly written line is ignored."""
+        """Return the results of the run's steps. A partly written line is ignored."""
         try:
             lines = (self.folder / STEPS).read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError):

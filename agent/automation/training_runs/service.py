@@ -1,7 +1,7 @@
-"""Training of a home, as a session's agent starts, follows and stops it.
+"""Training service of a home folder, with which a session's agent starts, follows and stops runs.
 
-A separate process works on the tasks and outlives the session. It opens sessions itself, so this module must
-not depend on it.
+A separate process does the work and outlives the session. That process opens sessions itself, so this module
+must not import it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ _TEST_TOKENS = 20_000
 
 
 class SessionTraining(TrainingKeeper):
-    """A `TrainingKeeper` for one session. Environment paths are relative to its workspace."""
+    """Implements `TrainingKeeper` for one session. Paths of environments are relative to its workspace."""
 
     def __init__(
         self, folder: Path, workspace: Path, model: str, environ: Mapping[str, str], tinker_key: str = ""
     ) -> None:
-        """Create the training service; `folder` holds the runs and the configuration, `model` is the
-        session's.
+        """Create the training service.
+
+        `folder` holds the runs and the configuration. `model` is the session's model.
         """
         self._folder = folder
         self._workspace = workspace
@@ -202,7 +203,7 @@ class SessionTraining(TrainingKeeper):
             raise ToolError(str(error)) from error
 
     async def _begin(self, run: TrainingRun, configuration: Mapping[str, Any]) -> None:
-        """Start the process of a run and wait until it is known to work."""
+        """Start the process of a run, and wait until the process reports that it works."""
 
         def prepare() -> int:
             private_folder(run.folder)
@@ -227,7 +228,7 @@ class SessionTraining(TrainingKeeper):
             await asyncio.to_thread(run.note_ended, "failed", "The process that trains ended at once.")
 
     async def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of a process to an order. The process ends with the call."""
+        """Run a process that answers one order, and return its answer."""
         process = await self._process(asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
         try:
             said, _ = await process.communicate(json.dumps(order).encode() + b"\n")

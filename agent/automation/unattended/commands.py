@@ -1,7 +1,8 @@
-"""Commands run without a person: job scripts, mail commands, checks. Each passes gate and sandbox.
+"""Commands run without a person: job scripts, mail commands and checks. Each passes the gate and runs
+sandboxed.
 
 A command that needs approval is refused, and the refusal says where a rule could allow it. Changes in its
-folder are not recorded as a step, because the folder was given to it for work.
+folder are not recorded for undo, because the command owns the folder.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ NOT_STARTED = 126
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """The end of a command: exit code, output, refusals."""
+    """The result of a command: exit code, output and refusals."""
 
     code: int
     output: str
@@ -68,9 +69,9 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnattendedCommands:
-    """Commands of one surface. `approve` is a mode that overrides settings and permissions.
+    """Runs commands for one surface. `approve` is a mode that overrides settings and permissions.
 
-    With `offline` they get no network, whatever the settings say.
+    With `offline`, commands have no network, whatever the settings say.
     """
 
     home: Home
@@ -80,7 +81,7 @@ class UnattendedCommands:
     offline: bool = False
 
     def refusal_text(self, error: DeniedError) -> str:
-        """Return the reason of a refusal, and where a rule could allow the action if it can be allowed."""
+        """Return the reason of a refusal and, if a rule could allow the action, where to write that rule."""
         if error.extra.get("outcome") != "nobody":
             return str(error)
         return f"{error} A rule for the surface `{self.surface}` in permissions.yaml can allow it."
@@ -97,8 +98,8 @@ class UnattendedCommands:
     ) -> CommandEnd:
         """Run a shell command in `folder`, with `data` as its input.
 
-        `allow` are rules in addition to the person's; `why` is the reason in the audit log. Faults of the
-        command never raise. Secrets in its output are masked.
+        `allow` are rules in addition to the person's; `why` is the reason in the audit log. A failing command
+        does not raise. Secrets in its output are masked.
         """
         loaded = await asyncio.to_thread(self._load, folder)
         try:
@@ -115,7 +116,7 @@ class UnattendedCommands:
             return CommandEnd(NOT_STARTED, "", refused=str(error))
 
     async def permit(self, action: Action, folder: Path, *, allow: Sequence[str] = (), why: str = "") -> None:
-        """Check that an action which starts no program may happen. Raises `DeniedError`."""
+        """Raise `DeniedError` if an action that starts no program is not allowed."""
         loaded = await asyncio.to_thread(self._load, folder)
         gate = await asyncio.to_thread(
             self._gate, loaded, folder, self.home.scratch.resolve(), None, allow, why
@@ -123,7 +124,7 @@ class UnattendedCommands:
         await gate.permit(action)
 
     async def foresee(self, action: Action, folder: Path, *, allow: Sequence[str] = ()) -> str:
-        """Return why an action would currently be refused, as a clause; empty if it would not."""
+        """Return why an action would be refused now, as a clause; empty if it would be allowed."""
         loaded = await asyncio.to_thread(self._load, folder)
         async with self._boundary(loaded, folder) as (boundary, scratch):
             gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, "")
@@ -243,13 +244,13 @@ class UnattendedCommands:
 
 
 def _scratch(home: Home) -> Path:
-    """Return a private folder for one command."""
+    """Create a private folder for one command."""
     private_folder(home.scratch)
     return Path(tempfile.mkdtemp(prefix="command-", dir=home.scratch)).resolve()
 
 
 def _command_action(boundary: SessionBoundary, command: str, folder: Path) -> tuple[RunCommand, Need]:
-    """Return the gate action of a command, and what it needs if it is allowed."""
+    """Return the gate action of a command, and the network access that it gets if allowed."""
     network = boundary.asks_for_network(command, folder)
     action = RunCommand(tool="terminal", command=command, cwd=folder, network=network)
     hosts = boundary.hosts_named(command, folder)

@@ -1,4 +1,4 @@
-"""Jobs and training for a session; the code that opens the session provides them."""
+"""Jobs and training for a session, passed in by the code that opens the session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNATTENDED = ("batch", "cron")
 
 
 def offer_training(base: SharedServices) -> TrainingKeeper | None:
-    """Return the training service and offer its tools if it can work."""
+    """Return the training service and enable its tools; None in unattended sessions and in the demo."""
     target = base.plan.targets[0]
     if target.kind == "demo" or base.options.surface in _UNATTENDED:
         return None

@@ -159,7 +159,7 @@ def report(found: Sequence[tuple[str, Finding]], pending: Sequence[str]) -> dict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerKind:
-    """One language server that may be installed."""
+    """One language server that can be used if it is installed."""
 
     command: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -340,7 +340,7 @@ class ServerProcess:
     async def start(
         cls, wrap: Callable[[], Wrapped], env: Mapping[str, str], cwd: str, kind: ServerKind
     ) -> ServerProcess:
-        """Start a server; `wrap` gives its command inside the boundary. Raises `ServerFault`."""
+        """Start a server. `wrap` returns the command that runs it in the sandbox. Raises `ServerFault`."""
         wrapped = await asyncio.to_thread(wrap)
         environment = {**env, **wrapped.env}
         try:
@@ -548,7 +548,7 @@ class ServerProcess:
 
 
 class _RefusedRequest(ServerFault):
-    """The server answered with an error."""
+    """The server answered a request with an error."""
 
 
 _CREATED, _CHANGED, _DELETED = 1, 2, 3

@@ -120,7 +120,7 @@ class ChatActions:
         self._head = head
 
     async def run(self, name: str, rest: str, row: ReceivedMessage) -> None:
-        """Carry a command out. Raises `HermesError`."""
+        """Carry out the command `name` with its text `rest`. Raises `HermesError`."""
         await getattr(self, f"_{name}")(rest, row)
 
     async def _help(self, _rest: str, _row: ReceivedMessage) -> None:

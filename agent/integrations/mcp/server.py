@@ -415,7 +415,7 @@ class LogPace:
     count: int = 0
 
     def takes(self, now: float) -> bool:
-        """Whether another line may be shown."""
+        """Whether another log line may be shown at the time `now`."""
         if now - self.second >= 1.0:
             self.second, self.count = now, 0
         self.count += 1

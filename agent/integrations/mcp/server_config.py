@@ -254,7 +254,7 @@ MOST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredServer:
-    """One server, and whether it may be used."""
+    """One server of the settings or of a project, and whether it may be used."""
 
     config: ServerConfig
     origin: Literal["settings", "project", "plugin"]

@@ -62,7 +62,7 @@ class RegisteredCommand:
 
 @dataclass(frozen=True, slots=True)
 class PromptSection:
-    """A piece of the system prompt."""
+    """A section of the system prompt."""
 
     name: str
     text: str

@@ -96,7 +96,7 @@ class PluginRunner:
             raise
 
     async def aclose(self) -> None:
-        """End its process."""
+        """End the plugin's process."""
         self._is_closed = True
         async with self._starting:
             if self._process is not None:
@@ -238,7 +238,7 @@ def _describer(tool: RegisteredTool, runner: PluginRunner) -> Describe:
 
 @dataclass(frozen=True, slots=True)
 class HandlerHook:
-    """The handlers of a plugin for one event."""
+    """The hook handlers that a plugin registered for one event."""
 
     runner: PluginRunner
     event: HookEvent
@@ -317,7 +317,7 @@ class BroughtServer:
 
 
 def brought_servers(shelved: Iterable[ShelvedPlugin]) -> tuple[BroughtServer, ...]:
-    """The MCP servers of plugins, ready to be started. Pure."""
+    """Return the MCP servers of plugins, ready to start. Pure."""
     return tuple(
         BroughtServer(each.name, each.plugin.root, each.data, server.expand(each.plugin.root, each.data))
         for each in shelved

@@ -130,8 +130,9 @@ class Messenger:
         self._chats = chats
 
     def chat_of(self, name: str) -> str:
-        """Return the chat that a target stands for, as `GATEWAY[:CHAT]`; empty for a target of another
-        kind.
+        """Return the chat that a target names, as `GATEWAY[:CHAT]`.
+
+        The text is empty if the target is not a chat.
         """
         settings = self._targets.get(name.strip())
         if settings is not None:
@@ -139,7 +140,7 @@ class Messenger:
         return name.strip() if name.strip() == HERE or self._chats.outgoing.names(name) else ""
 
     async def find(self, name: str) -> ChatTarget:
-        """Return the chat of a target that stands for a chat. Raises `ToolError`."""
+        """Return the chat of a target that `chat_of` recognizes. Raises `ToolError`."""
         chat, named = self.chat_of(name), name.strip() in self._targets
         outgoing, session = self._chats.outgoing, self._chats.session
         try:

@@ -198,8 +198,9 @@ _AHEAD = 2
 
 
 def player(own: str, path: str) -> tuple[str, ...]:
-    """Return the command that plays a sound file: from the settings, else one that is installed; empty
-    without either.
+    """Return the command that plays a sound file: from the settings, else one that is installed.
+
+    The command is empty if there is none.
     """
     if own.strip():
         words = shlex.split(own)

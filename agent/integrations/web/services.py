@@ -51,7 +51,7 @@ class WebServices:
         return self._ring
 
     async def close(self) -> None:
-        """Stop the reading process, the search services and the `Door`."""
+        """Stop the reading process and the search services."""
         await self.reader.close()
         if self._ring is not None:
             await self._ring.close()
@@ -69,7 +69,7 @@ def open_web(
 ) -> WebServices:
     """Create the web services of one session without starting anything.
 
-    `network` performs name lookups and opens connections; tests replace it.
+    `network` looks up names and opens connections; None means the real network.
     """
     limits = DoorLimits(
         size=int(settings.page_mb * 1_000_000),
@@ -117,8 +117,9 @@ class CallGate:
 
 
 def same_site(one: str, other: str) -> bool:
-    """Whether `one` has the same host and port as `other`, ignoring `www.`, without going from https to
-    http.
+    """Whether `one` has the same host and port as `other`, ignoring `www.`.
+
+    A change from http to https counts as the same site, but not the reverse.
     """
     here, there = urlsplit(one), urlsplit(other)
     if here.scheme != there.scheme and (here.scheme, there.scheme) != ("https", "http"):

@@ -153,7 +153,7 @@ _UNREACHED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RingAnswer:
-    """The results of a search, and the services that gave them."""
+    """The results of a search, the services that gave them, and those that gave none."""
 
     hits: tuple[WebHit, ...]
     served_by: tuple[str, ...]
