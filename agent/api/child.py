@@ -1,8 +1,8 @@
 """The engine in a separate process: one session, served over a socket inherited at the start.
 
-Frames of the surface: `open` (once), `cast` (a command without an answer), `call` (one with), `cancel`,
-`answer` (to a pending request), `close`. Frames of the engine: `event`, `reply`, `preview`, `log`, `closed`;
-each may carry `view`, the changed values of the properties that surfaces read without a request.
+Frames of the surface: `open` (once), `cast` (a command without a reply), `call` (a command with a reply),
+`cancel`, `answer` (to a pending request), `close`. Frames of the engine: `event`, `reply`, `preview`, `log`,
+`closed`; each may carry `view`, the changed values of the properties that surfaces read without a request.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def _serve(connection: socket.socket) -> None:
 
 
 class _Forwarding(logging.Handler):
-    """Sends log records to the surface: only one process may rotate the log files."""
+    """Sends log records to the surface, because only one process may rotate the log files."""
 
     def __init__(self, outlet: Outlet) -> None:
         super().__init__()
@@ -159,12 +159,12 @@ class EngineServer:
             task.add_done_callback(self._beside.discard)
 
     async def _report_idle(self) -> None:
-        """Send the view when no turn runs any more, as no event after the last one would carry it."""
+        """Send the view when no turn runs any more, because no further event would carry it."""
         await self._need().idle()
         self._tell({})
 
     def _tell(self, frame: dict[str, Any]) -> None:
-        """Send a frame with the changes of the view; nothing if both are empty."""
+        """Send a frame together with the changes of the view; send nothing if both are empty."""
         if self._client is not None and (view := self._changed_values(self._client)):
             frame["view"] = view
         if frame:
@@ -182,7 +182,10 @@ class EngineServer:
         return changed
 
     def _changed_path(self, path: Sequence[Any]) -> list[Any]:
-        """Return the number of unchanged nodes and the nodes after them; empty if nothing changed."""
+        """Return the number of nodes at the beginning that are unchanged, and the nodes after them.
+
+        Returns an empty list if nothing has changed.
+        """
         kept = len(self._path)
         if path is not self._live or len(path) < kept:
             self._live = path

@@ -99,14 +99,15 @@ async def _messenger(home: Home, database: Database) -> Messenger:
 async def _send(
     home: Home, database: Database, run: JobRun, target: str, text: str, title: str, permit: Permit
 ) -> object:
-    """Send a message of a run: through the store into a chat, else to a target. Raises `ToolError`."""
+    """Send a message of a run, to a chat through the store, or to another target. Raises `ToolError`."""
     messenger = await _messenger(home, database)
     if not messenger.chat_of(target):
         return await messenger.send(target, text, title, permit)
 
     async def once(put: Callable[[Any], tuple[int, ...]]) -> tuple[int, ...]:
-        """Store the message and the note of it in one transaction, so that a kill neither loses nor doubles
-        it.
+        """Store the message and the note that it was sent in one transaction.
+
+        So a killed process neither loses the message nor sends it twice.
         """
 
         def both(connection: Any) -> tuple[int, ...]:
@@ -124,7 +125,7 @@ async def _send(
 async def work(
     database: Database, settings: Settings, commands: UnattendedCommands, job: Job, run: JobRun, note: Note
 ) -> JobOutcome:
-    """Carry out a run. Raises `HermesError`."""
+    """Carry out a run of a job; return its outcome. Raises `HermesError`."""
     intent = job.intent
     folder = await asyncio.to_thread(_folder, intent.cwd)
     if intent.script:
@@ -170,7 +171,9 @@ async def work(
 
 
 def _own_settings(settings: Settings, toolsets: tuple[str, ...]) -> dict[str, Any]:
-    """Return the settings of a run: its tools, and the lower of the run's and the session's limits. Pure."""
+    """Return the settings for a run: its tools, and its limits or those of a session if they are lower.
+    Pure.
+    """
     own, run = settings.budget.session, settings.schedule
     limits = {"tokens": _lower(own.tokens, run.tokens), "money": _lower(own.money, run.money)}
     budget = {"budget": {"session": {name: value for name, value in limits.items() if value is not None}}}
@@ -191,7 +194,7 @@ def _folder(cwd: str) -> Path:
 
 
 def _finished_answer(client: SessionClient, prompt: str) -> str | None:
-    """Return the answer of a session whose turn ended before the process was killed, or None."""
+    """Return the answer of a session whose turn had ended before the process was killed; else None."""
     last = client.path[-1] if client.path else None
     asked = next((node for node in reversed(client.path) if node.kind == "user"), None)
     if asked is None or not asked.content.endswith(prompt):
@@ -200,7 +203,7 @@ def _finished_answer(client: SessionClient, prompt: str) -> str | None:
 
 
 async def _message(database: Database, job: Job) -> str:
-    """Return the prompt, preceded by the outputs of other jobs and the skills to follow."""
+    """Return the prompt of a job, preceded by the outputs of other jobs and the names of skills to follow."""
     parts: list[str] = []
     for name in job.intent.context_from:
         other = await database.read(lambda c, name=name: stored_job(c, name))

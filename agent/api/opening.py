@@ -31,10 +31,10 @@ async def open_session(
 ) -> SessionClient:
     """Open a session; `listeners` receive every event of it, from the first on.
 
-    With `process` the engine works in a separate process. With `service` (its socket) the engine belongs to a
-    service and continues when this head leaves. Otherwise it works in this process. `environ` replaces the
-    environment from which settings are read. Raises `HermesError` when there is no model, no usable store, or
-    no such session.
+    With `process` the engine works in a separate process. With `service`, the path of a service's socket, the
+    engine belongs to the service and continues when this client leaves. Otherwise it works in this process.
+    `environ` replaces the environment from which settings are read. Raises `HermesError` if there is no
+    model, no usable store, or no such session.
     """
     if not process and service is None:
         return await open_here(options, *listeners, environ=os.environ if environ is None else environ)

@@ -72,7 +72,7 @@ class Link:
         self._reading = asyncio.create_task(self._read(reader), name="engine")
 
     async def connect(self, path: Path) -> None:
-        """Connect to an engine of the service over its socket instead. Raises `HermesError`."""
+        """Connect to an engine of the service, over the service's socket. Raises `HermesError`."""
         try:
             reader, self._writer = await asyncio.open_unix_connection(str(path))
         except OSError as error:
@@ -82,11 +82,11 @@ class Link:
         self._reading = asyncio.create_task(self._read(reader), name="service")
 
     def cast(self, method: str, *arguments: Any) -> None:
-        """Send a command without an answer. Raises `HermesError` when the engine is gone."""
+        """Send a command without a reply. Raises `HermesError` if the engine is gone."""
         self._send({"cast": method, "arguments": encode(arguments)})
 
     async def call(self, port: str, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Call a method of the engine; return the encoded value. Raises `HermesError`."""
+        """Call a method of the engine and return its result, still encoded. Raises `HermesError`."""
         frame = {
             "port": port,
             "method": method,
@@ -113,7 +113,7 @@ class Link:
         return reply["value"]
 
     async def close(self) -> None:
-        """Let the engine close its session, and wait until its process has ended. Raises `HermesError`."""
+        """Ask the engine to close its session, and wait until its process has ended. Raises `HermesError`."""
         self._closing = True
         if self._reading is None:
             return
@@ -135,7 +135,7 @@ class Link:
             self._writer.close()
 
     async def _let_go(self, reading: asyncio.Task[None]) -> None:
-        """Wait until the service has received that this head leaves; its session continues."""
+        """Wait until the service has noticed that this client leaves. The session continues."""
         await asyncio.wait([reading], timeout=PATIENCE)
         reading.cancel()
         if self._writer is not None:
@@ -189,7 +189,7 @@ class Link:
 
 
 def _how(code: int) -> str:
-    """Return in words how a process ended."""
+    """Return words on how a process ended, from its exit code."""
     if code >= 0:
         return f"ended unexpectedly (exit code {code})"
     try:
@@ -203,7 +203,7 @@ GO_ON = "What was said is kept; /resume {} goes on with it."
 
 
 class _Port:
-    """The coroutines of one port of the session; the engine carries out each call."""
+    """The methods of one part of the session's interface. Each call is sent to the engine."""
 
     def __init__(self, link: Link, port: str) -> None:
         self._link = link
@@ -220,7 +220,7 @@ class _Port:
 
 
 class RemoteSession:
-    """The interface of `SessionClient` over a socket. The view follows the events, in their order."""
+    """The interface of `SessionClient` over a socket. Its properties follow the events, in their order."""
 
     def __init__(
         self, listeners: Sequence[Listener], preview: Callable[[Sequence[Node]], None] | None
@@ -251,7 +251,8 @@ class RemoteSession:
         environ: Mapping[str, str] | None,
         service: Path | None = None,
     ) -> SessionClient:
-        """Start an engine and let it open a session, or request one from a `service` by its socket.
+        """Start an engine that opens a session, or request the session from a service by the path of its
+        socket.
 
         Raises `HermesError`; then no process is left.
         """
@@ -347,7 +348,7 @@ class RemoteSession:
             self._link.cast("answer", request, reply)
 
     async def aclose(self) -> None:
-        """Let the engine close the session; does nothing if the engine has died."""
+        """Ask the engine to close the session. Does nothing if the engine has died."""
         await self._link.close()
 
     # Incoming frames
@@ -383,7 +384,7 @@ class RemoteSession:
             listener(event)
 
     def _confirm(self, event: Event) -> None:
-        """Remove messages from the sent list that the event confirms."""
+        """Remove the messages that the event confirms from the list of sent ones."""
         match event:
             case UserMessageAdded():
                 arrived = [event.text]
@@ -399,7 +400,7 @@ class RemoteSession:
             self.answer(request, done.result())
 
     def _handle_death(self, how: str) -> None:
-        """Emit once that the engine is gone, and end everything that waited for it."""
+        """Emit an event that the engine is gone, once, and end everything that waits for the engine."""
         busy, self._view["busy"] = self.busy, False
         # A caller that opens another session gets them back.
         self._view["queue"] = (*self.queue, *self._sent)
@@ -415,16 +416,17 @@ class RemoteSession:
 
 
 async def move_session(service: Path, session: str, where: str) -> str:
-    """Let the person's messenger chat continue a session of the service; return the chat in words.
+    """Continue a session of the service in the person's chat at the messenger `where`; return the name of the
+    chat.
 
-    `service` is the socket of the service. Raises `HermesError`.
+    `service` is the path of the service's socket. Raises `HermesError`.
     """
     told: str = await _ask_service(service, {"move": {"session": session, "to": where}})
     return told
 
 
 async def check_move(service: Path, where: str) -> None:
-    """Check that the service lets a session move there. Raises `HermesError` with the reason if not."""
+    """Check that the service can move a session to the messenger `where`. Raises `HermesError` if not."""
     await _ask_service(service, {"check_move": where})
 
 
@@ -438,4 +440,4 @@ async def _ask_service(service: Path, question: Mapping[str, Any]) -> Any:
 
 
 def _unheard(_frame: Mapping[str, Any]) -> None:
-    """Ignore the frame: no session is open on this connection."""
+    """Ignore a frame, because no session is open on this connection."""

@@ -1,4 +1,4 @@
-"""An open session as surfaces see it: the class of the engine and of its parts, for annotations."""
+"""The types of an open session and of its parts for annotations in surfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust: all consents of a person, from all stores that hold some, and their withdrawal."""
+"""All consents of a person, from all files that store some, and their withdrawal."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TrustEntry:
 
 
 def trust_entries(home: Home, environ: Mapping[str, str]) -> tuple[list[TrustEntry], list[str]]:
-    """Return all consents, and a sentence for each store that cannot be read. Blocks."""
+    """Return all consents, and a sentence for each file of consents that cannot be read. Blocks."""
     found: list[TrustEntry] = []
     problems: list[str] = []
     for store in (
@@ -117,7 +117,7 @@ def _plugins(home: Home) -> Iterator[TrustEntry]:
 
 
 def _plugin_texts(agreed: PluginConsents, consent: PluginConsent) -> Mapping[str, Any]:
-    """Return the consent to a plugin, with the texts of its files at that time."""
+    """Return the consent to a plugin, with the texts that its files had at that time."""
     kept = agreed.texts.read(consent.digest, consent.files)
     return consent.to_json() | {
         "texts": {

@@ -88,7 +88,7 @@ _classes: dict[str, type[Any]] = {}
 
 
 class WireError(ValueError):
-    """A value that must not be sent, or data that this side cannot read."""
+    """Raised for a value that must not be sent, or data that cannot be decoded."""
 
 
 def encode(value: Any) -> Any:
@@ -128,7 +128,7 @@ def _encode_container(value: Any) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a data class that are sent; a future is not."""
+    """Return the fields of a data class that are sent; a future is left out."""
     return {
         field.name: encode(getattr(value, field.name))
         for field in dataclasses.fields(value)
@@ -174,7 +174,7 @@ def _decode_marked(key: str, value: dict[str, Any]) -> Any:
 
 
 def _construct(kind: type[Any], fields: dict[str, Any]) -> Any:
-    """Construct a value of a class; a future, which is not sent, is replaced with one of this loop."""
+    """Construct a value of a class. A future, which is never sent, is replaced by a new one of this loop."""
     if dataclasses.is_dataclass(kind):
         for field in dataclasses.fields(kind):
             if field.init and not field.metadata.get("json", True):
@@ -205,7 +205,7 @@ def _class(name: str) -> type[Any]:
 
 
 def encode_error(error: HermesError) -> dict[str, Any]:
-    """Return an error with its data, as far as that may be sent."""
+    """Return an error as data, with those of its fields that may be sent."""
     data: dict[str, Any] = {}
     for name, value in vars(error).items():
         try:
@@ -231,7 +231,7 @@ def decode_error(value: Mapping[str, Any]) -> HermesError:
 
 
 def pack(frame: Mapping[str, Any]) -> bytes:
-    """Return a frame as sent: its length in four bytes, then the JSON."""
+    """Return a frame as bytes: the length in four bytes, then the JSON."""
     return framed(json.dumps(frame, separators=(",", ":")).encode("ascii"))
 
 
@@ -250,10 +250,10 @@ async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 class Outlet:
-    """Writes frames in order. Frames that the other side does not accept wait here, up to `HELD` bytes.
+    """Writes frames in order. Frames that the other side has not accepted are held, up to `HELD` bytes.
 
-    Beyond that `send` waits: an engine whose surface is too slow reads no more from its model, as the surface
-    would have to hold all of it.
+    If there are more, `send` waits. An engine with a slow surface then stops reading from its model;
+    otherwise the surface would have to hold everything.
     """
 
     def __init__(self, to: socket.socket) -> None:
@@ -266,7 +266,7 @@ class Outlet:
         """True if the other side is gone."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        """Send a frame as soon as the other side accepts it. Raises `WireError` for invalid values."""
+        """Send a frame, waiting until the other side accepts it. Raises `WireError` for invalid values."""
         if self.broken:
             return
         self.queue(frame)
@@ -292,7 +292,7 @@ class Outlet:
         self._to.close()
 
     def finish(self) -> None:
-        """Send the rest, however long the other side takes, and close."""
+        """Send the rest, however long that takes, and close."""
         while self._waiting and not self.broken:
             select.select([], [self._to], [])
             self._write()

@@ -18,7 +18,7 @@ EFFORTS = ("default", "off", "low", "medium", "high")
 
 
 def modes(current: Mode) -> schema.SessionModeState:
-    """Return the modes of the gate."""
+    """Return the permission modes, and which one is current."""
     return schema.SessionModeState(
         current_mode_id=current,
         available_modes=[
@@ -31,7 +31,7 @@ def modes(current: Mode) -> schema.SessionModeState:
 def options(
     mode: Mode, model: str, effort: str, models: Sequence[ModelChoice]
 ) -> list[schema.SessionConfigOptionSelect]:
-    """Return mode, model and effort, each with its current value."""
+    """Return the options mode, model and effort, each with its current value."""
     usable = {each.label: each.name for each in reversed(models) if not each.problem}
     chosen = usable.pop(model, model)
     names = [(chosen, model), *((name, label) for label, name in sorted(usable.items()) if name != chosen)]
@@ -49,7 +49,9 @@ def options(
 
 
 def _other(effort: str) -> tuple[str, ...]:
-    """Return an effort that is not a usual one, such as a number of tokens."""
+    """Return the effort if it is not one of the usual ones, such as a number of tokens; else an
+    empty tuple.
+    """
     return (effort,) if effort and effort not in EFFORTS else ()
 
 
@@ -69,7 +71,7 @@ def _select(
 
 
 def commands(skills: Sequence[tuple[str, str]]) -> schema.AvailableCommandsUpdate:
-    """Return the slash commands: Hermes's own, then the skills as (name, description)."""
+    """Return the slash commands: those of Hermes, then the skills, given as pairs of name and description."""
     own = [_command(each.name, each.description, each.hint) for each in COMMANDS.values()]
     found = [_command(name, text, "what it is to work on") for name, text in skills if name not in COMMANDS]
     return schema.AvailableCommandsUpdate(

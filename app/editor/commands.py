@@ -55,7 +55,7 @@ COMMANDS = {each.name: each for each in _ALL}
 
 
 def command_of(text: str) -> tuple[EditorCommand, str] | None:
-    """Return the command in a message and its arguments; None for any other message. Pure."""
+    """Return the command that a message names, and its arguments; None if it names none. Pure."""
     if not text.startswith("/"):
         return None
     name, _, rest = text[1:].partition(" ")

@@ -58,7 +58,9 @@ a no of the person does not justify that."""
 
 
 class EditorAgent:
-    """The agent of the protocol. Each method answers one request, and raises `RequestError`."""
+    """The agent in terms of the protocol. Each method answers one kind of request, and raises
+    `RequestError`.
+    """
 
     def __init__(self, model: str | None) -> None:
         self._model = model
@@ -96,7 +98,7 @@ class EditorAgent:
     async def initialize(
         self, protocol_version: int, client_capabilities: Any = None, client_info: Any = None, **_: Any
     ) -> schema.InitializeResponse:
-        """Exchange capabilities."""
+        """Store the editor's capabilities and return ours."""
         self.offer = EditorOffer(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
@@ -123,7 +125,7 @@ class EditorAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
-        """Check whether a model is configured now."""
+        """Check that a model is configured now."""
         if method_id != SET_UP:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no way {clean(method_id)!r} to sign in; use {SET_UP}."
@@ -148,7 +150,9 @@ class EditorAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
-        """Load a stored session and show it from its beginning; one in use elsewhere is only watched."""
+        """Load a stored session and send its conversation. A session that another program uses is only
+        watched.
+        """
         if await self._with_request_errors(self._look_on(cwd, session_id, show=True)):
             return schema.LoadSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
@@ -193,7 +197,7 @@ class EditorAgent:
         return schema.CloseSessionResponse()
 
     async def ext_method(self, method: str, params: Any) -> Any:
-        """Handle a method that the protocol's package does not route: permanent deletion of a session."""
+        """Handle a method that the protocol's package does not know: the permanent deletion of a session."""
         if method != "session/delete":
             raise RequestError.method_not_found(method)
         session = params.get("sessionId") if isinstance(params, dict) else None
@@ -280,7 +284,7 @@ class EditorAgent:
         return await self._open(cwd, await self._require_stored(session_id), servers)
 
     async def _look_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
-        """Watch a session if another program works on it; return whether one does. Raises `HermesError`."""
+        """Watch a session if another program works on it; return whether that is so. Raises `HermesError`."""
         if session_id in self._sessions:
             return False
         workspace = await asyncio.to_thread(folder_of, cwd)
@@ -308,7 +312,10 @@ class EditorAgent:
         self._announce(await self._open(str(onlooker.workspace), session_id))
 
     async def _require_stored(self, session_id: str) -> str:
-        """Return the id if a session has exactly this one, no prefix or title. Raises `HermesError`."""
+        """Return the id if a stored session has exactly this id; prefixes and titles do not count.
+
+        Raises `HermesError` otherwise.
+        """
         from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database) as store:
@@ -377,7 +384,7 @@ class EditorAgent:
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_: Any
     ) -> schema.SetSessionModeResponse:
-        """Set the mode of the gate."""
+        """Set the permission mode of a session."""
         await self._set_mode(self._need(session_id), mode_id)
         return schema.SetSessionModeResponse()
 
@@ -445,7 +452,9 @@ class EditorAgent:
     # Updates sent to the editor without a request
 
     def note_result(self, result: Any) -> None:
-        """Announce the session that a sent result names: the editor knows it from now on."""
+        """Send the first updates of a session that a sent result names, because the editor knows its id only
+        now.
+        """
         name = result.get("sessionId") if isinstance(result, dict) else None
         if name in self._fresh:
             self._fresh.discard(name)
@@ -472,7 +481,7 @@ class EditorAgent:
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Show a form and return its answer."""
+        """Show a form in the editor and return the person's answer."""
         mode = schema.ElicitationFormSessionMode(session_id=session, requested_schema=fields)
         return await self.connection.create_elicitation(message, mode)
 

@@ -72,7 +72,7 @@ class Editor(Protocol):
         ...
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Show a form and return its answer."""
+        """Show a form in the editor and return the person's answer."""
         ...
 
     def tell_mode(self, session: str) -> None:
@@ -81,7 +81,9 @@ class Editor(Protocol):
 
 
 class EditorSession:
-    """One session of the editor. It buffers events from before the session is open, so none is lost."""
+    """One session of the editor. Events that arrive before the session is open are buffered, so that none is
+    lost.
+    """
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
@@ -160,9 +162,10 @@ class EditorSession:
         self.client.interrupt()
 
     async def prompt(self, text: str, images: Sequence[Attachment], cancels: int) -> TurnEnded | None:
-        """Run a message after those before it; return once its turn ended and all its updates are sent.
+        """Run a message after the earlier ones; return when its turn has ended and all its updates are sent.
 
-        Return None if it was cancelled before it began. `cancels` is the count of cancels when it arrived.
+        Returns None if it was cancelled before it began. `cancels` is the number of cancels when the message
+        arrived.
         """
         async with self._turn:
             if self._closed or self.cancels != cancels:
@@ -172,7 +175,7 @@ class EditorSession:
             return ended
 
     async def say(self, text: str) -> None:
-        """Add a message of Hermes to the conversation."""
+        """Show a message of Hermes in the conversation."""
         self.queue_update(agent_words(text))
         await self.flush()
 
@@ -199,7 +202,7 @@ class EditorSession:
     # Terminals
 
     def _terminal_of(self, call: str) -> Screen | None:
-        """Return an editor terminal for a call; None for calls within scripts."""
+        """Return an editor terminal for a call; None for calls that a script makes."""
         if self._updates is None or call not in self._updates.running:
             return None
         terminal = LiveTerminal(

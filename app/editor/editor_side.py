@@ -1,4 +1,4 @@
-"""Buffers and terminals of an editor, as one session may use them."""
+"""Access of one session to the buffers and terminals of its editor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LATE = 3
 
 
 class EditorOffer:
-    """The capabilities the editor announced; none before `initialize`."""
+    """The capabilities that the editor announced. Before `initialize` there are none."""
 
     def __init__(self, capabilities: Any = None) -> None:
         files = getattr(capabilities, "fs", None)
@@ -30,7 +30,7 @@ class EditorOffer:
 
 
 class SessionEditor(EditorSide):
-    """The editor as one session uses it, from the event loop and from the threads of its commands."""
+    """The editor's side for one session. Both the event loop and the threads of commands use it."""
 
     def __init__(
         self,

@@ -44,7 +44,10 @@ _TOLD = ("warning", "recovery", "compaction")
 
 
 class EventUpdates:
-    """The updates of one session. Subagents' words and calls are left out; their results are sent."""
+    """Converts the events of one session.
+
+    Texts and calls of subagents are left out; their results are sent.
+    """
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -156,17 +159,17 @@ def agent_words(text: str) -> schema.AgentMessageChunk:
 
 
 def agent_thought(text: str) -> schema.AgentThoughtChunk:
-    """Return an update with reasoning, or with a notice outside the conversation."""
+    """Return an update that shows text as reasoning. Notices outside of the conversation are shown so too."""
     return schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text))
 
 
 def user_words(text: str) -> schema.UserMessageChunk:
-    """Return an update with the person's text, for a session shown again."""
+    """Return an update with text of the person, for a conversation that is sent again."""
     return schema.UserMessageChunk(session_update="user_message_chunk", content=_text(text))
 
 
 def plan(items: Sequence[Todo]) -> schema.AgentPlanUpdate:
-    """Return the task list without cancelled tasks."""
+    """Return an update with the task list, without cancelled tasks."""
     return schema.AgentPlanUpdate(
         session_update="plan",
         entries=[
@@ -219,7 +222,7 @@ _PATHS = ("path", "file", "file_path")
 
 
 def kind_of(tool: str) -> ToolKind:
-    """Return the protocol's kind of a tool."""
+    """Return the kind that the protocol has for a tool."""
     return "fetch" if tool.startswith("web_") else KINDS.get(tool, "other")
 
 
@@ -239,7 +242,7 @@ def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.Tool
 
 
 def text(words: str) -> schema.ContentToolCallContent:
-    """Return text content of a call; long text keeps its end, where results are."""
+    """Return text as content of a call. Of a long text the end is kept, because it holds the results."""
     shown = clean(words)
     if len(shown) > MOST_TEXT:
         shown = f"… {len(shown) - MOST_TEXT:,} characters before\n{shown[-MOST_TEXT:]}"
@@ -249,7 +252,7 @@ def text(words: str) -> schema.ContentToolCallContent:
 
 
 def output(words: str) -> schema.ContentToolCallContent:
-    """Return a command's output, unformatted."""
+    """Return a command's output as content of a call, without formatting."""
     return text(_fence(words))
 
 
@@ -291,12 +294,12 @@ def status_of(outcome: Outcome) -> Literal["completed", "failed"]:
 
 
 def diff(path: str, before: str | None, after: str) -> schema.FileEditToolCallContent:
-    """Return the change of a file; `before` is None for a new file."""
+    """Return the change of a file as content of a call; `before` is None for a new file."""
     return schema.FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=after)
 
 
 def portable(value: Any, depth: int = 0) -> Any:
-    """Return arguments as strictly valid JSON: no lone surrogates, no NaN or infinity."""
+    """Return arguments as data that is valid in strict JSON: no lone surrogates, no NaN or infinity."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
@@ -317,7 +320,7 @@ def portable(value: Any, depth: int = 0) -> Any:
 def call_start(
     call: str, tool: str, display: Display, arguments: Mapping[str, Any], workspace: Path
 ) -> schema.ToolCallStart:
-    """A call that begins."""
+    """Return an update that shows a call that begins."""
     return schema.ToolCallStart(
         session_update="tool_call",
         tool_call_id=call,
@@ -337,7 +340,7 @@ def call_progress(call: str, words: str) -> schema.ToolCallProgress:
 
 
 def call_end(call: str, display: Display, outcome: Outcome, shown: Sequence[Any]) -> schema.ToolCallProgress:
-    """A call that has ended."""
+    """Return an update that shows a call as ended. `shown` is its content."""
     return schema.ToolCallProgress(
         session_update="tool_call_update",
         tool_call_id=call,
@@ -363,7 +366,7 @@ class EditorMessage:
 
 
 def read(blocks: Sequence[Any]) -> EditorMessage:
-    """A message put together from its blocks. Raises `ConfigError` for what cannot be taken. Pure."""
+    """Combine the blocks of a message. Raises `ConfigError` for blocks that cannot be used. Pure."""
     said: list[str] = []
     embedded: list[str] = []
     images: list[tuple[str, bytes]] = []
@@ -438,7 +441,7 @@ def _is_address(uri: str) -> bool:
 
 
 def _link(uri: str, name: str) -> str:
-    """Return a readable mention: the path of a file, any other address unchanged."""
+    """Return a readable mention for a link: the path of a file, or any other address unchanged."""
     shown = one_line(name) or _name_of(uri)
     where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
     return f"[{shown}]({where})"

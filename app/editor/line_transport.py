@@ -1,7 +1,7 @@
 """Protocol messages as lines of JSON over two pipes to the editor.
 
 Only complete messages are written, one after the other. A line that is not a message gets an error reply and
-is skipped. If either direction fails because the editor is gone, reading ends.
+is skipped. If reading or writing fails because the editor is gone, reading ends.
 """
 
 from __future__ import annotations

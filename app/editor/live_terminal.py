@@ -57,7 +57,7 @@ class LiveTerminal:
             self._loop.call_soon_threadsafe(self._take, text)
 
     async def end(self, code: int | None) -> None:
-        """End and release the terminal with the command's exit `code`. Never raises."""
+        """Release the terminal, which ends with `code`, the exit code of the command. Never raises."""
         self._ended, self._code = True, code
         self._news.set()
         await asyncio.wait({self._task}, timeout=3 * PATIENCE)

@@ -1,4 +1,4 @@
-"""Lookups on the machine for an editor: folders, models, skills, its MCP servers. Reads files."""
+"""What an editor needs to know of this machine: folders, models, skills, MCP servers. Reads files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.text.safe_text import clean
 
 
 def folder_of(cwd: str) -> Path:
-    """Return the folder an editor names. Raises `ConfigError` if it is not a folder."""
+    """Return the folder that an editor names. Raises `ConfigError` if it is not a folder."""
     path = Path(cwd)
     try:
         if path.is_absolute() and path.is_dir():
@@ -34,7 +34,7 @@ def folder_of(cwd: str) -> Path:
 
 
 def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
-    """Store the images of a message in the home. Raises `AttachmentError`."""
+    """Store the images of a message in the home and return their attachments. Raises `AttachmentError`."""
     from agent.core.attachments import AttachmentStore
 
     home = Home.locate()
@@ -95,7 +95,7 @@ EVERY = 0.5
 
 
 def holder_of(session: str) -> str:
-    """Describe the program that has a session open; empty if none has. Raises `HermesError`."""
+    """Return words on the program that has a session open; empty if none has. Raises `HermesError`."""
     lock = SessionLock(Home.locate().run, session)
     if lock.acquire():
         lock.release()
@@ -115,7 +115,9 @@ class Onlooker:
         self._task: asyncio.Task[None] | None = None
 
     async def look(self, *, show: bool) -> None:
-        """Show the stored messages, unless the editor already does. Raises `HermesError`."""
+        """Show the stored messages, unless `show` is False because the editor has them. Raises
+        `HermesError`.
+        """
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
             await self._news(store, show=show)
 

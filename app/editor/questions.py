@@ -1,4 +1,4 @@
-"""Engine requests as editor questions: choices for a permission, or a form. Pure."""
+"""Requests of the engine in the form of editor questions: choices for a permission, or a form. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class EditorQuestion:
 
 
 def question_of(request: Asked) -> EditorQuestion | None:
-    """Return the editor question for a request; None for a kind the editor cannot ask."""
+    """Return the editor question for a request; None for a kind of request that the editor cannot show."""
     match request:
         case ApprovalAsked():
             return _approval(request)
@@ -154,7 +154,9 @@ def form_of(request: QuestionAsked) -> schema.ElicitationSchema:
 
 
 def fields_of(request: FormAsked) -> schema.ElicitationSchema:
-    """Return a tool server's form for the editor: every field is a text and is validated here."""
+    """Return a tool server's form for the editor. Every field is shown as text, and its value is validated
+    later.
+    """
     shown = {}
     for each in request.fields:
         choices = ", ".join(label for _, label in each.choices)
@@ -169,7 +171,7 @@ def fields_of(request: FormAsked) -> schema.ElicitationSchema:
 
 
 def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
-    """Return the reply to a tool server's form; an invalid one is not an answer."""
+    """Return the reply to a tool server's form. An invalid form counts as not answered."""
     texts = {name: str(value) for name, value in (content or {}).items()}
     values, wrong = filled_form(request.fields, texts)
     return FormReply("cancelled") if wrong else FormReply("answered", values)

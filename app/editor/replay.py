@@ -18,7 +18,7 @@ from tools.registry import Registry
 
 
 def replay_updates(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator[Any]:
-    """Yield the path as updates, oldest first: messages, reasoning, calls with results, the task list."""
+    """Yield updates for a path, oldest first: messages, reasoning, calls with results, the task list."""
     arguments: Mapping[str, Any] = {}
     todos: tuple[Todo, ...] = ()
     for event in stored_events(path, tools):

@@ -1,4 +1,4 @@
-"""Lookup of sessions open in this home's service, so that an editor can attach to them."""
+"""Finds the service that has a session open, so that an editor can attach to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.running_service import running_service
 
 
 def service_of(session: str) -> Path | None:
-    """Return the socket of the service that has a session open; None if none has. Blocking."""
+    """Return the path of the service's socket if the service has a session open; else None. Blocking."""
     home = Home.locate()
     running = running_service(home.root / "serve")
     if running is None or SessionLock(home.run, session).holder() != running.get("pid"):

@@ -38,7 +38,7 @@ async def serve(model: str | None) -> None:
 
 
 async def _take_pipes() -> LineTransport:
-    """Take stdin and stdout as the editor's pipes; later prints go to stderr."""
+    """Use stdin and stdout as the editor's pipes; later prints go to stderr."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     os.dup2(2, 1)

@@ -34,7 +34,7 @@ BODY_SECONDS = 30.0
 
 
 async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
-    """Return a request's JSON object. Raises `TurnedAwayError`."""
+    """Return the JSON object in a request's body, of at most `most` bytes. Raises `TurnedAwayError`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise TurnedAwayError(415, "The body is to be application/json.")
@@ -42,7 +42,7 @@ async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """Return a request's bytes. Raises `TurnedAwayError`."""
+    """Return a request's body, of at most `most` bytes. Raises `TurnedAwayError`."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
         raise TurnedAwayError(413, f"The body is larger than {most:,} bytes.")
@@ -82,7 +82,7 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most
 
 
 def only(data: Mapping[str, Any], *names: str) -> None:
-    """Refuse unknown fields, so that a misspelt name is noticed. Raises `TurnedAwayError`."""
+    """Raise `TurnedAwayError` for fields other than `names`, so that a misspelt name is noticed."""
     for name in data:
         if name not in names:
             raise TurnedAwayError(400, f"`{str(name)[:40]}` is not known here; there is {', '.join(names)}.")
@@ -92,12 +92,17 @@ LONGEST = 100_000
 
 
 def scope_of(request: Asked) -> Scope:
-    """Return the scope needed to answer a request; a question of the model counts as conversation."""
+    """Return the scope that a device needs to answer a request. A question of the model needs only
+    conversation.
+    """
     return "talk" if isinstance(request, QuestionAsked) else "approve"
 
 
 def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
-    """Return the reply to a request. Raises `TurnedAwayError` for an invalid answer."""
+    """Convert the answer to a pending request into a reply.
+
+    Raises `TurnedAwayError` for an invalid answer.
+    """
     match request:
         case QuestionAsked():
             return _person_answer(request, answer)

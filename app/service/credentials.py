@@ -1,4 +1,4 @@
-"""Paired devices with their tokens, and codes that pair one. Only hashes are stored.
+"""Paired devices with their tokens, and pairing codes. Only hashes of both are stored.
 
 All data is in one private file, `serve/devices.json` in the home, changed under a lock. So `hermes serve
 pair` and `revoke` work during a running service, which reads the change at its next request.
@@ -43,7 +43,7 @@ _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 
 class WrongCodeError(HermesError):
-    """A pairing code that is wrong, used, expired or void."""
+    """Raised for a pairing code that is wrong, used, expired or void."""
 
 
 def includes(held: Scope, needed: Scope) -> bool:
@@ -68,7 +68,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class PairingCode:
-    """A code that pairs one device, once."""
+    """A code with which one device can be paired, once."""
 
     id: str
     """Its first part, which names it; the rest is the secret."""
@@ -99,7 +99,7 @@ class Credentials:
         return self._contents().devices
 
     def device(self, id: str) -> Device | None:
-        """Return a device by its id."""
+        """Return the device with this id; None if there is none."""
         return next((each for each in self.devices() if each.id == id), None)
 
     def make_code(self, scope: Scope, name: str = "") -> tuple[str, float]:
@@ -112,7 +112,7 @@ class Credentials:
         return f"{first}-{second}-{third}", code.expires
 
     def pair(self, code: str, name: str = "", address: str = "") -> tuple[str, Device]:
-        """Use a code; return the device and its token, which cannot be read again.
+        """Pair a device with a code; return its token and the device. The token cannot be read again.
 
         Raises `WrongCodeError`, or `ConfigError` if the file cannot be used.
         """
@@ -143,7 +143,7 @@ class Credentials:
         return f"{TOKEN_MARK}{device.id}_{token_secret}", device
 
     def find(self, token: str) -> Device | None:
-        """Return the device of a token; None if it is wrong or revoked."""
+        """Return the device that has a token; None if the token is wrong or revoked."""
         id, secret = token_parts(token)
         device = self.device(id) if id else None
         if device is None or not hmac.compare_digest(device.hash, _hash(secret)):
@@ -151,7 +151,10 @@ class Credentials:
         return device
 
     def note_visit(self, device: Device, address: str) -> None:
-        """Record a device's last visit and address; rarely for the same address, as this writes the file."""
+        """Record the time and address of a device's last visit.
+
+        This writes the file, so for the same address it is done rarely.
+        """
         if self._now() - device.seen < SEEN_EVERY and device.address == address:
             return
         with contextlib.suppress(HermesError), self._changing() as contents:
@@ -256,7 +259,7 @@ ANYBODY = ""
 
 
 class Lockout:
-    """A counter of faults within a time span, by device or code name."""
+    """Counts faults within a time span, by the name of a device or code."""
 
     def __init__(self, most: int, span: float, now: Callable[[], float] = time.monotonic) -> None:
         """Allow at most `most` faults in `span` seconds."""
@@ -296,7 +299,7 @@ class RateLimit:
         """What is left, and when that was so."""
 
     def take(self, key: str) -> float:
-        """Use one request; return 0 if allowed, else the seconds to wait."""
+        """Count one request; return 0 if it is allowed, else the seconds to wait."""
         now = self._now()
         left, since = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)

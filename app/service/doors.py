@@ -72,13 +72,13 @@ class HeadIdentity:
         return includes(self.scope, scope)
 
     def __str__(self) -> str:
-        """Return name and address, for the audit log and for a client that answered second."""
+        """Return name and address, for the audit log, and for a client whose answer came second."""
         known = f" ({self.device})" if self.device else ""
         return f"{self.surface}: {self.name}{known} at {self.address}"
 
 
 class TurnedAwayError(Exception):
-    """A request was refused."""
+    """Raised if a request was refused."""
 
     def __init__(self, status: int, sentence: str, wait: float = 0.0) -> None:
         super().__init__(sentence)
@@ -99,7 +99,7 @@ class Address:
 
     @property
     def cookie(self) -> str:
-        """The name of the page's cookie. It includes the port, as browsers share cookies between ports.
+        """The name of the page's cookie. It contains the port, because browsers share cookies between ports.
 
         Under TLS the prefix `__Host-` restricts it to exactly this host.
         """
@@ -109,8 +109,8 @@ class Address:
         """Return whether the Host header names this service. `reached` is the local address of the
         connection.
 
-        A page that points its domain at this address is refused: only this machine's IP addresses,
-        `localhost`, and names from the settings are accepted.
+        Only this machine's IP addresses, `localhost`, and names from the settings are accepted. So a foreign
+        page whose domain points at this address is refused.
         """
         name, port = split_host(host)
         if name in self.more_hosts:
@@ -122,7 +122,7 @@ class Address:
         return name == self.host or _same_address(name, reached)
 
     def origin(self, host: str, origin: str) -> bool:
-        """Return whether an Origin is the service's page as reached under `host`."""
+        """Return whether `origin` is that of the service's page, if the service is reached as `host`."""
         parts = urlsplit(origin)
         name, _ = split_host(host)
         schemes = ("https", self.scheme) if name in self.more_hosts else (self.scheme,)
@@ -130,7 +130,10 @@ class Address:
 
 
 class Doors:
-    """Middleware before the application; it stores the `HeadIdentity` in `scope["state"]["caller"]`."""
+    """Middleware that checks access before the application.
+
+    It stores the `HeadIdentity` in `scope["state"]["caller"]`.
+    """
 
     def __init__(
         self, app: App, credentials: Credentials, address: Address, open_paths: Callable[[str, str], bool]
@@ -241,7 +244,7 @@ class Doors:
 
 
 async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
-    """Respond with the status and a sentence, and close the connection."""
+    """Send the status and a sentence, and close the connection."""
     told: Any = str(refusal)
     if scope["path"].startswith("/v1/"):
         # In the form that clients of these endpoints read.
@@ -283,7 +286,7 @@ def split_host(host: str) -> tuple[str, int | None]:
 
 
 def _headers(scope: Message) -> Mapping[str, str]:
-    """Return the headers by name; a forbidden duplicate is refused. Raises `TurnedAwayError`."""
+    """Return the headers by name. Raises `TurnedAwayError` for a header that must not occur twice."""
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -368,7 +371,7 @@ _REASONS = {
 
 
 class GuardedProtocol(H11Protocol):
-    """uvicorn's connection with limits on the head of each request."""
+    """uvicorn's connection, with limits on size and time for the head of each request."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -420,7 +423,7 @@ class GuardedProtocol(H11Protocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Reject an invalid request; one too large for the parser gets a separate status."""
+        """Reject an invalid request. A request too large for the parser gets another status."""
         self._turn_away(431 if self._head > HEAD_BYTES else 400)
 
     def _is_upgraded(self) -> bool:
@@ -451,6 +454,6 @@ class GuardedProtocol(H11Protocol):
 
 
 def _head_end(data: bytes, total: int) -> int:
-    """Return the bytes of the head so far: up to its end if the last piece contains it. Pure."""
+    """Return how many of `total` received bytes belong to the head; `data` is the last piece. Pure."""
     end = data.find(b"\r\n\r\n")
     return total if end < 0 else total - len(data) + end

@@ -1,7 +1,7 @@
-"""The event log of one session, in a file from which heads read missed events.
+"""The event log of one session, in a file from which clients ("heads") read missed events.
 
 A line is one event as JSON. It is written before any head receives it, so every delivered event survives a
-kill and is delivered again with the same number. Each head reads at a separate speed; a slow one delays no
+kill and is delivered again with the same number. Each head reads at its own speed; a slow one delays no
 other. Blocking parts are small writes, and reads of the page cache.
 """
 
@@ -43,7 +43,7 @@ class EventLog:
 
     @classmethod
     async def open(cls, path: Path) -> EventLog:
-        """Open the file; an incomplete last line is cut off. Raises `StoreError`."""
+        """Open the file and remove an incomplete last line. Raises `StoreError`."""
         log = cls(path)
         await asyncio.to_thread(log._open)
         return log
@@ -76,7 +76,10 @@ class EventLog:
         self._wake()
 
     def read(self, after: int, most: int = 256_000, count: int = 2_000) -> list[tuple[int, str]]:
-        """Return events after a number, oldest first, as (number, line); at most about `most` bytes."""
+        """Return the events after a number, oldest first, as pairs of number and line.
+
+        At most `count` events and about `most` bytes are returned.
+        """
         at = bisect_right(self._numbers, after)
         end = min(at + count, len(self._numbers))
         if at >= end:
@@ -154,7 +157,10 @@ class EventLog:
             raise StoreError(f"{self._path} cannot be used: {error.strerror}.") from error
 
     def _write_smaller(self, until: int) -> tuple[array[int], array[int]]:
-        """Write a new file with what is kept of the first `until` events. Runs in a thread."""
+        """Write a new file with the events to keep among the first `until`. Runs in a thread.
+
+        Returns two arrays that describe the positions of these events.
+        """
         numbers, starts, size = array("Q"), array("Q"), 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         lines: list[tuple[int, bytes]] = []

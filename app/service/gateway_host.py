@@ -35,7 +35,7 @@ CALLS = "/gateways/"
 
 
 class GatewaySession:
-    """One hosted session, as chats use it."""
+    """One hosted session, in the form that chats use."""
 
     def __init__(self, hosted: HostedSession) -> None:
         self.hosted = hosted
@@ -77,7 +77,7 @@ class GatewaySession:
         return ""
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """Return the kind of `/name` if it is not a command of chats."""
+        """Return what `/name` is, for a name that is not a command of chats."""
         return await word_kind(self.client, name)
 
     async def run_plugin(self, name: str, rest: str) -> str:
@@ -85,14 +85,14 @@ class GatewaySession:
         return await self.client.plugins.run(name, rest)
 
     def expire(self, request: str) -> None:
-        """Expire a request that nobody answered in time."""
+        """Resolve a request as expired, because it was not answered in time."""
         asked = next((each for each in self.pending if each.id == request), None)
         if asked is not None:
             self.hosted.decide(request, asked.unattended, "nobody (in time)")
 
 
 class GatewayHost:
-    """The session hub, as messengers use it."""
+    """The session hub, in the form that messengers use."""
 
     def __init__(self, hub: SessionHub, home: Home, store: Store) -> None:
         """`store` must stay open as long as the gateways run."""
@@ -143,7 +143,9 @@ class GatewayHost:
 
 
 def _reason(refusal: TurnedAwayError) -> HermesError:
-    """Return the refusal as an error for chats: they retry for a busy store, not for a missing session."""
+    """Return a refusal as an error for chats, which retry if the store is busy, but not if a session is
+    missing.
+    """
     cause = refusal.__cause__
     return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
 
@@ -168,7 +170,9 @@ class Messengers:
         return cls(hub, gateways, store)
 
     async def move(self, hosted: HostedSession, where: str) -> str:
-        """Move a session to a chat, or away from chats; return its place. Raises `TurnedAwayError`."""
+        """Move a session to a chat, or away from chats; return the name of its new place. Raises
+        `TurnedAwayError`.
+        """
         try:
             return await self.gateways.move(GatewaySession(hosted), where)
         except HermesError as error:
@@ -189,7 +193,7 @@ class Messengers:
 
 
 def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
-    """Return the routes that platforms call."""
+    """Return the HTTP routes that messenger platforms call."""
 
     async def handle(request: Request) -> Response:
         running = gateways()

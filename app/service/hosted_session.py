@@ -1,4 +1,4 @@
-"""One session hosted by the service: its engine, its event log, and the answers of its heads."""
+"""One session hosted by the service: its engine, its event log, and the answers of its clients ("heads")."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ class HostedSession:
 
     @classmethod
     async def open(cls, options: Options, folder: Path) -> HostedSession:
-        """Open the engine, then log what an earlier process could not. Raises `HermesError`."""
+        """Open the engine, then log the events that an earlier process could not log.
+
+        Raises `HermesError`.
+        """
         session = cls(folder)
         client = await open_here(options, session._hear)
         try:
@@ -114,7 +117,7 @@ class HostedSession:
         return unsubscribe
 
     def replace_by(self, heir: HostedSession) -> None:
-        """Redirect attached heads to the reopened session."""
+        """Move the attached heads to `heir`, the reopened session."""
         for follow in tuple(self.followers):
             follow(heir)
 
@@ -139,7 +142,10 @@ class HostedSession:
     # Commands of heads
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
-        """Start a turn, or queue the message; return whether it waits. Raises `TurnedAwayError`."""
+        """Start a turn with a message, or queue it; return True if it was queued.
+
+        Raises `TurnedAwayError`.
+        """
         if not text.strip() and not attachments:
             raise TurnedAwayError(400, "The message is empty.")
         if len(self.client.queue) >= QUEUED:
@@ -152,7 +158,7 @@ class HostedSession:
         return waits
 
     async def store_message(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
-        """Send a message like `message`, and wait until it is on disk, so that it survives a kill."""
+        """Send a message like `message`, and wait until it is on disk."""
         waits = self.message(text, how, attachments)
         if not waits:
             kept = asyncio.get_running_loop().create_future()
@@ -171,7 +177,9 @@ class HostedSession:
         self.client.set_queue(queue)
 
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
-        """Answer a request. Raises `TurnedAwayError`: 409 for a second answer, naming who decided."""
+        """Answer a request. Raises `TurnedAwayError`; for a second answer, it has status 409 and names who
+        decided.
+        """
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             by = self._decided.get(request)
@@ -193,7 +201,7 @@ class HostedSession:
         return True
 
     async def aclose(self) -> None:
-        """Stop the turn and close the session; the end of the log informs the heads."""
+        """Stop the turn and close the session. Heads notice it by the end of the log."""
         for task in self._tasks:
             task.cancel()
         try:
@@ -271,7 +279,7 @@ class HostedSession:
             await self.log.make_smaller()
 
     async def _catch_up(self, *, fresh: bool) -> None:
-        """Log the events that an earlier process did not, then restore the state from the log."""
+        """Log the events that an earlier process could not log, then restore the state from the log."""
         told: list[Mapping[str, Any]] = []
         missed: Sequence[Event] = ()
         if not fresh and self.log.last:
@@ -349,9 +357,9 @@ class SessionHub:
         return tuple(each.result() for each in done if each.exception() is None)
 
     async def session(self, id: str, surface: str = "", model: str | None = None) -> HostedSession:
-        """Return a stored session, opened if necessary, with `model` if given. Raises `TurnedAwayError`.
+        """Return a stored session, which is opened if necessary, then with `model`. Raises `TurnedAwayError`.
 
-        A session that belongs to a chat has that chat's surface, no matter who opens it.
+        A session that belongs to a chat always gets that chat's surface.
         """
         while (opening := self._open.get(id)) is None:
             workspace, chat = await self._stored_folder(id)
@@ -387,13 +395,15 @@ class SessionHub:
         return session
 
     async def move(self, session: HostedSession, where: str) -> str:
-        """Move a session to the person's chat at a messenger; return a sentence. Raises `TurnedAwayError`."""
+        """Move a session to the person's chat at a messenger; return a sentence about it. Raises
+        `TurnedAwayError`.
+        """
         if self.mover is None:
             raise TurnedAwayError(503, NOT_YET)
         return await self.mover(session, where)
 
     async def check_move(self, where: str) -> None:
-        """Check that a session can move to a messenger before it is released. Raises `TurnedAwayError`."""
+        """Check, before a session is released, that it can move to a messenger. Raises `TurnedAwayError`."""
         if self.move_checker is None:
             raise TurnedAwayError(503, NOT_YET)
         await self.move_checker(where)
@@ -451,9 +461,10 @@ class SessionHub:
             await session.aclose()
 
     async def reopen(self, id: str, model: str, surface: str = "") -> HostedSession:
-        """Reopen an open session with another model; attached heads move with it.
+        """Close an open session and open it with another model; attached heads stay attached.
 
-        Raises `TurnedAwayError`; if the model is unavailable, the session continues with the previous one.
+        Raises `TurnedAwayError` if the model is unavailable; then the session continues with the previous
+        one.
         """
         before = await self.session(id, surface)
         if before.client.busy:
@@ -496,7 +507,8 @@ class SessionHub:
             raise TurnedAwayError(503, "The service is about to end.")
 
     async def _stored_folder(self, id: str) -> tuple[Path, str]:
-        """Return a free session's folder, and the surface of its chat if it has one.
+        """Return the folder of a stored session that is not in use, and the surface of its chat, or an empty
+        text.
 
         Raises `TurnedAwayError`.
         """
@@ -517,7 +529,7 @@ class SessionHub:
 
 
 def _folder(path: str) -> Path:
-    """Return an existing folder. Raises `TurnedAwayError`."""
+    """Return the path of an existing folder. Raises `TurnedAwayError` if it does not exist."""
     try:
         folder = Path(path).expanduser()
         if not folder.is_absolute():

@@ -42,7 +42,7 @@ _PICTURES = ("image_url", "input_image")
 
 @dataclass(frozen=True, slots=True)
 class GivenMessage:
-    """The content of a request for the session."""
+    """The text and images of a request, which become one message of a session."""
 
     text: str
     images: tuple[Mapping[str, str], ...] = ()
@@ -71,7 +71,7 @@ def newest(messages: Sequence[Any]) -> GivenMessage:
 
 
 def require_supported(data: Mapping[str, Any]) -> None:
-    """Refuse options a session does not support, instead of ignoring them. Raises `TurnedAwayError`. Pure."""
+    """Raise `TurnedAwayError` for options that a session does not support, instead of ignoring them. Pure."""
     if data.get("tools") or data.get("functions"):
         raise TurnedAwayError(400, "Tools of the client are not taken: the session has its own.")
     if data.get("n") not in (None, 1):
@@ -101,7 +101,7 @@ def complaint(status: int, sentence: str) -> dict[str, Any]:
 
 
 def refusal_of(status: int, sentence: str, headers: Mapping[str, str] = NO_STORE) -> Response:
-    """Return the error response."""
+    """Return the HTTP response for an error, in OpenAI's form."""
     return JSONResponse(complaint(status, sentence), status, headers=dict(headers))
 
 
@@ -132,7 +132,7 @@ def _content(message: dict[str, Any]) -> GivenMessage:
 
 
 def _image(part: Mapping[str, Any], number: int) -> Mapping[str, str]:
-    """Return an image embedded in a part; URLs are never fetched."""
+    """Return the image that is embedded in a part of a message. URLs are never fetched."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = url.get("url")
@@ -160,7 +160,9 @@ class OpenAiApi:
         timeout: float,
         images: AttachmentStore,
     ) -> None:
-        """`workspace` is the folder of new sessions; `models` returns names besides `hermes` (blocking)."""
+        """`workspace` is the folder of new sessions. `models` returns the model names besides `hermes`; it
+        blocks.
+        """
         self._hub = hub
         self._workspace = workspace
         self._models = models
@@ -363,7 +365,7 @@ class _Turn:
             raise
 
     async def pieces(self) -> AsyncIterator[str]:
-        """Yield the answer as it is streamed; a disconnected client stops the turn."""
+        """Yield the pieces of the answer as they arrive. If the client disconnects, the turn is stopped."""
         try:
             while (piece := await self._queue.get()) is not None:
                 yield piece
@@ -373,7 +375,7 @@ class _Turn:
                 self.session.client.interrupt()
 
     async def whole(self) -> TurnEnded:
-        """Wait for the end of the turn."""
+        """Wait for the end of the turn and return it."""
         async for _ in self.pieces():
             pass
         assert self.ended is not None
@@ -396,7 +398,7 @@ class _Turn:
                 pass
 
     def _expire(self, request: str) -> None:
-        """Deny a request that nobody answered."""
+        """Deny a request that was not answered in time."""
         for asked in self.session.pending:
             if asked.id == request:
                 self.session.decide(request, asked.unattended, "nobody in time")
@@ -408,13 +410,13 @@ class _Turn:
 
 
 def response_id(session: str) -> str:
-    """Return a new response id that encodes the session and a checksum."""
+    """Return a new response id, which contains the id of the session and a checksum."""
     nonce = secrets.token_hex(3)
     return f"resp_{session}_{nonce}{_check(session, nonce)}"
 
 
 def session_of_response(id: str) -> str:
-    """Return the session of a response; empty for an id not made by `response_id`."""
+    """Return the session of a response id; empty if the id was not made by `response_id`."""
     session, _, end = id.removeprefix("resp_").rpartition("_")
     is_ours = id.startswith("resp_") and len(end) == 12 and end[6:] == _check(session, end[:6])
     return session if is_ours else ""

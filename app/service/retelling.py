@@ -1,4 +1,4 @@
-"""Reconstruction of events from stored messages, for heads that missed them. Pure."""
+"""Reconstruction of events for clients ("heads") that missed them, from stored messages. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tools.text.safe_text import clean
 
 
 def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
-    """Yield the events of a path's nodes, oldest first, without numbers; calls as they ended."""
+    """Yield the events of a path's nodes, oldest first, without numbers. Calls appear only as ended."""
     return (each for each in stored_events(path, tools) if not isinstance(each, ToolStarted))
 
 
 def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
-    """Yield the events that a killed process could not send, given the last events it sent.
+    """Yield the events that a killed process could not send. `told` are the last events that it sent.
 
-    An unfinished message is cut, requests are cancelled, and the turn is interrupted.
+    They end an unfinished message, cancel requests, and interrupt the turn.
     """
     writing, open_requests, turn = False, dict[str, str](), False
     for event in told:
@@ -58,9 +58,9 @@ def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[
 
 
 def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the messages still queued after these events, in order.
+    """Return the messages that are still queued after these events, in order.
 
-    A message accepted for storage without a `user_message` event still waits.
+    A message that was accepted for storage is still waiting if no `user_message` event follows.
     """
     taken: list[str] = []
     waiting: list[str] = []
@@ -79,7 +79,7 @@ def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def still_waiting(waiting: Sequence[str], missed: Sequence[Event]) -> list[str]:
-    """Return the waiting messages that the missed events do not add to the conversation."""
+    """Return those waiting messages that the missed events do not add to the conversation."""
     left = list(waiting)
     for event in missed:
         if isinstance(event, UserMessageAdded):

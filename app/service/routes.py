@@ -1,4 +1,4 @@
-"""The HTTP interface of sessions. Access was checked in `doors`."""
+"""The HTTP interface of sessions. Access is checked before, in `doors`."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Routes:
         return answer((await self._session(request)).state())
 
     async def _history(self, request: Request) -> Response:
-        """Return a window of the conversation as events without numbers, and the resulting state."""
+        """Return a part of the conversation as events without numbers, and the state after them."""
         from tools.registry import registry
 
         session = await self._session(request)
@@ -188,7 +188,7 @@ class Routes:
         )
 
     async def _canvas(self, request: Request) -> Response:
-        """Return a document of the agent for an isolated frame without network access."""
+        """Return a document of the agent, to be shown in an isolated frame without network access."""
         session, document = request.path_params["session"], request.path_params["document"]
         found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
         if found is None:
@@ -221,7 +221,7 @@ class Routes:
         return answer({"busy": session.client.busy}, 202)
 
     async def _queue(self, request: Request) -> Response:
-        """Send the messages left in the queue by a stop, or remove one message."""
+        """Send the messages that a stop left in the queue, or remove one of them."""
         data = await json_body(request)
         only(data, "send", "take_back")
         session = await self._session(request)
@@ -273,13 +273,13 @@ def refusal_response(refusal: TurnedAwayError) -> Response:
 
 
 def caller_of(request: Request) -> HeadIdentity:
-    """Return the sender of a request; the access checks guarantee one."""
+    """Return the sender of a request, which the access checks have stored."""
     caller: HeadIdentity = request.scope["state"]["caller"]
     return caller
 
 
 def number_of(request: Request, name: str, default: int) -> int:
-    """Return a whole number of the query. Raises `TurnedAwayError`."""
+    """Return a whole number from the query of a request. Raises `TurnedAwayError` if it is not one."""
     value = request.query_params.get(name)
     if value is None:
         return default
@@ -289,7 +289,7 @@ def number_of(request: Request, name: str, default: int) -> int:
 
 
 async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
-    """Return text, delivery mode and images of a message. Raises `TurnedAwayError`."""
+    """Return text, delivery mode and images of a message in a request. Raises `TurnedAwayError`."""
     only(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
@@ -356,7 +356,7 @@ POLICY = (
 
 
 class PageFiles:
-    """Routes of the web page. It contains no secret: without a token it explains pairing."""
+    """Routes of the web page. The page contains no secret; without a token it explains pairing."""
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -427,7 +427,7 @@ def _compress(data: bytes) -> bytes:
 
 @lru_cache(1)
 def skins() -> bytes:
-    """Return the terminal skins as style sheet variables."""
+    """Return the skins of the terminal as variables of a style sheet."""
     found = {name: load_skin(name).skin.colors for name in builtin_names() if name not in _TERMINAL}
     return "\n".join(_rules(found)).encode()
 

@@ -43,7 +43,7 @@ GRACE = 3
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """The options of the command line."""
+    """The options of `hermes serve` on the command line."""
 
     host: str
     port: int
@@ -108,7 +108,9 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
 
 
 def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
-    """Return the OpenAI-compatible endpoints; their sessions use the folder the service was started in."""
+    """Return the OpenAI-compatible endpoints. Their sessions use the folder in which the service was
+    started.
+    """
 
     def models() -> list[str]:
         from agent.model.model_choices import choices
@@ -128,7 +130,7 @@ def application(
     openai: OpenAiApi,
     further: Sequence[BaseRoute] = (),
 ) -> Any:
-    """Return the whole application behind its access checks."""
+    """Return the whole application with its access checks in front."""
     routes = Routes(hub, credentials, home, address)
     app = Starlette(
         routes=[*routes.routes(), *openai.routes(), *further, *PageFiles().routes()],
@@ -138,7 +140,7 @@ def application(
 
 
 def open_to_all(method: str, path: str) -> bool:
-    """Return whether a request needs no token: pairing, and the empty page. Pure."""
+    """Return whether a request needs no token. That holds for pairing and for the page without data. Pure."""
     if path == "/api/pair":
         return method == "POST"
     if path.startswith(CALLS):

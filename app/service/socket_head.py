@@ -1,4 +1,4 @@
-"""A head over a WebSocket: every event after a number, and HTTP's commands as frames.
+"""A client ("head") over a WebSocket: it receives every event after a number, and sends commands as frames.
 
 Frames from the client: `message`, `answer`, `interrupt`, `move`. Each may carry `ref`, which is repeated in
 the frame with the outcome. Frames from the server are the events, and `ok`, `refused`, `gap`.
@@ -47,7 +47,7 @@ Taker = Callable[[dict[str, Any]], Awaitable[tuple[str, Any, Any]]]
 
 
 class SocketHead:
-    """The application behind `/api/sessions/ID/ws`."""
+    """The WebSocket application at `/api/sessions/ID/ws`."""
 
     def __init__(self, hub: SessionHub, credentials: Credentials) -> None:
         self._hub = hub
@@ -179,7 +179,7 @@ Words = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class HeadCommand:
-    """One command. `act` receives the hub, the session and the text after the name."""
+    """One command of heads. `act` receives the hub, the session and the text after the command's name."""
 
     name: str
     help: str
@@ -189,7 +189,9 @@ class HeadCommand:
 
 
 async def word_kind(client: SessionClient, name: str) -> WordKind:
-    """Return the kind of `/name` outside the commands: a plugin's word, skill, server prompt, or none."""
+    """Return what `/name` is if it is not a command: a plugin's command, a skill, a server's prompt, or
+    none.
+    """
     if any(each.name == name for each in await client.plugins.commands()):
         return "plugin"
     found = await asyncio.to_thread(words_of, client.workspace)
@@ -197,7 +199,10 @@ async def word_kind(client: SessionClient, name: str) -> WordKind:
 
 
 async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Words:
-    """Run `name words`. Raises `HermesError` with a sentence, also for an unknown command."""
+    """Run the command in `text`, which is its name and arguments.
+
+    Raises `HermesError` with a sentence, also for an unknown command.
+    """
     name, _, rest = text.strip().partition(" ")
     rest = rest.strip()
     if (command := COMMANDS.get(name.lower())) is not None:

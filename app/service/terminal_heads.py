@@ -1,7 +1,8 @@
 """Terminals and editors of the same person over a private socket (`hermes --attach`, `hermes acp`).
 
-They use the frames of `agent.api`, as with an engine in a separate process. Who opens the socket owns
-the home, so no token is needed. A terminal that disconnects or stops reading does not affect the session.
+They use the frames of `agent.api`, as with an engine in a separate process. Only the owner of the home can
+open the socket, so no token is needed. A terminal that disconnects or stops reading does not affect the
+session.
 """
 
 from __future__ import annotations
@@ -100,10 +101,10 @@ def _identity(connection: socket.socket) -> HeadIdentity:
 
 
 class _TerminalOutlet(Outlet):
-    """An outlet that never waits for a terminal, as others share its sessions."""
+    """An outlet that never waits for its terminal, because other clients share the sessions."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        """Queue a frame; a terminal that stops reading is disconnected."""
+        """Queue a frame. A terminal that stops reading is disconnected."""
         if self.broken:
             return
         self.queue(frame)
@@ -112,12 +113,12 @@ class _TerminalOutlet(Outlet):
             self.drop()
 
     def finish(self) -> None:
-        """Close the connection; unsent frames are lost."""
+        """Close the connection. Frames that were not sent are lost."""
         self.drop()
 
 
 class _AttachedSession:
-    """A hosted session as one terminal uses it: answers carry the terminal's name; closing only detaches."""
+    """A hosted session in the form for one terminal. Answers carry its name, and closing only detaches it."""
 
     def __init__(self, session: HostedSession, identity: HeadIdentity) -> None:
         self.session = session
@@ -128,12 +129,12 @@ class _AttachedSession:
         return getattr(self.session.client, name)
 
     def answer(self, request: str, reply: Reply) -> None:
-        """Give a reply, unless another head was first."""
+        """Reply to a request, unless another client has already replied."""
         named = replace(cast("Any", reply), by=str(self._identity)) if hasattr(reply, "by") else reply
         self.session.decide(request, named, str(self._identity))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """Run the turn of a message, after the messages of other heads."""
+        """Run the turn of a message after those of other clients' messages; return its end."""
         client = self.session.client
         while client.busy:
             await client.idle()
@@ -171,7 +172,9 @@ class _TerminalHead(EngineServer):
         return {"id": client.id, "workspace": str(client.workspace)}
 
     def _stay(self, attached: _AttachedSession, session: HostedSession) -> None:
-        """Follow a session, and its replacement after another head changed the model."""
+        """Send the events of a session; continue with its replacement after another client changed the
+        model.
+        """
         attached.session = session
         unsubscribe = session.subscribe(self._hear_if_there)
 
@@ -193,7 +196,10 @@ class _TerminalHead(EngineServer):
             self._hear(event)
 
     def handle(self, frame: Mapping[str, Any]) -> None:
-        """Handle frames like an engine, and also a move, which needs no open session. Raises `WireError`."""
+        """Handle a frame like an engine. A `move` frame is accepted too; it needs no open session.
+
+        Raises `WireError`.
+        """
         match frame:
             case {"call": int(number), "move": {"session": str(id), "to": str(where)}}:
                 self._begin(number, self._move(id, where))

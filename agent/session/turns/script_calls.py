@@ -73,7 +73,7 @@ class Scripts:
         return definitions(self.specs, self.access.registry)
 
     def resolve_call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Return the tool and arguments of a call; for `tool_call`, those of the call inside it."""
+        """Return the tool and arguments of a call; for `tool_call`, those of the call that it contains."""
         found = inner_call(tool, arguments)
         if found is None or self.access.further is None or not self.access.further.reaches(found[0]):
             return tool, arguments
@@ -85,7 +85,7 @@ class Scripts:
 
 
 def warm_up(runner: CodeRunner, specs: Sequence[ToolSpec], tools: Registry, folder: Path, mode: Mode) -> None:
-    """Start an interpreter for the first script, once the session has had time to open."""
+    """Start an interpreter for the first script, after a delay in which the session is opened."""
     if any(tool.name == "execute_code" for tool in specs):
         job = CodeJob(
             script="", folder=folder, tools=definitions(specs, tools), known=tools.names(), mode=mode
@@ -144,7 +144,9 @@ class ScriptCalls(InnerCaller):
         self._earlier = script
 
     async def over(self, complete: bool) -> str:
-        """Handle the end of the script; return a report on its calls if it was cut off."""
+        """Handle the end of the script; return a report on its calls if it was interrupted, else an empty
+        text.
+        """
         if not complete:
             return await self._journal.report()
         await self._journal.remove()
@@ -182,7 +184,7 @@ class ScriptCalls(InnerCaller):
             return await self._make(made, arguments, context)
 
     async def _make(self, made: _Made, arguments: dict[str, Any], context: CallContext) -> str:
-        """Run the call, and record how it ended even if it is cancelled."""
+        """Run the call. How it ended is recorded even if it is cancelled."""
         began = time.monotonic()
         self._tell_start(made)
         text = json.dumps({"error": "Interrupted: the script was stopped before this call ended."})
@@ -293,7 +295,7 @@ def _mask_json(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def _outcome(text: str) -> Outcome:
-    """Return the outcome of a call, by its result."""
+    """Return the outcome of a call, judged by its result."""
     if '"error"' not in text[:SHOWN]:
         return "done"
     result = cast(Any, json.loads(text))

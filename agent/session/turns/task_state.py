@@ -28,9 +28,9 @@ class LiveFiles:
         return ScriptFiles(self._seen)
 
     def deliver(self, call: str, *, whole: bool) -> dict[Path, SeenFile]:
-        """Record that the result of a call is in the conversation; its lines count only with `whole`.
+        """Record that the result of a call is in the conversation; return the lines that count as read.
 
-        Returns the lines that count.
+        Its lines count only with `whole`, that is, if the result was not shortened.
         """
         shown = self._pending.pop(call, {})
         for path, seen in shown.items():
@@ -42,12 +42,15 @@ class LiveFiles:
         self._pending.pop(call, None)
 
     def clear(self) -> None:
-        """Forget which lines were read, after the conversation was replaced: a new read must show them."""
+        """Forget which lines were read, because the conversation was replaced.
+
+        A new read shows them again.
+        """
         self._seen.clear()
         self._pending.clear()
 
     def limit_lines(self, shown: Collection[tuple[str, str, int, int]]) -> None:
-        """Limit the lines read to these: path, digest, first line, lines asked for.
+        """Keep only these lines as read. Each tuple is path, digest, first line, and number of lines.
 
         The contents of other files remain known, so that a change by somebody else is noticed.
         """
@@ -116,7 +119,7 @@ class TaskState:
     def __init__(
         self, task: str, scratch: Path, todos: TodoList, canvases: CanvasBoard, secrets: Mapping[str, str]
     ) -> None:
-        """`secrets` are masked in what is shown and kept of calls."""
+        """`secrets` are values, by name, that are masked in what is shown and stored of calls."""
         self.secrets = secrets
         self.task = task
         self.todos = todos

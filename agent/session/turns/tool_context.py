@@ -1,4 +1,4 @@
-"""One call's view of the engine: implementations of the protocols in `tools.context`."""
+"""The implementation of the protocols in `tools.context` for one call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Acting = Callable[[str, Action], Awaitable[None]]
 
 
 def acting_in_turn(each: Sequence[Acting]) -> Acting:
-    """Return a callback that calls several in order."""
+    """Return a function that calls all of `each` in order."""
 
     async def acting(call: str, action: Action) -> None:
         for hears in each:
@@ -58,7 +58,9 @@ class PersonAsker(FormAsker):
         return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
 
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
-        """Send a form of a tool server to the person. Declined at once in an unattended session."""
+        """Send a form of a tool server to the person. In an unattended session it counts as declined at
+        once.
+        """
         return await self.pending_requests.ask_person(
             FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
         )
@@ -79,7 +81,7 @@ class PersonApprover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """The view of a tool while one call of one agent runs."""
+    """The interface of the engine for a tool while one call of one agent runs."""
 
     call: str
     state: TaskState
@@ -116,7 +118,7 @@ class CallContext:
         await self._permit(self.gate, action)
 
     async def permit_agreed(self, action: Action) -> None:
-        """Pass the gate with an action that is part of one that was agreed to."""
+        """Pass the gate with an action that is part of an action that was already approved."""
         await self._permit(self.gate.for_agreed(), action)
 
     async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:

@@ -1,9 +1,9 @@
 """Helpers of a turn, which may fail: the person gets a notice, the log has the cause, the turn continues.
 
-This covers everything around calls and turns that decides nothing: learnings, context files of folders,
+These are all services around calls and turns that decide nothing: learnings, context files of folders,
 watching, diagnostics, figures, displays, records next to the conversation. Guards of effects (the gate, the
-boundary, a required hook, the record for undo, the budget) are not covered: if one fails, the effect does not
-happen.
+boundary, a required hook, the record for undo, the budget) are not among them: if one fails, the effect does
+not happen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASON = 300
 
 @dataclass(slots=True)
 class TurnHelpers:
-    """The helpers of one agent. `emit` receives the notices; each helper is reported once in a turn."""
+    """Runs the helpers of one agent. `emit` receives the notices; each helper is reported once in a turn."""
 
     emit: Callable[[Event], None]
     _told: set[str] = field(default_factory=set)
@@ -47,9 +47,10 @@ class TurnHelpers:
         *,
         through: type[Exception] | None = None,
     ) -> T:
-        """Return the result of a helper, or `instead` if it fails; `name` begins the notice about that.
+        """Return the result of a helper, or `instead` if it fails. `name` begins the notice about the
+        failure.
 
-        Errors of the kind `through` are no faults and are raised, and so are reached ceilings.
+        Errors of the type `through`, and reached ceilings, are not failures and are raised.
         """
         try:
             return await work()
@@ -58,7 +59,7 @@ class TurnHelpers:
             return instead
 
     def hear(self, name: str, work: Callable[[], T], instead: T) -> T:
-        """Return the result of a synchronous helper, or `instead` if it fails, as in `ask`."""
+        """Return the result of a synchronous helper, or `instead` if it fails. Works like `ask`."""
         try:
             return work()
         except Exception as error:
@@ -69,7 +70,9 @@ class TurnHelpers:
     async def around(
         self, name: str, opened: Callable[[], AbstractAsyncContextManager[T]], instead: T
     ) -> AsyncIterator[T]:
-        """Keep a helper's context open while other code runs, which its faults do not affect."""
+        """Keep the context of a helper open while other code runs. Failures of the helper do not affect that
+        code.
+        """
         async with AsyncExitStack() as outer:
             stack = AsyncExitStack()
             given = await self.ask(name, lambda: stack.enter_async_context(opened()), instead)
@@ -106,7 +109,10 @@ class HelpedDiagnostics(Diagnostics):
 def helping(
     helpers: TurnHelpers, hears: Callable[[str, Action], Awaitable[None]]
 ) -> Callable[[str, Action], Awaitable[None]]:
-    """Return a callback that receives actions and never prevents one."""
+    """Return a function that passes actions on to `hears`.
+
+    A failure of `hears` does not prevent the action.
+    """
 
     async def acting(call: str, action: Action) -> None:
         await helpers.ask("Noting what a call reaches", lambda: hears(call, action), None)
@@ -115,5 +121,5 @@ def helping(
 
 
 def cause(error: Exception) -> str:
-    """Return an unexpected error in a few words."""
+    """Return a short text on an unexpected error."""
     return clean(" ".join(f"{type(error).__name__}: {error}".split())[:_REASON])

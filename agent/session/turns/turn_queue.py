@@ -34,7 +34,9 @@ def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> l
 
 
 class TurnQueue:
-    """Waiting messages. The queue is for the next turn, steering and notices are for the running one."""
+    """Waiting messages. Those in the queue are for the next turn; steering and notices are for the running
+    one.
+    """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -57,9 +59,10 @@ class TurnQueue:
         self._tell()
 
     def put_back(self, items: Sequence[QueuedMessage]) -> None:
-        """Return messages that could not be stored to the front of the queue; the next `next` returns None.
+        """Return messages that could not be stored to the front of the queue. The next call of `next` returns
+        None.
 
-        Otherwise the cause of the failure would hit them, and all after them, again at once.
+        Otherwise the same failure would affect them, and all later messages, again at once.
         """
         if items:
             self._queue.extendleft(reversed(items))
@@ -67,7 +70,7 @@ class TurnQueue:
             self._tell()
 
     def next(self) -> QueuedMessage | None:
-        """Remove and return the first queued message."""
+        """Remove and return the first queued message; None if there is none."""
         held, self._held = self._held, False
         if held or not self._queue:
             return None
@@ -90,7 +93,7 @@ class TurnQueue:
         return taken
 
     def queue_steering(self) -> None:
-        """Move unread steering to the front of the queue, after the turn has ended."""
+        """Move steering that the ended turn did not read to the front of the queue."""
         if self._steering:
             self._queue.extendleft(reversed(self._steering))
             self._steering.clear()

@@ -88,7 +88,7 @@ class _Progress:
 
 
 class AsksModel(Protocol):
-    """The model side of a session, see `agent.session.turns.dialogue.Dialogue`."""
+    """The part of `agent.session.turns.dialogue.Dialogue` that a turn uses."""
 
     async def next_reply(self, step: int) -> ModelReply: ...
 
@@ -104,7 +104,7 @@ class AsksModel(Protocol):
 
 
 class RunsCalls(Protocol):
-    """Carries out the calls of a message, see `agent.session.turns.call_runner.CallRunner`."""
+    """The part of `agent.session.turns.call_runner.CallRunner` that a turn uses."""
 
     def turn_began(self) -> None: ...
 
@@ -115,7 +115,7 @@ class RunsCalls(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimit:
-    """The requests that one turn may make."""
+    """The limit on the requests of one turn."""
 
     steps: int
     more: Callable[[], Awaitable[int]] | None = None
@@ -124,7 +124,10 @@ class StepLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnHearers:
-    """What hears of a turn beside the model, or adds to the message that begins it."""
+    """The services around a turn other than the model. Most of them are called when it begins or ends.
+
+    Some of them add to the message that begins it.
+    """
 
     hooks: SessionHooks
     memory: SessionMemory | None = None
@@ -182,7 +185,8 @@ class TurnRunner:
         return await self._carry(begin)
 
     async def go_on(self) -> TurnEnded:
-        """Complete a turn that was cut off with the previous process; `cut_off` tells if there is one.
+        """Complete a turn that was interrupted with the previous process. `cut_off` returns whether there is
+        one.
 
         Stored answers and results are not requested again. Never raises, as `run`.
         """
@@ -190,7 +194,7 @@ class TurnRunner:
 
     @property
     def cut_off(self) -> bool:
-        """Return whether the session ends within a turn."""
+        """Return whether the session ends in the middle of a turn."""
         last = _last_said(self._session.path)
         return last is not None and not (last.kind == "assistant" and _is_whole(last))
 
@@ -303,7 +307,7 @@ class TurnRunner:
         return 0 if more is None else await self._helpers.ask("Asking for further steps", more, 0)
 
     async def _held_back(self, answer: str) -> str | None:
-        """Return a message for the model if a hook does not let its answer end the turn, else None."""
+        """Return a message for the model if a hook refuses to end the turn with its answer; else None."""
         unheard = unheard_answer(self._hearers.hooks, "before_response")
         said = await self._helpers.ask(HOOKS, lambda: self._hearers.hooks.before_response(answer), unheard)
         if said.decision == "allow":
@@ -405,14 +409,16 @@ class TurnRunner:
         return ""
 
     def _refused_by(self, failure: HermesError) -> list[int]:
-        """Return the unanswered nodes, if the failure is a refusal of their contents."""
+        """Return the ids of the unanswered messages, if `failure` means that the model refused their
+        contents.
+        """
         if not isinstance(failure, ModelError) or failure.kind != "content_filter" or not failure.status:
             return []
         unanswered = takewhile(lambda node: node.kind != "assistant", reversed(self._session.path))
         return [node.id for node in unanswered if node.kind in ("user", "tool") or node.data.get("to_model")]
 
     async def _note_failure(self, error: str, refused: Sequence[int] = ()) -> None:
-        """Store the reason in the session. The turn has failed even if it is stopped during this."""
+        """Store the reason in the session, even if the turn is stopped meanwhile."""
         noting = asyncio.ensure_future(self._keep_failure(error, refused))
         while not noting.done():
             try:
@@ -461,12 +467,15 @@ def _nothing_said(reply: ModelReply) -> str:
 
 
 def _last_said(path: Sequence[Node]) -> Node | None:
-    """Return the last node of a turn, ignoring notes."""
+    """Return the last node of a turn that is not a note; None if there is none."""
     return next((node for node in reversed(path) if node.kind in ("user", "assistant", "tool")), None)
 
 
 def _parts_cut_off(path: Sequence[Node]) -> list[str]:
-    """Return the parts of an answer at the end of a path, each cut off with its process."""
+    """Return the parts of an unfinished answer at the end of a path.
+
+    Each was interrupted with its process.
+    """
     parts: list[str] = []
     for node in reversed(path):
         cut_off = node.data.get("state") == "interrupted" and not node.data.get("calls")

@@ -1,6 +1,6 @@
-"""Reverts unapproved changes by programs at guarded places, and applies them again after an approval.
+"""Reverts unapproved changes by programs at guarded paths, and applies them again after an approval.
 
-Changes that git brought from commits of others stay. If git brought other commits, or the agent committed
+Changes that git brought from commits of others are kept. If git brought other commits, or the agent committed
 what it overwrote, the whole step is reverted: otherwise HEAD, index and work tree would disagree.
 """
 
@@ -53,7 +53,9 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One settings file that a call wrote, before and after, with the keys to ask about."""
+    """One settings file that a call wrote: its content before and after, and the keys that need
+    a question.
+    """
 
     change: LentChange
     before: Settings
@@ -63,7 +65,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class SettledSettings:
-    """The outcome for the settings that a call wrote."""
+    """The result of handling the settings that a call wrote."""
 
     written: tuple[Path, ...] = ()
     note: str = ""
@@ -158,7 +160,7 @@ class SettingsChanges:
 
 
 def _without(judged: _Judged) -> _Judged:
-    """Return the changes with the keys that were asked about left unchanged."""
+    """Return the changes, with the keys that need a question set back to their old values."""
     after = {key: values for key, values in judged.after.items() if key not in judged.asked}
     after |= {key: judged.before[key] for key in judged.asked if key in judged.before}
     return _Judged(judged.change, judged.before, after, ())
@@ -178,7 +180,7 @@ def _merge_settings(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) ->
 
 
 def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
-    """Return the result of `work` on a private file with this text."""
+    """Write the text to a private temporary file, and return the result of `work` on it."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
@@ -216,7 +218,9 @@ _STATE = frozenset({(".yarn", "install-state.gz"), (".yarn", "build-state.yml")}
 
 @dataclass(frozen=True, slots=True)
 class GuardedChanges:
-    """The changes of a program's step at guarded places, by paths relative to the workspace, in order."""
+    """The changes at guarded paths that a program made in one step. Paths are relative to the workspace, in
+    order.
+    """
 
     changes: tuple[PathChange, ...] = ()
     brought: tuple[str, ...] = ()
@@ -235,9 +239,9 @@ class GuardedChanges:
 
 
 def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChanges:
-    """Return the guarded paths that a program changed in this step. Reads new git settings.
+    """Return the changes at guarded paths that a program made in this step. Reads new git settings.
 
-    `allowed` are places that a person approved in the same call; a folder includes all below it.
+    `allowed` are paths that a person approved in the same call; a folder includes everything below it.
     """
     if step.kind not in ("command", "outside"):
         return GuardedChanges()
@@ -261,7 +265,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
 
 
 def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
-    """Return the paths of the changes, without folders in which other paths changed."""
+    """Return the paths of the changes. A folder is left out if paths in it changed."""
     used = {folder for change in changes if not _is_folder(change) for folder in _above(change.path)}
     return tuple(change.path for change in changes if not _is_folder(change) or change.path in used)
 
@@ -279,7 +283,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _new_repositories(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
-    """Yield folders (with a slash) that are repositories with new contents only."""
+    """Yield the folders, each with a final slash, that are new repositories."""
     new = {change.path for change in changes if change.before is None}
     for path in new:
         folder, _, name = path.rpartition("/")
@@ -344,7 +348,7 @@ def _text(path: Path) -> str:
 
 
 def _went_along(path: str, removed: Collection[str]) -> bool:
-    """Return whether the path was deleted together with an unguarded folder around it."""
+    """Return whether the path was deleted together with an unguarded folder that contained it."""
     return any(each in removed and known_name(each, whole=True) is None for each in _above(path))
 
 
@@ -353,14 +357,14 @@ def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:
 
 
 def name_paths(paths: Sequence[str]) -> str:
-    """Return the first paths and the number of the rest, for a sentence."""
+    """Return the first paths, and the number of the others, as text for a sentence."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return f"{', '.join(paths[:SHOWN])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The reverted changes of a call."""
+    """The changes of a call that were reverted."""
 
     step: Step
     guarded: tuple[str, ...]
@@ -373,7 +377,7 @@ class _Taken:
 
     @property
     def model_text(self) -> str:
-        """A report for the model."""
+        """The report about the reverted changes for the model."""
         shown = name_paths(self.guarded)
         if not self.whole:
             return f"{shown}: this runs something later, so what the program did there was taken back."
@@ -410,7 +414,7 @@ class UnaskedChanges:
         """By call: its reverted changes."""
 
     def allow(self, call: str, places: Sequence[Path]) -> None:
-        """Record that a person approved changes of these places by the call, or by its script's calls."""
+        """Record that a person approved changes at these paths, by the call or by the calls of its script."""
         if places:
             self._allowed.setdefault(call, []).extend(places)
 
@@ -425,7 +429,7 @@ class UnaskedChanges:
         return _with_note(result, settled.note) if settled.note else result
 
     async def take_back(self, step: Step, call: str) -> None:
-        """Revert unapproved changes of a call's step at guarded places. Never raises."""
+        """Revert the unapproved changes at guarded paths in a call's step. Never raises."""
         allowed = [
             place
             for each in list(self._allowed)
@@ -483,7 +487,7 @@ class UnaskedChanges:
         )
 
     async def forgo(self, call: str) -> None:
-        """Drop the reverted changes of a call that was cut off, without a question."""
+        """Drop the reverted changes of a call that was interrupted, without asking about them."""
         self._allowed.pop(call, None)
         if taken := self._taken.pop(call, None):
             text = "A program changed what runs something later; it was taken back: "
@@ -491,7 +495,7 @@ class UnaskedChanges:
 
 
 def _mark_failed(result: str) -> str:
-    """Return the result with a failing exit code in place of a successful one."""
+    """Return the result of a call, with a successful exit code replaced by a failing one."""
     try:
         data = json.loads(result)
     except (ValueError, RecursionError):
@@ -517,10 +521,10 @@ _WHO = "While a program ran in the background, it or somebody else changed what 
 
 
 class BackgroundChanges:
-    """Handles guarded changes by background processes of the agents of one workspace.
+    """Handles changes at guarded paths by background processes of the agents of one workspace.
 
-    `closed` returns the places that are read-only to programs now; None if no place can be, and then changes
-    are only reported. `tell` receives a sentence for the person and the model.
+    `closed` returns the paths that are read-only to programs now. It returns None if paths cannot be made
+    read-only; then changes are only reported. `tell` receives a sentence for the person and the model.
     """
 
     def __init__(
@@ -546,7 +550,7 @@ class BackgroundChanges:
             await self.look()
 
     async def look(self) -> None:
-        """Revert changes of background programs at guarded places since the last check."""
+        """Revert the changes at guarded paths that background programs made since the last check."""
         async with self._looking:
             run = self._terminals.in_background()
             # While a call's program runs, all changes are attributed to that call.
@@ -560,7 +564,7 @@ class BackgroundChanges:
             self._terminals.looked_at(run)
 
     async def aclose(self) -> None:
-        """Check a last time: once nothing runs any more, and while steps are still recorded."""
+        """Check a last time, after all processes have ended and while steps are still recorded."""
         self._terminals.background_ended = lambda: None
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.look()
@@ -595,8 +599,9 @@ class BackgroundChanges:
 
 
 def _lies_in(place: Path, root: Path, made: set[str]) -> bool:
-    """Return whether a place, or a folder around it, was created since; then earlier programs could write
-    it.
+    """Return whether a path, or a folder that contains it, was created after the programs started.
+
+    Then these programs were able to write to it.
     """
     if not place.is_relative_to(root):
         return False

@@ -1,4 +1,4 @@
-"""Opening of an agent: the session's own, a sent one, or one of a parallel attempt."""
+"""Opening of an agent: the session's own, a subagent, or that of a parallel attempt."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ from tools.todo_tool import render
 
 @dataclass(frozen=True, slots=True)
 class _ShellCaller:
-    """The agent whose shell determines the folder of the next command."""
+    """Identifies the agent whose shell determines the folder of the next command."""
 
     task: str
     workspace: Path
@@ -102,7 +102,9 @@ class _ShellCaller:
 
 
 def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings | None:
-    """Open the learnings of an agent; None if nothing is learned. Searches its project root on disk."""
+    """Open the learnings of an agent; None if the settings switch them off. Searches its project root on
+    disk.
+    """
     settings, session, place = services.settings.learnings, spec.session, spec.place
     if not settings.enabled:
         return None
@@ -138,7 +140,9 @@ def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings
 
 
 def without_lessons(registry: Registry) -> frozenset[str]:
-    """Return the tools whose failures teach nothing: they act on the session, or ask somebody."""
+    """Return the tools whose failures are not learned from, because they act on the session or
+    ask somebody.
+    """
     own = frozenset(entry.name for entry in registry.entries() if entry.toolset == "learnings")
     return own.union(
         registry.with_trait("asks_person"),
@@ -149,7 +153,7 @@ def without_lessons(registry: Registry) -> frozenset[str]:
 
 
 def _newest(session: LiveSession) -> Callable[[], int | None]:
-    """Return a function that returns the id of the session's newest node."""
+    """Return a function that returns the id of the session's newest node, or None."""
     return lambda: session.path[-1].id if session.path else None
 
 
@@ -262,7 +266,7 @@ class Agent:
         return await self.turns.run(text)
 
     def last_words(self) -> str:
-        """Return the agent's last text."""
+        """Return the last text that the agent wrote."""
         said = (node for node in reversed(self.session.path) if node.kind == "assistant")
         return next((node.content for node in said if node.content.strip()), "")
 
@@ -408,7 +412,10 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
 
 def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
-    """Return the project files for places that an agent's calls reach. Searches the project root on disk."""
+    """Return the service that adds project files for the folders an agent's calls reach.
+
+    Searches the project root on disk.
+    """
     context, reach = services.settings.context, spec.place.reach
     room = FolderRoom(
         file=context.file_chars if spec.profile.context_files else 0,
@@ -425,7 +432,7 @@ def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
 
 
 def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
-    """Return the skills of an agent; permissions from a skill apply to that agent and turn."""
+    """Return the skills of an agent. What a skill permits applies to that agent and turn only."""
     if services.skills is None:
         return None
     registry = services.registry
@@ -444,7 +451,7 @@ def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
 def _service_table(
     services: AgentServices, spec: AgentSpec, state: TaskState, helpers: TurnHelpers
 ) -> ServiceTable[CallContext]:
-    """Return the services that an agent's tools may ask for; what it does not have stays out."""
+    """Return the table of services that an agent's tools may ask for."""
     reach, web, memory, delegates = spec.place.reach, services.web, spec.memory, spec.delegates
     table = ServiceTable[CallContext](services.closers)
     table.add(Asker, spec.asker)
@@ -513,7 +520,7 @@ def _dialogue(
     settings, profile, session = services.settings, spec.profile, spec.session
 
     async def compacted() -> None:
-        """Allow dropped file lines to be read again, and show the task list once more."""
+        """Forget which dropped lines of files were read, and make the task list appear again."""
         state.files.limit_lines(set(still_shown(session.path)))
         folders.renew()
         if items := state.todos.items():

@@ -43,7 +43,7 @@ class AgentWorkspace:
     closers: list[Closer] = field(default_factory=list)
 
     def keep_steps(self, steps: StepRecorder, folder: Path) -> None:
-        """Record the changes of calls in `steps` from now on; `folder` is for data that is needed later."""
+        """Record the changes of calls in `steps` from now on. `folder` is for data that is needed later."""
         from agent.workspace.git_origins import GitOrigins
 
         self.steps, self.position = steps, lambda: steps.position
@@ -52,7 +52,10 @@ class AgentWorkspace:
         self.before_programs = [self.origins.acting]
 
     def keep_files(self, session: str) -> Acting:
-        """Return what keeps files before a call changes them; agents may number their calls alike."""
+        """Return a function that saves the files that a call is about to change.
+
+        `session` is part of the key, because agents of different sessions may use the same call ids.
+        """
 
         async def acting(call: str, action: Action) -> None:
             if self.steps is not None:

@@ -131,10 +131,10 @@ def _as_before(
     before: Sequence[ToolSpec],
     servers: McpService,
 ) -> tuple[ToolOffer, str]:
-    """Return the earlier offer of a resumed session, so that its prefix stays, and a sentence on changes.
+    """Return the earlier offer of a resumed session, so that its prefix is kept, and a sentence on changes.
 
     `before` are the tools of its requests. Tools that servers and plugins added since then are left to the
-    search; a missing tool remains listed while a server may provide it again.
+    search. A missing tool stays listed while a server may provide it again.
     """
     place = {spec.name: position for position, spec in enumerate(before)}
     if not {SEARCH, CALL} <= place.keys() & {spec.name for spec in now.direct}:

@@ -59,7 +59,7 @@ def open_browsers(
 
 
 def note_settings(base: SharedServices) -> None:
-    """Offer the browser tools if the settings name a browser on another machine."""
+    """Make the browser tools available if the settings name a browser on another machine."""
     settings = base.settings.browser
     wants = settings.backend in ("auto", "browserbase") and bool(base.environ.get("BROWSERBASE_API_KEY"))
     use_remote(bool(settings.cdp_url) or bool(settings.program) or wants)

@@ -35,7 +35,10 @@ def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> 
 
 
 def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins | None:
-    """Return the enabled plugins; None without consent to any, as testing the boundary takes a while."""
+    """Return the enabled plugins; None if there is consent to none of them.
+
+    The boundary is only tested with plugins, because that is slow.
+    """
     if not PluginConsents(home.plugin_consent).read():
         return None
     variables = loaded.environ

@@ -118,7 +118,7 @@ class PluginMemory:
 
 
 def _entries(said: Any) -> Entries | None:
-    """Return the notes in an answer, cleaned as those of a file; None for an invalid answer."""
+    """Return the notes in a plugin's answer, cleaned like those of a file; None for an invalid answer."""
     listed = said.get("entries") if isinstance(said, Mapping) else said
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         return None
@@ -160,7 +160,10 @@ def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
 def _choose_provider(
     plugins: SessionPlugins, workspace: Path, settings: Settings, files: MemoryProvider
 ) -> tuple[MemoryProvider, str]:
-    """Return the provider of notes chosen by `memory.provider`, and a problem with it. Reads the disk."""
+    """Return the provider of notes that `memory.provider` chooses, and a sentence about a problem with it.
+
+    The sentence is usually empty. Reads the disk.
+    """
     wanted = settings.memory.provider
     brought: dict[str, PluginMemory] = {}
     if wanted != FILES:

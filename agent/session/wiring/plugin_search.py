@@ -34,7 +34,7 @@ class PluginSearch:
         return hits(listed, description="description", date="date")[:limit]
 
     async def close(self) -> None:
-        """Do nothing: the process of the plugin ends with the session."""
+        """Do nothing, because the process of the plugin ends with the session."""
 
 
 def plugin_search(plugins: SessionPlugins) -> list[PluginSearch]:

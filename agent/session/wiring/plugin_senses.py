@@ -31,7 +31,9 @@ TOOLS = {"image": "image_generate", "speech": "text_to_speech", "transcribe": "t
 
 @dataclass(frozen=True, slots=True)
 class PluginService:
-    """One service of one plugin. Data too large for a frame is passed through a folder of the plugin."""
+    """One service of one plugin. Data that is too large for a frame is passed through a folder of the
+    plugin.
+    """
 
     runner: PluginRunner
     kind: str
@@ -94,7 +96,7 @@ class _Folder:
             raise ToolError(f"{data} cannot be written: {error.strerror or error}.") from error
 
     def lay(self, files: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Write files, named by their number; return their paths."""
+        """Write files to the folder, with their index as name; return their paths."""
         paths: list[str] = []
         for number, (ending, data) in enumerate(files, 1):
             name = f"{number}{ending}"
@@ -103,8 +105,9 @@ class _Folder:
         return paths
 
     def read(self, given: str) -> bytes:
-        """Return a file written in this folder. Raises `OSError`, or `ValueError` for other than plain
-        files.
+        """Return the content of a file that the plugin wrote to this folder.
+
+        Raises `OSError`, or `ValueError` if it is not a plain file.
         """
         path = Path(given)
         if path.parent not in (Path(), self.path):
@@ -125,7 +128,9 @@ class _Folder:
 
 
 def plugin_services(plugins: SessionPlugins) -> dict[str, PluginService]:
-    """Return the plugin services in use, by tool; of several, that of the first plugin."""
+    """Return the plugin services in use, by tool. If several plugins have one for a tool, the first one
+    counts.
+    """
     found: dict[str, PluginService] = {}
     for runner, each in plugins.providers():
         if (tool := TOOLS.get(each.kind)) is not None:

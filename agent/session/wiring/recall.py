@@ -30,7 +30,7 @@ AUTO, OFF = "auto", "off"
 def recall_sources(
     store: Store, home: Home, workspace: Path, settings: Settings, notes: MemoryProvider
 ) -> list[RecallSource]:
-    """Return the sources that are ranked together with messages in a workspace, by the settings."""
+    """Return the sources that a search ranks together with messages in a workspace, as the settings say."""
     from agent.integrations.plugins.shelf import skill_catalog
     from agent.knowledge.recall.sources import RecalledLearnings, RecalledSkills
 
@@ -45,7 +45,7 @@ def recall_sources(
 
 
 def open_meaning(store: Store, settings: Settings, environ: Mapping[str, str]) -> Meaning | None:
-    """Return the search by meaning that the settings choose; None without one.
+    """Return the search by meaning that the settings choose; None if they choose none.
 
     Reads only names of files: models are loaded on first use.
     """
@@ -64,7 +64,7 @@ def open_meaning(store: Store, settings: Settings, environ: Mapping[str, str]) -
 def embedder_of(
     settings: Settings, environ: Mapping[str, str], secrets: Mapping[str, str]
 ) -> Embedder | None:
-    """Return the source of vectors that the settings name, None without one. Raises `ConfigError`."""
+    """Return the source of vectors that the settings name; None if they name none. Raises `ConfigError`."""
     wanted = settings.recall.embeddings.strip()
     if wanted == OFF:
         return None

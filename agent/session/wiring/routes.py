@@ -69,10 +69,10 @@ async def plan_routes(
     problems: Sequence[SettingProblem] = (),
     home: Home | None = None,
 ) -> RoutePlan:
-    """Return the models to use, with the windows that earlier refusals named, stored in `home`.
+    """Return the models to use. Their windows are those that earlier refusals named, which `home` stores.
 
-    Raises `ConfigError`; without a configured model, `NoModelError` with the possible next steps. Either
-    names the `problems` of the settings first, as these may be the cause.
+    Raises `ConfigError`, or `NoModelError` with the possible next steps if no model is configured. Both
+    messages begin with the `problems` of the settings, because these may be the cause.
     """
     try:
         targets = resolve(settings, environ, override)
@@ -114,7 +114,7 @@ def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
 
 
 def _window_notice(target: Target) -> str:
-    """Return a notice if the window is smaller than in the settings; else an empty text."""
+    """Return a notice if the window is smaller than the settings say; else an empty text."""
     chosen, window = target.chosen.context_window, target.info.context_window
     if not chosen or not window or window >= chosen:
         return ""
@@ -153,7 +153,7 @@ def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
 
 
 def book_of(home: Home, emit: Callable[[Event], None]) -> DialectBook:
-    """Return the dialects of one session; notices about learned rules go to `emit`."""
+    """Return the dialects of one session. Notices about learned rules are passed to `emit`."""
 
     def tell(learned: LearnedRule) -> None:
         emit(
@@ -176,7 +176,7 @@ def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
 
 
 def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
-    """Return the side model, or why it is not available."""
+    """Return the side model, or None and a sentence on why it is not available."""
     name = settings.safety.smart.model.strip()
     if not name:
         return None, ""
@@ -190,7 +190,7 @@ def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None
 
 
 def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
-    """Return the model for summaries if the settings name one, or why it is not available."""
+    """Return the model for summaries if the settings name one, and a sentence on why it is not available."""
     name = settings.context.summary_model.strip()
     if not name:
         return None, ""
@@ -208,7 +208,7 @@ def open_summary_route(
     emit: Callable[[Event], None],
     closers: list[Closer],
 ) -> ModelRoute | None:
-    """Return the route to the model that summarises; None if it is the first one. Opens no connection."""
+    """Return the route to the model for summaries; None if that is the first model. Opens no connection."""
     target = plan.summary
     if target is None:
         return None
@@ -236,7 +236,10 @@ async def open_routes(
     emit: Callable[[Event], None],
     closers: list[Closer],
 ) -> tuple[ModelRoute, ...]:
-    """Return a route per target. Opens no connection; functions that close it are added to `closers`."""
+    """Return one route for each model of the plan. Opens no connection.
+
+    Functions that close connections are added to `closers`.
+    """
     routes = []
     book = book_of(home, emit)
     for target in plan.targets:
@@ -271,7 +274,8 @@ def open_adviser(
     closers: list[Closer],
     metered: Callable[[ModelClient, str], ModelClient] = lambda client, _: client,
 ) -> Adviser | None:
-    """Return the side model of the smart mode, None if there is none. Opens no connection.
+    """Return the adviser of the smart mode, which uses the side model; None if there is none. Opens no
+    connection.
 
     `metered` wraps a client, given with the name of its model, so that its requests are paid for.
     """

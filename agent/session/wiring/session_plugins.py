@@ -37,7 +37,7 @@ async def open_plugins(
 
 
 class PluginCommands:
-    """The slash commands that the plugins of the session registered, and failures of their code."""
+    """The slash commands that the plugins of the session registered, and the failures of plugins."""
 
     def __init__(self, plugins: SessionPlugins, emit: Callable[[Event], None]) -> None:
         self._plugins = plugins
@@ -55,8 +55,9 @@ class PluginCommands:
         return said
 
     async def run_called(self, text: str, *, show: bool = True) -> str | None:
-        """Run the plugin command of a message `/name rest`; return its output, or None if there is no such
-        one.
+        """Run the plugin command of a message such as `/name rest`; return its output.
+
+        Returns None if the message names no plugin command.
         """
         name, _, rest = text[1:].strip().partition(" ")
         if not text.startswith("/") or all(name != command.name for command in self._plugins.commands()):
@@ -64,5 +65,5 @@ class PluginCommands:
         return await self.run(name, rest.strip(), show)
 
     async def failures(self) -> Sequence[PluginFailure]:
-        """Return the last failure of each plugin's code, if any."""
+        """Return the last failure of each plugin that failed."""
         return self._plugins.failures()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def offer_ready(base: SharedServices) -> None:
-    """Offer the tools of the senses that can work in this session. Reads the disk."""
+    """Make those tools of the senses available that can work in this session. Reads the disk."""
     target = base.plan.targets[0]
     sees = target.info.images is not False and target.tool_mode == "native"
     brought = {tool: service.name for tool, service in plugin_services(base.plugins).items()}
@@ -34,7 +34,7 @@ def offer_ready(base: SharedServices) -> None:
 
 
 class Voiced(Protocol):
-    """An object with model routes."""
+    """An object that has routes to models."""
 
     @property
     def routes(self) -> tuple[ModelRoute, ...]: ...

@@ -53,7 +53,7 @@ class SessionAnswers:
         return await self.sampling.ask(server, params)
 
     def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: FormAsker) -> None:
-        """Connect the person and a model, so that requests can be answered."""
+        """Set the person and the model that answer requests from now on."""
         self.asker = asker
         routes = talk.metering.routes([talk.summary_route or talk.routes[0]])
         self.sampling = Sampling(routes[0], base.plan.meter, gate, lambda: _is_bounded(base))
@@ -62,8 +62,8 @@ class SessionAnswers:
 async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
     """Return the servers of the session, with their tools in its registry, and notices about them.
 
-    Only unknown servers are started: in an unattended session at once, as that is their only chance;
-    otherwise in the background.
+    Only servers whose tools are unknown are started. In an unattended session that happens at once, since it
+    is the only chance; otherwise in the background.
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
@@ -127,7 +127,7 @@ def resource_reader(service: McpService) -> ResourceReader:
 
 
 def _is_bounded(base: SharedServices) -> bool:
-    """Return whether a person attends, or a ceiling limits what servers may cost."""
+    """Return whether a person attends the session, or a ceiling limits what servers may spend."""
     budget = base.settings.budget.session
     return base.options.attended or budget.tokens is not None or budget.money is not None
 
@@ -155,7 +155,7 @@ def session_references(
 
 
 async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
-    """Return a page as text, through gate and `Door`, like a page for the model. Raises `ToolError`."""
+    """Fetch a page as text through gate and `Door`, like a page for the model. Raises `ToolError`."""
     from agent.integrations.web.extracting import fetch_page
     from agent.integrations.web.services import CallGate
 

@@ -32,9 +32,9 @@ MAIN_AGENT = "main"
 
 @dataclass(frozen=True, slots=True)
 class Automation:
-    """The unattended services that agents may use, passed in by the code that opens a session.
+    """The services for unattended work that agents may use. The code that opens a session passes them in.
 
-    The session itself does not know the callers that start sessions.
+    So the session does not depend on its callers.
     """
 
     jobs: Callable[[SharedServices, Path], JobKeeper] | None = None
@@ -48,7 +48,7 @@ NO_AUTOMATION = Automation()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
-    """Services opened before all others, and closed after them."""
+    """The services that are opened before all others, and closed after them."""
 
     options: Options
     home: Home

@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def backend_options(settings: TerminalSettings, environ: Mapping[str, str]) -> BackendOptions | None:
-    """Return the configured backend; None for this machine. Raises `ConfigError` if incomplete."""
+    """Return the configured backend; None for this machine. Raises `ConfigError` if settings are missing."""
     kind = settings.backend
     if kind == "local":
         return None

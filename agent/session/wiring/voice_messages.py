@@ -80,4 +80,4 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
 
 
 async def _sent_for_this(_action: Action) -> None:
-    """Permit the action: the person sent the message and chose the service, so nothing is left to ask."""
+    """Permit the action without a question, because the person sent the message and chose the service."""
