@@ -34,7 +34,7 @@ from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, Que
 from agent.knowledge.context.compaction import CompactionPlan
 from agent.knowledge.context.message_history import ContextFold, fold_text
 from agent.model.detect import DetectedServer
-from agent.model.model_choices import ModelChoice, choices, served
+from agent.model.model_choices import ModelChoice, choices, served_choices
 from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.subagents.agents import AgentConversation
 from agent.workspace.git import Checkout
@@ -180,7 +180,7 @@ class Offers(Menu):
 
     async def detect_choices(self) -> list[ModelChoice]:
         here = DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "llama3.2:3b"))
-        return served(Settings(), KEYS, HOME, [here])
+        return served_choices(Settings(), KEYS, HOME, [here])
 
 
 async def models(app: Staged, pilot: Pilot[Any]) -> None:

@@ -329,16 +329,18 @@ class HookConsent(ConsentFile):
         """
         hooks = list(hooks)
         roots = {"", *(hook.project for hook in hooks)}
-        self._put({root: frozenset(hook.digest for hook in hooks if hook.project == root) for root in roots})
+        self._write(
+            {root: frozenset(hook.digest for hook in hooks if hook.project == root) for root in roots}
+        )
 
     def withdraw(self, digest: str) -> bool:
         """Withdraw the approval of a hook; return False if it was not approved. Raises `ConfigError`."""
         if digest not in self.agreed_digests():
             return False
-        self._put({root: digests - {digest} for root, digests in self.by_project().items()})
+        self._write({root: digests - {digest} for root, digests in self.by_project().items()})
         return True
 
-    def _put(self, changed: dict[str, frozenset[str]]) -> None:
+    def _write(self, changed: dict[str, frozenset[str]]) -> None:
         with self.change() as data:
             agreed = self.by_project() | changed
             data["projects"] = {root: sorted(each) for root, each in agreed.items() if root and each}

@@ -220,17 +220,17 @@ class ServerAgreement(ConsentFile):
     def agree(self, root: Path, config: ServerConfig) -> None:
         """Approve a server in its current form. Raises `ConfigError`."""
         with self.change() as data:
-            self._put(data, self.all() | {_key(root, config): (config.name, str(root))})
+            self._write(data, self.all() | {_key(root, config): (config.name, str(root))})
 
     def withdraw(self, key: str) -> bool:
         """Withdraw the approval with this hash; return False if there is none. Raises `ConfigError`."""
         with self.change() as data:
             agreed = self.all()
             found = agreed.pop(key, None)
-            self._put(data, agreed)
+            self._write(data, agreed)
         return found is not None
 
-    def _put(self, data: dict[str, Any], agreed: Mapping[str, tuple[str, str]]) -> None:
+    def _write(self, data: dict[str, Any], agreed: Mapping[str, tuple[str, str]]) -> None:
         data["agreed"] = sorted(agreed)
         data["servers"] = {key: list(place) for key, place in agreed.items() if any(place)}
 

@@ -206,7 +206,7 @@ class PluginConsents(ConsentFile):
         with self.change() as data:
             if files is not None:
                 self.texts.keep(consent.digest, files)
-            self._put(data, self.read() | {str(folder): consent})
+            self._write(data, self.read() | {str(folder): consent})
 
     def withdraw(self, folder: Path) -> bool:
         """Withdraw the approval of the plugin in a folder; return False if there is none.
@@ -217,9 +217,9 @@ class PluginConsents(ConsentFile):
             known = self.read()
             if known.pop(str(folder), None) is None:
                 return False
-            self._put(data, known)
+            self._write(data, known)
         return True
 
-    def _put(self, data: dict[str, Any], consents: Mapping[str, PluginConsent]) -> None:
+    def _write(self, data: dict[str, Any], consents: Mapping[str, PluginConsent]) -> None:
         data["plugins"] = {folder: each.to_json() for folder, each in sorted(consents.items())}
         self.texts.keep_only(each.digest for each in consents.values())

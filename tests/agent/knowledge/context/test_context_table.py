@@ -180,7 +180,7 @@ async def test_the_engine_gives_the_table_between_and_during_turns(tmp_path: Pat
             assert before.window is None and before.counted is None and before.totals.requests == 0
             engine.submit("go")
             while not any(node.kind == "assistant" for node in engine.session.path):
-                await engine.session.settled()
+                await engine.session.wait_for_write()
                 await asyncio.sleep(0.01)
             during = await engine.context()
             assert layer(during, "Answers and calls").count == 1

@@ -267,7 +267,7 @@ async def test_a_command_that_comes_before_everything_is_read_says_so_and_does_n
     monkeypatch.setattr(
         file_register.FileRegister,
         "survey",
-        lambda self, *, news: (going.wait(60), survey(self, news=news))[1],
+        lambda self: (going.wait(60), survey(self))[1],
     )
     recorder = opened()
     recorder.start()
