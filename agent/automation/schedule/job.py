@@ -138,7 +138,7 @@ class Job:
     def problem(self) -> str:
         """A sentence with the fix if the job's times can no longer be parsed.
 
-        The text is empty if there is no problem or the job has ended.
+        The text is empty without such a problem, or if the job has ended.
         """
         if self.state == "done" or not (why := unreadable(*self.intent.timing)):
             return ""

@@ -196,7 +196,7 @@ class LocalBrowser:
 
     @property
     def folder(self) -> Path:
-        """The folder that the browser and this program know by the same path."""
+        """The folder that the browser sees under the same path as this program."""
         return self._profile.folder
 
     async def start(self) -> PipeTransport:

@@ -495,7 +495,7 @@ async def answer_of(
 
 
 def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
-    """Raise the error that an HTTP status stands for, with the platform's own message."""
+    """Raise the matching error for an HTTP status that means a failure, with the platform's own message."""
     if status < 300:
         return
     said = one_line(body[:300].decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Messages to chats that answer nothing received there: from jobs, the heartbeat and `send_message`.
+"""Messages that are not answers to a chat: from jobs, the heartbeat and the tool `send_message`.
 
 They are rows of the store, as answers are. Any program can queue them, and the service sends each once, as
 soon as it runs. A target is a messenger (its home chat) or `GATEWAY:CHAT[/THREAD]`. CHAT is the id of a known
@@ -105,7 +105,9 @@ def _holds_value(data: bytes, values: list[bytes]) -> bool:
 
 
 def _pieces(text: str) -> Iterable[str]:
-    """Split a text into pieces of whole lines, so that searching one does not hold up other threads."""
+    """Split a text into pieces of whole lines, each short enough to be searched without delaying other
+    threads.
+    """
     piece, length = [], 0
     for line in text.splitlines(keepends=True):
         piece.append(line)
@@ -371,10 +373,10 @@ class SessionMove:
 
 
 def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | None) -> SessionMove:
-    """Connect the chat `to` to a session, disconnect all other chats, and queue a message to each of them.
+    """Connect the chat `to` to a session, disconnect its other chats, and queue a message to each chat.
 
-    `end` is the last node that the new chat need not be shown. With `to` as None, only the disconnecting
-    happens. Raises `ConfigError` if `to` is a group.
+    `end` is the last node that the new chat need not be shown. If `to` is None, the other chats are only
+    disconnected. Raises `ConfigError` if `to` is a group.
     """
     now, left = time.time(), list[tuple[str, Place]]()
     if to is not None:

@@ -163,7 +163,7 @@ def surface_of(c: Connection, session: str) -> str:
 
 
 def kept_place(path: Path) -> str:
-    """Read the stored reading position of a messenger; empty if nothing is stored."""
+    """Read the position in a messenger's message stream that was stored last; empty if none was."""
     try:
         return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -171,7 +171,10 @@ def kept_place(path: Path) -> str:
 
 
 def keep_place(path: Path, text: str) -> None:
-    """Store the reading position atomically: after a crash the file has either the old or the new one."""
+    """Store the position in a messenger's message stream.
+
+    After a crash the file has the old or the new one.
+    """
     beside = path.with_name(f".{path.name}")
     beside.touch(PRIVATE_FILE)
     beside.write_text(text, "utf-8")

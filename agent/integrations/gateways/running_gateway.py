@@ -354,7 +354,7 @@ async def _surely(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class AllGateways:
-    """All running gateways of the service. Started once, and closed before the sessions they talk to."""
+    """All running gateways of the service. It is started once, and closed before the sessions are."""
 
     def __init__(
         self, host: ChatHost, home: Home, settings: Settings, environ: Mapping[str, str], folder: Path
@@ -497,7 +497,7 @@ class AllGateways:
             await self._cannot(gateway.name, f"Internal error ({type(error).__name__}).")
 
     async def _tidy(self, name: str) -> None:
-        """Delete file copies that were sent or never queued when an earlier process ended."""
+        """Delete file copies that an earlier process has sent, or has never queued."""
         try:
             claimed = await self._host.database.read(lambda c: book.waiting_files(c, name))
         except HermesError as error:

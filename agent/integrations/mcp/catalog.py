@@ -403,7 +403,7 @@ ToolKey = tuple[str, str]
 def plain_name(server: str, tool: str) -> str:
     """Return `mcp__server__tool`, with `_` for characters that providers reject.
 
-    Long names are cut and get a hash.
+    A name that is too long is cut, and a hash is appended.
     """
     name = PREFIX + _FOREIGN.sub("_", server) + "__" + _FOREIGN.sub("_", tool)
     return name if len(name) <= LONGEST else _hash_name(name, (server, tool))

@@ -29,8 +29,9 @@ class CallClocks:
 
     @asynccontextmanager
     async def running(self, seconds: float) -> AsyncIterator[None]:
-        """Raise `TimeoutError` once `seconds` have passed, not counting the time during which the clocks are
-        stopped.
+        """Raise `TimeoutError` once the clock has run for `seconds`.
+
+        The time inside `standing` does not count.
         """
         async with asyncio.timeout(None if self._standing else seconds) as timer:
             self._timers[timer] = seconds

@@ -205,8 +205,9 @@ class ServerAgreement(ConsentFile):
         return _key(root, config) in self.all()
 
     def all(self) -> dict[str, tuple[str, str]]:
-        """Return name and project of each approved server by its hash; empty texts if they were not
-        stored.
+        """Return name and project of each approved server by its hash.
+
+        Both are empty texts if they were not stored.
         """
         data = self.data()
         agreed, servers = data.get("agreed"), data.get("servers")

@@ -121,9 +121,7 @@ def tool_state(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
 
 
 def waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
-    """Return a sentence about a server's tools that wait for approval, in a list; the list is empty if none
-    wait.
-    """
+    """Return one sentence about a server's tools that wait for approval, as a list; empty if none wait."""
     parked = catalog.parked_tools() if catalog is not None else ()
     if not parked or catalog is None:
         return []

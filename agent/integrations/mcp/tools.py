@@ -156,9 +156,9 @@ def _brief(value: Any) -> str:
 
 @contextmanager
 def stand_ins(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
-    """Register missing tools again and offer them inside the block.
+    """Register missing tools again, and offer them only inside the block.
 
-    A call of one says that the tool is gone.
+    A later call of one is answered with the message that the tool is gone.
     """
     is_shown = True
     for spec in gone:

@@ -63,7 +63,7 @@ class ForeignFiles:
             return None
 
     def unreadable(self, path: Path, error: Exception) -> None:
-        """Note that a file cannot be read, and why."""
+        """Record that a file cannot be read, and why."""
         reason = getattr(error, "strerror", None) or error
         self.problems.append(f"{self._short_path(path)} cannot be read: {short_text(str(reason), 120)}.")
 

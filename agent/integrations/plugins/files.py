@@ -113,8 +113,8 @@ def hashes(root: Path, below: Path | None = None) -> dict[str, str]:
     """Return the hash of each file by its path relative to `root`. With `below`, only files in that folder
     count.
 
-    A link inside the plugin has the hash of its target. A link that leads out has one of its own, because its
-    target is never read. Raises `PluginError` if a file cannot be read.
+    For a link inside the plugin, the content of its target is hashed. For a link that leads out, only the
+    link itself is, because its target is never read. Raises `PluginError` if a file cannot be read.
     """
     return {name: file.digest for name, file in read_files(root, below)}
 

@@ -648,9 +648,9 @@ class PluginFailure:
 
 
 class InProcessPlugin:
-    """A plugin that runs in this process. Has the methods of `PluginProcess`.
+    """A plugin whose code runs in this process; it has the same methods as `PluginProcess`.
 
-    Threads that hang cannot be ended; they are abandoned.
+    A thread that hangs cannot be ended, so it is abandoned.
     """
 
     def __init__(self, launch: PluginLaunch) -> None:

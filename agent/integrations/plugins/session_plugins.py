@@ -254,7 +254,7 @@ class HandlerHook:
         return f"plugin {self.runner.name} {self.event}"
 
     def hears_of(self, tool: str) -> bool:
-        """Whether the hook is called for a tool. It always is: the handler itself decides."""
+        """Return True: the hook is called for every tool, and the handler itself decides."""
         return True
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
@@ -442,8 +442,8 @@ def _changed_text(shelved: ShelvedPlugin) -> str:
 
 
 def _why_not_run(shelved: ShelvedPlugin, around: PluginEnvironment) -> str:
-    """Return a sentence on why a plugin's code does not run here; empty if it runs, or if there is no
-    code.
+    """Return a sentence on why a plugin's code does not run here; empty if it runs or if the plugin has
+    none.
     """
     plugin, consent = shelved.plugin, shelved.consent
     if plugin is None or consent is None or not plugin.runs or around.sandbox.name != "none":

@@ -151,7 +151,7 @@ class Messenger:
             raise ToolError(str(error)) from error
 
     async def require(self, name: str) -> None:
-        """Raise `ToolError` if messages to a target cannot be sent with the current settings."""
+        """Raise `ToolError` if a message to this target could not be sent with the current settings."""
         if self.chat_of(name):
             await self.find(name)
         else:
@@ -182,8 +182,8 @@ class Messenger:
     ) -> tuple[int, ...]:
         """Queue a message for a chat and return its row ids. Raises `ToolError`.
 
-        `put` writes to the store; it may find that the message is already queued, and then there are no row
-        ids.
+        `put` replaces the usual write to the store. The result is empty if it finds the message already
+        queued.
         """
         where = await self.find(name)
         outgoing = self._chats.outgoing

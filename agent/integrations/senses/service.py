@@ -271,7 +271,7 @@ class Dictation:
     ) -> None:
         """`brought` is a plugin's transcription service; `close` ends what was started for it.
 
-        Raises `HermesError` if there is no recorder or no transcription backend.
+        Raises `HermesError` if no recorder or no transcription backend is available.
         """
         self._settings, self._variables = loaded.settings.transcribe, loaded.environ
         names = {} if brought is None else {"transcribe": brought.name}

@@ -1,4 +1,4 @@
-"""Discord through its gateway. Messages sent while the bot was offline are read from the channels afterwards.
+"""Discord through its gateway. Messages that came while the bot was offline are read from the channels later.
 
 The gateway has no acknowledgements. So the newest stored message of each channel is remembered, and after
 every connection the later messages of each channel are requested.

@@ -281,9 +281,9 @@ class _ImapFolder:
             self._require_ok(self._imap.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)"))
 
     def wait(self, poll: float) -> None:
-        """Wait for new mail until `stop` is called.
+        """Wait for new mail, or until `stop` is called.
 
-        Servers without IDLE report none, so the wait then lasts `poll` seconds.
+        A server without IDLE does not report new mail; the wait then lasts `poll` seconds.
         """
         with _imap_faults():
             connection = self._imap

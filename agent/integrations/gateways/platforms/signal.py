@@ -56,7 +56,7 @@ _RATE_LIMIT, _USER_ERROR, _NO_METHOD = -5, -1, -32601
 
 
 class _UnknownMethodError(GatewayError):
-    """The daemon does not have this method."""
+    """The signal-cli daemon does not know a JSON-RPC method."""
 
 
 class SignalAdapter(Adapter):

@@ -173,8 +173,9 @@ class _Storage:
 
 
 class SignInProvider(OAuthClientProvider):
-    """The package's sign-in flow, which also remembers tokens after a restart and renews them before it asks
-    a person.
+    """The package's sign-in flow with two additions.
+
+    Tokens are remembered after a restart, and they are renewed before a person is asked.
     """
 
     def __init__(self, launch: ServerLaunch, storage: _Storage, callback: Callback, ask: Ask) -> None:

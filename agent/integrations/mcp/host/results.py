@@ -238,7 +238,7 @@ def _oauth_words(text: str) -> str:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the first single error in an error group, however deeply nested."""
+    """Return the first error inside nested error groups."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error

@@ -461,7 +461,10 @@ def _article(tree: Any, url: str) -> str:
 
 
 def _with_underscores(content: str) -> str:
-    """Remove the escapes from underscores inside words, where Markdown does not need them."""
+    """Remove backslashes before underscores inside words, which Markdown does not need.
+
+    Code stays unchanged.
+    """
     pieces = re.split(r"(^```.*?^```$|`[^`\n]*`)", content, flags=re.MULTILINE | re.DOTALL)
     return "".join(
         each if each.startswith("`") else re.sub(r"(?<=\w)\\_(?=\w)", "_", each) for each in pieces

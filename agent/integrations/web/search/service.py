@@ -44,7 +44,7 @@ class SearchService(Protocol):
 
     @property
     def address(self) -> str:
-        """The URL that receives the query, for the person who is asked."""
+        """The URL that receives the query. It is shown to the person who approves the search."""
         ...
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:

@@ -76,7 +76,7 @@ class Tavily(HttpService):
 
 
 class Searxng(HttpService):
-    """SearXNG, a server of the person's own (`web.searxng.url`): `GET /search?format=json`."""
+    """SearXNG on the person's own server (`web.searxng.url`): `GET /search?format=json`."""
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         found = await self.ask(f"/search?{urlencode({'q': query, 'format': 'json'})}", permit)

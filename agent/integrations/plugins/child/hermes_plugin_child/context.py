@@ -90,7 +90,7 @@ class Context:
     async def call(self, kind: str, name: str, given: Any) -> Any:
         """Call the handlers of a registration with `given` and return their result.
 
-        Raises `KeyError` if there is no handler, and whatever a handler raises.
+        Raises `KeyError` without a handler, and whatever a handler raises.
         """
         answer: Any = None
         for handler in self._handlers[kind, name]:
