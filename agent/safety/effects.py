@@ -39,7 +39,7 @@ _BY_EFFECT: dict[EffectName, Operands] = {"looks": "read", "edits": "write", "lo
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """The effects of a program according to the table. Paths are marked text, as written."""
+    """The effects of a program according to the table. Paths are marked text, as in the command."""
 
     effect: EffectName
     reads: tuple[str, ...] = ()

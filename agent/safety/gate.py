@@ -180,7 +180,7 @@ class Gate:
 
     @property
     def mode(self) -> Mode:
-        """The mode in force. Setting it chooses one for the rest of the session."""
+        """The mode in force. Setting it selects a mode for the rest of the session."""
         return self._decider.mode
 
     @mode.setter
@@ -270,7 +270,7 @@ class Gate:
             self.changed(policy)
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:
-        """Ask the user, once for equal actions that wait at the same time."""
+        """Ask the user about an action; equal actions that wait at the same time are asked about once."""
         # What guards the guard is asked each time.
         key = None if self._decider.guards(action) else subject(action)
         if key is None:

@@ -133,7 +133,7 @@ class _Facts:
 
 
 class _DoubtError(Exception):
-    """Something needed for the decision could not be read."""
+    """A file needed for the decision could not be read."""
 
 
 def commit_reach(

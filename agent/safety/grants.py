@@ -155,7 +155,7 @@ class Grants:
         self._kept: dict[Subject, Grant] = {}
 
     def find(self, action: Action) -> Grant | None:
-        """Return the grant for exactly this action. Reads the file if it changed."""
+        """Return the grant that covers this action; None if there is none. Reads the file if it changed."""
         wanted = subject(action)
         if wanted is None:
             return None
@@ -163,7 +163,7 @@ class Grants:
         return grant if grant is not None and grant.holds(self._clock()) else None
 
     def all(self) -> tuple[Grant, ...]:
-        """Return the grants in force here, oldest first."""
+        """Return the grants in force in this workspace, oldest first."""
         now = self._clock()
         found = {**self._permanent(), **self._mine}.values()
         return tuple(sorted((each for each in found if each.holds(now)), key=lambda each: each.given))

@@ -60,8 +60,8 @@ def guarded_reason(
 ) -> str | None:
     """Return why `action` needs permission in every mode, as a clause for the user; None if it does not.
 
-    Judges writing and deleting of files and changes of settings. `home` is the user's home folder, `own` that
-    of Hermes (default: `.hermes` in `home`).
+    Judges writing and deleting of files and changes of settings. `home` is the user's home folder, `own` the
+    home of Hermes (default: `.hermes` in `home`).
     """
     home = home or Path.home()
     match action:
@@ -368,7 +368,7 @@ def _is_simple(name: str) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _plain(name: str) -> str:
-    """Return a name as the most tolerant file system reads it."""
+    """Return a name in the form in which the most tolerant file system treats it."""
     if _is_simple(name):
         return name.casefold()
     visible = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")

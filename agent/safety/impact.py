@@ -39,7 +39,7 @@ _ONTO = words("cp install ln rsync scp")
 
 @dataclass(frozen=True, slots=True)
 class ActionEnvironment:
-    """The environment in which actions of a session happen."""
+    """The workspace, home, sandbox and network with which actions of a session are carried out."""
 
     workspace: Path
     home: Path
@@ -51,7 +51,7 @@ class ActionEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """The impact of one action. `touches` are paths, relative ones below the workspace."""
+    """The impact of one action. `touches` are paths, relative to the workspace if they are in it."""
 
     touches: tuple[str, ...] = ()
     network: NetworkImpact = ""

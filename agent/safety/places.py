@@ -357,7 +357,9 @@ class PathCache:
             return False
 
     def is_free(self, path: str) -> bool:
-        """Return whether an absolute path is unused, even by a link. True only if that is certain."""
+        """Return whether nothing exists at an absolute path, not even a link. True only if that is
+        certain.
+        """
         try:
             return self.real(path) == path and path in self._missing
         except (OSError, ValueError):
@@ -436,13 +438,13 @@ _CURRENT: ContextVar[PathCache | None] = ContextVar("paths", default=None)
 
 
 def current() -> PathCache:
-    """Return the cache of the current decision, or a new one."""
+    """Return the path cache of the current decision, or a new one."""
     return _CURRENT.get() or PathCache()
 
 
 @contextmanager
 def cached_paths() -> Iterator[PathCache]:
-    """Cache disk reads within this block; an enclosing cache is reused."""
+    """Cache disk reads inside this block. An enclosing cache is used again."""
     if (look := _CURRENT.get()) is not None:
         yield look
         return

@@ -175,12 +175,12 @@ def synchronise(line: ProgramCall) -> str | None:
 
 
 def write(line: ProgramCall) -> str | None:
-    """Check tee, truncate, sponge and shred of vital files and disks."""
+    """Check tee, truncate, sponge and shred for writing to vital files and disks."""
     return _overwritten(line, line.operands("sn"))
 
 
 def edit(line: ProgramCall) -> str | None:
-    """Check sed -i and perl -i on vital files."""
+    """Check sed -i and perl -i for changing vital files."""
     if not line.has("i", "in-place"):
         return None
     return _overwritten(line, line.operands())

@@ -153,7 +153,7 @@ class KeptTexts:
 
     @property
     def size(self) -> int:
-        """Return the bytes in use."""
+        """Return the number of bytes in use."""
         return self._size
 
     def keep(self, digest: bytes, data: bytes, *, displace: bool) -> None:
@@ -178,7 +178,7 @@ class KeptTexts:
             self._kept.move_to_end(digest)
 
     def drop(self, digest: bytes) -> None:
-        """Remove a text."""
+        """Remove the text with this digest."""
         self._size -= len(self._kept.pop(digest, b""))
 
     def get(self, digest: bytes) -> bytes | None:

@@ -31,7 +31,7 @@ _TABLE_BYTES = 20_000_000
 
 
 def top_folder(folder: Path) -> Path | None:
-    """Return the folder at or above `folder` that holds `.git`, or None outside a repository."""
+    """Return the nearest folder with a `.git`, from `folder` upwards; None outside of a repository."""
     return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
@@ -65,7 +65,7 @@ def common_folder(git: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The checked-out branch or, without one, the beginning of the commit's hash."""
+    """The checked-out branch or, if there is none, the beginning of the commit's hash."""
 
     name: str
     detached: bool = False

@@ -317,7 +317,7 @@ class _Look:
         return found.output.decode("ascii", "replace").split() if not found.code else []
 
     async def _is_gone(self, path: str, tips: Sequence[str]) -> bool:
-        """Return whether a known commit explains why the path is missing."""
+        """Return whether the path is missing because of a known commit."""
         head = await self._head_commit()
         if head is None or await self._objects.entry(head, path) is not None:
             return False

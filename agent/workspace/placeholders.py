@@ -34,7 +34,7 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class _Held:
-    """A placeholder that this process needs."""
+    """A placeholder that this process needs and has locked."""
 
     descriptor: int
     users: int = 0

@@ -162,7 +162,7 @@ class ProjectTree:
         return self._differences()
 
     def look_everywhere(self) -> list[FileDifference]:
-        """Return all differences, after events were lost or the project folder came back."""
+        """Return all differences, after events were lost or the project folder was created again."""
         self._ignore.forget("")
         if self._is_there():
             self._enter("")

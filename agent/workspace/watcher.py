@@ -123,7 +123,7 @@ class Watcher:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the project was read."""
+        """Return whether the project has been read completely."""
         return self._ready.is_set()
 
     async def ready(self) -> None:

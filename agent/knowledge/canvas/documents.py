@@ -68,7 +68,7 @@ class CanvasDocuments:
         return digest
 
     def read(self, session: str, digest: str) -> tuple[str, bytes] | None:
-        """Return kind and content; None if the document does not exist or was altered."""
+        """Return kind and content of a document; None if it does not exist or was changed on disk."""
         if not _HASH.fullmatch(digest) or Path(session).name != session or session.startswith("."):
             return None
         try:
@@ -129,7 +129,9 @@ def enclosed(document: str, title: str) -> str:
 
 
 def _declare_namespaces(drawing: bytes) -> bytes:
-    """Add the namespace declarations that an SVG needs as a picture but not within a page. Pure."""
+    """Return an SVG with the namespace declarations that it needs as a picture, but not within a page.
+    Pure.
+    """
     found = _SVG.search(drawing)
     if found is None:
         return drawing

@@ -43,7 +43,7 @@ KEPT_RESULTS = 3
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The data of a compaction node. `saved` is in characters."""
+    """The data of a compaction node. `saved` is the number of characters that are no longer sent."""
 
     stage: str
     data: dict[str, object]
@@ -97,7 +97,7 @@ def plan_mask(path: Sequence[Node], keep: int) -> CompactionPlan | None:
 
 
 def path_after_compaction(path: Sequence[Node], data: dict[str, object]) -> list[Node]:
-    """Return the path with a compaction of this data appended."""
+    """Return the path with a new compaction node that has this data."""
     tip = path[-1]
     return [*path, Node(tip.id + 1, tip.session, tip.id, "compaction", tip.created, "", data)]
 
@@ -272,7 +272,7 @@ _SCOPES = ("user", "project", "memory")
 
 @dataclass(frozen=True, slots=True)
 class CompactionSummary:
-    """A usable summary."""
+    """A summary that passed all checks."""
 
     text: str
     """The summary without the decisions, which are carried separately."""
@@ -370,7 +370,7 @@ def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """Return the lines under each known heading; lines before the first one have an empty key."""
+    """Return the lines under each known heading; lines before the first heading have an empty key."""
     known = {name.lower(): name for name in (*SECTIONS, REMEMBER)}
     sections: dict[str, list[str]] = {}
     name = ""

@@ -110,7 +110,7 @@ _KEY = re.compile(r"(\w+)\s*:\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class CursorRule:
-    """One rule. Its patterns are relative to the folder `base`."""
+    """One Cursor rule. Its patterns are relative to the folder `base`."""
 
     path: Path
     base: Path
@@ -126,7 +126,7 @@ class CursorRule:
 
 
 def rules_of(folders: Iterable[Path], root: Path) -> tuple[CursorRule, ...]:
-    """Return the rules in these folders below `root`, by name. Unreadable ones are left out."""
+    """Return the Cursor rules in these folders below `root`, sorted by name. Unreadable ones are left out."""
     found: list[CursorRule] = []
     for folder in folders:
         place = folder.joinpath(*FOLDER)
@@ -226,7 +226,7 @@ HEAD, TAIL = 0.7, 0.2
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A file as the model is shown it. `truncated`: its middle was left out."""
+    """A context file as the model sees it. `truncated` tells whether its middle was left out."""
 
     name: str
     path: Path
@@ -270,8 +270,8 @@ def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextF
 def project_files(workspace: Path, limit: int, allowed: Collection[str] = ()) -> tuple[ContextFile, ...]:
     """Return the project's files for agents that work in the workspace. `limit` is in characters of one file.
 
-    They come from all folders between the root of the repository and the workspace, the nearest last; without
-    a repository only from the workspace.
+    They come from all folders from the root of the repository to the workspace, the nearest last. Without a
+    repository only the workspace is searched.
     """
     root = repository_root(workspace)
     return files_of_folders(folders_between(root, workspace), root, limit, allowed)
@@ -305,7 +305,7 @@ def files_of_folders(
 
 
 def repository_root(workspace: Path) -> Path:
-    """Return the nearest folder from the workspace upwards that holds `.git`; without one, the workspace."""
+    """Return the nearest folder with a `.git`, from the workspace upwards; without one, the workspace."""
     return next(
         (folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")), workspace
     )
@@ -322,7 +322,7 @@ def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
 
 
 def read_context_file(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> ContextFile | None:
-    """Return a plain file below `inside`; None if it is missing, empty or unreadable."""
+    """Read a plain file below `inside`; return None if it is missing, empty or unreadable."""
     if limit <= 0:
         return None
     try:

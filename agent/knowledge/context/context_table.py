@@ -61,7 +61,7 @@ CONVERSATION: tuple[str, ...] = ("Your messages", "Answers and calls", "Tool res
 
 @dataclass(frozen=True, slots=True)
 class ContextLayer:
-    """One kind of content in the window."""
+    """One kind of content in the model's window, with its tokens."""
 
     name: str
     tokens: int
@@ -82,7 +82,7 @@ class ContextLayer:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Usage totals of the whole session. None is unknown."""
+    """Usage totals of the whole session. None means unknown."""
 
     requests: int = 0
     input: int = 0
@@ -162,8 +162,8 @@ def build_table(
 ) -> ContextTable:
     """Return the table of a path from root to head. Pure; takes as long as serialising the conversation.
 
-    `ratio` is in bytes per token, `used` comes from `Meter.totals`, and `breaks` are those of this run, which
-    the path knows only in part.
+    `ratio` is in bytes per token, `used` comes from `Meter.totals`. `breaks` are those of this process,
+    because the path does not contain all of them.
     """
     system = next((node for node in reversed(path) if node.kind == "system"), None)
     sizes = [*_prompt_sizes(system, sent), *_conversation_sizes(path, sent.wire)]

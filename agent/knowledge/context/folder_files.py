@@ -60,7 +60,7 @@ class FolderRoom:
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files of folders that were reached."""
+    """The project files of folders that the agent's work has reached."""
 
     parts: tuple[Part, ...]
     folders: tuple[Path, ...]
@@ -68,7 +68,7 @@ class FolderFiles:
 
     @property
     def text(self) -> str:
-        """The text for the agent."""
+        """The text of the files for the agent."""
         return "\n\n".join(part.text for part in self.parts)
 
     def data(self) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ class SkillEntry:
 
 
 class PluginSection(Protocol):
-    """A section that a plugin adds."""
+    """A section of the system prompt that a plugin adds."""
 
     @property
     def name(self) -> str: ...
@@ -94,7 +94,7 @@ class PluginSection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts known when a session begins."""
+    """The facts known when a session begins, from which the layers are made."""
 
     soul: ContextFile | None
     """The agent's identity, in the user's words."""
@@ -129,7 +129,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. `parts` is pure: the same facts give the same text."""
+    """One layer of the system prompt. `parts` is pure: the same facts give the same text."""
 
     name: str
     place: int

@@ -152,7 +152,7 @@ def _without_long_lines(words: PersonsWords) -> str:
 
 
 def _beginning(words: PersonsWords) -> str:
-    """Return the beginning of a message and a mark for the rest."""
+    """Return the beginning of a message, and a mark for the rest."""
     start = words.text[:EXCERPT]
     return f"{start}… {mark(len(words.text) - len(start), words.node)}"
 
@@ -390,7 +390,7 @@ def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
 
 
 def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
-    """Return the user's messages before the fold, in the form in which they are carried."""
+    """Return the user's messages before the fold, in the form in which the fold contains them."""
     return [
         PersonsWords(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
         for node in path
@@ -508,7 +508,7 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
 
 
 def elision_note(count: int) -> str:
-    """Return the text that replaces `count` messages that no longer fit."""
+    """Return the text that replaces `count` messages for which there is no room."""
     return f"[{count} earlier messages are left out to make room; session_search finds them.]"
 
 
@@ -520,7 +520,7 @@ def masked_result(tool: str, characters: int, node: int) -> str:
 
 
 def masked_arguments(arguments: str) -> str:
-    """Return the arguments of a call with long texts shortened; still a JSON object."""
+    """Return the arguments of a call, with long texts shortened. The result is still a JSON object."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -564,7 +564,7 @@ def sealed_of(node: Node) -> Sealed | None:
 def _exchange(
     node: Node, results: Mapping[str, Node], masked: frozenset[int], refused: frozenset[int]
 ) -> list[MessageHistory]:
-    """Return an assistant message and the results of its calls."""
+    """Return the messages for an assistant node: its own message, and the results of its calls."""
     text = node.content
     if node.data.get("state") == "interrupted" and text:
         text += CUT_MARK

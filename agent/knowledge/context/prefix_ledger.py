@@ -19,7 +19,7 @@ from agent.model.protocol import THOUGHT, Frame
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A declared point at which the next request does not extend the last one."""
+    """A declared point at which the next request does not begin with the previous one."""
 
     reason: str
     declared: bool
@@ -37,7 +37,7 @@ class Sending:
 
 
 class PrefixLedger:
-    """The frames of one conversation as they are sent to one model."""
+    """The frames of one conversation, in the form in which one model receives them."""
 
     def __init__(self) -> None:
         self._frames: list[Frame] = []

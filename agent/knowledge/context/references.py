@@ -87,7 +87,9 @@ def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def without(text: str, found: tuple[Reference, ...]) -> str:
-    """Return the message without its references, for models that get the contents separately."""
+    """Return the message without its references, for models that receive the referenced contents
+    separately.
+    """
     pieces: list[str] = []
     at = 0
     for reference in found:

@@ -52,7 +52,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Prepared:
-    """A call that is about to run."""
+    """A call that is about to run, with what is needed to learn from its result."""
 
     form: CallForm
     known: Sequence[Learning] = ()
@@ -82,7 +82,9 @@ class CallLearnings:
         holds_back: bool = True,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """`node` returns the current message of the session; `excluded` are tools without learnings."""
+        """Set up the learnings. `node` returns the current message; `excluded` are tools without
+        learnings.
+        """
         self._store = store
         self._around = environment
         self._session = session
@@ -250,7 +252,9 @@ class CallLearnings:
             await self._mend()
 
     async def _confirm_held(self, made: MadeCall) -> set[int]:
-        """Confirm or refute the learnings for which a call was held back, as far as this result shows."""
+        """Confirm or refute the learnings for which a call was held back; return the ids of those that were
+        decided.
+        """
         settled: set[int] = set()
         for number, held in list(self._held.items()):
             confirmed = self._came_of(held, made)

@@ -56,7 +56,7 @@ def join_words(sequence: Sequence[CommandWord]) -> str:
 
 
 def simple_commands(sequence: Sequence[CommandWord]) -> tuple[tuple[CommandWord, ...], ...]:
-    """Return the single commands among the words, without redirection targets."""
+    """Return the simple commands among the words, without redirection targets."""
     found: list[tuple[CommandWord, ...]] = []
     now: list[CommandWord] = []
     is_target = False
@@ -193,7 +193,7 @@ _VERSION = re.compile(r"-?\d[\d.]*$")
 
 @dataclass(frozen=True, slots=True)
 class SingleCommand:
-    """One program with its arguments, without wrappers and without variables set for it."""
+    """One program with its arguments, without wrappers and variable assignments."""
 
     program: str
     """The program without its folder; empty if there is none."""
@@ -203,7 +203,7 @@ class SingleCommand:
 
     @property
     def kin(self) -> str:
-        """The program without its version: `python` for `python3.11`."""
+        """The program name without its version: `python` for `python3.11`."""
         return kin(self.program)
 
     @property
@@ -395,7 +395,7 @@ _PATHS = frozenset({"path", "workdir", "cwd", "folder", "file"})
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """The folders in which a call is made. Both are absolute."""
+    """The workspace, and the current folder of a call. Both are absolute."""
 
     workspace: str
     cwd: str
@@ -422,7 +422,7 @@ class CallForm:
 
 
 def call_form(tool: str, arguments: Mapping[str, Any], place: CallPlace) -> CallForm:
-    """Return the essential parts of a call. Pure; time is proportional to the arguments."""
+    """Return the form of a call by which it is compared. Pure; time is proportional to the arguments."""
     name = COMMAND_TOOLS.get(tool, "")
     given = {
         key: value
@@ -463,7 +463,7 @@ def _value(key: str, value: Any, place: CallPlace) -> Any:
 
 
 def _format_arguments(given: Mapping[str, Any]) -> str:
-    """Format arguments for people: `path=src, pattern=x`."""
+    """Return the arguments as text for people: `path=src, pattern=x`."""
     return ", ".join(
         key if value is True else f"{key}={value if isinstance(value, str) else _json(value)}"
         for key, value in given.items()

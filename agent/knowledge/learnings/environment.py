@@ -38,10 +38,10 @@ _PROGRAM = "program:"
 
 
 def stamps(program: str, names: tuple[str, ...], root: Path, search: str | None) -> dict[str, str]:
-    """Return stamps of a program's dependencies in the project at `root`. Reads files.
+    """Return stamps (values that change with a file) of a program's dependencies in the project at `root`.
 
-    `program` has no version, `names` are the forms it was called by; `search` is the search path, None if
-    commands do not run on this machine.
+    `program` has no version, `names` are the names by which it was called. `search` is the search path, None
+    if commands do not run on this machine. Reads files.
     """
     found = {
         name: stamp
@@ -58,7 +58,7 @@ def stamps(program: str, names: tuple[str, ...], root: Path, search: str | None)
 
 
 def changed(depends: Mapping[str, str], root: Path) -> str:
-    """Return the name of a stamp that no longer matches; empty if all match. Reads files."""
+    """Return the name of a dependency whose stamp no longer matches; empty if all match. Reads files."""
     for name, before in depends.items():
         if _now(name, root) != before:
             return name.removeprefix(_PROGRAM)
@@ -66,12 +66,12 @@ def changed(depends: Mapping[str, str], root: Path) -> str:
 
 
 def restamped(depends: Mapping[str, str], root: Path) -> dict[str, str]:
-    """Return current stamps under the same names. Reads files."""
+    """Return the current stamps of the same dependencies. Reads files."""
     return {name: _now(name, root) for name in depends}
 
 
 def of_any_project(depends: Mapping[str, str]) -> dict[str, str]:
-    """Return the stamps that are the same in each project; a lock file belongs to one project."""
+    """Return the stamps that apply to every project; that of a lock file applies to one."""
     return {name: stamp for name, stamp in depends.items() if name.startswith(_PROGRAM)}
 
 
@@ -121,12 +121,12 @@ class LearningEnvironment:
         return stamps(main.kin, (main.program,), self.root, self.search)
 
     def changed(self, depends: Mapping[str, str]) -> str:
-        """Return the name of a stamp that no longer matches; empty if all match. Reads files."""
+        """Return the name of a dependency whose stamp no longer matches; empty if all match. Reads files."""
         known = {name: each for name, each in depends.items() if self.search is not None or ":" not in name}
         return changed(known, self.root)
 
     def restamped(self, depends: Mapping[str, str]) -> dict[str, str]:
-        """Return current stamps under the same names. Reads files."""
+        """Return the current stamps of the same dependencies. Reads files."""
         return restamped(depends, self.root)
 
     def only_looks(self, form: CallForm) -> bool:

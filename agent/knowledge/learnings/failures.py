@@ -110,7 +110,7 @@ TIMED_OUT_KIND = "timed out"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure of a call."""
+    """The failure of a call: its kind, and the line that states the error."""
 
     kind: str
     """A short name: `ModuleNotFoundError`, `command not found`, `exit 2`."""
@@ -149,7 +149,7 @@ def is_run(result: Mapping[str, Any]) -> bool:
 
 
 def is_unknown_command(failure: Failure) -> bool:
-    """Return whether a program was missing or could not start, which a file change rarely fixes."""
+    """Return whether a program was missing or could not start. Changes of files rarely fix that."""
     return failure.code in (126, 127) or failure.kind == "command not found"
 
 
@@ -215,7 +215,7 @@ EVERYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The identity of a failure, equal for failures with one cause."""
+    """The identity of a failure, equal for failures with the same cause."""
 
     tool: str
     program: str

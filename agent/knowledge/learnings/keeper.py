@@ -138,7 +138,7 @@ def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | 
 
 
 def view(learning: Learning) -> LearningView:
-    """Return a learning as tools show it."""
+    """Return a learning in the form in which tools show it."""
     return LearningView(
         id=learning.id,
         status=learning.status,

@@ -169,7 +169,7 @@ def short(name: str, text: str) -> str:
 
 
 def mark(learning: Learning) -> str:
-    """Return the prefix of every line about a learning."""
+    """Return the prefix of each line about a learning, with its number."""
     name = "Candidate" if learning.status == "candidate" else "Learning"
     return f"[{name} {learning.id}]"
 
@@ -190,7 +190,7 @@ def held_back(learning: Learning, others: Sequence[Learning] = ()) -> str:
 
 
 def with_failure(learning: Learning) -> str:
-    """Return the text added to a known failure."""
+    """Return the text about a learning that is added to the result of a known failure."""
     if learning.status == "candidate":
         return (
             f"{mark(learning)} The same failure went away once with: {what_worked(learning)}. "
@@ -201,7 +201,9 @@ def with_failure(learning: Learning) -> str:
 
 
 def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
-    """Return the active learnings for the system prompt, one line each, without those that are orders."""
+    """Return the active learnings for the system prompt, one line each. Those that read like orders are left
+    out.
+    """
     lines = (
         f"- `{one_line(each.pattern)}` ({one_line(each.error_type)}): {what_worked(each)}"
         for each in learnings
@@ -210,7 +212,7 @@ def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
 
 
 class LearningRefusedError(HermesError):
-    """A learning that is refused; the message gives the reason."""
+    """A learning is refused; the message gives the reason."""
 
     exit_code = ExitCode.USAGE
 
@@ -258,7 +260,7 @@ def from_note(note: LearningNote, project: str, origin: Origin, session: str = "
 
 
 def call_key(pattern: str, workspace: Path) -> str:
-    """Return the key of the call in a pattern, parsed as a command in the workspace."""
+    """Return the key of the call that `pattern` describes, parsed as a command in the workspace."""
     place = CallPlace(str(workspace), str(workspace))
     return call_form("terminal", {"command": pattern.strip().strip("`")}, place).key
 

@@ -52,7 +52,11 @@ class LearningStore:
     def __init__(
         self, database: Database, project: str, *, promote_after: int = 2, most_candidates: int = 300
     ) -> None:
-        """`promote_after`: how often a candidate must work to become a learning automatically (0: never)."""
+        """Set up the store of a project.
+
+        `promote_after` is how often a candidate must work to become a learning automatically (0: never).
+        `most_candidates` is the number of candidates that are kept.
+        """
         self._database = database
         self.project = project
         self._promote_after = promote_after
@@ -82,7 +86,10 @@ class LearningStore:
         return await self._database.read(lambda c: _select(c, query, values))
 
     async def keep(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
-        """Store a learning, or merge it into an equal one. `calls` are the keys of the failed calls."""
+        """Store a learning, or merge it into an equivalent one; return the stored one.
+
+        `calls` are the keys of the failed calls.
+        """
         keys = tuple(calls)
 
         def work(connection: Connection) -> Learning:
@@ -156,7 +163,7 @@ class LearningStore:
         return await self._database.write(lambda c: _change(c, learning, change))
 
     async def get(self, learning: int) -> Learning | None:
-        """Return a learning by number, if it applies here."""
+        """Return the learning with this number; None if it does not exist or applies to another project."""
         found = await self._database.read(lambda c: _get(c, learning))
         return found if found is not None and found.project in (self.project, EVERYWHERE) else None
 
@@ -215,7 +222,7 @@ def _text(learning: Learning) -> str:
 
 
 class UnknownLearningError(HermesError):
-    """No learning has that number."""
+    """There is no learning with that number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"There is no learning {number}; `hermes learnings list` shows what there is.")

@@ -73,7 +73,7 @@ def size(entries: Entries) -> int:
 
 
 def usage(entries: Entries, limit: int) -> str:
-    """Return how full the file is: `1,474/2,200`."""
+    """Return how full the file is, in characters: `1,474/2,200`."""
     return f"{size(entries):,}/{limit:,}"
 
 
@@ -168,7 +168,7 @@ MOST_ENTRIES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The time, session and evidence with which an entry was written."""
+    """The time and the session in which an entry was written, and whether agent or user wrote it."""
 
     created: float
     """Seconds since the epoch."""
@@ -194,7 +194,7 @@ class Origins:
         return self.entries.get(digest(entry))
 
     def wrote(self, content: bytes) -> bool:
-        """Return whether Hermes wrote exactly this file."""
+        """Return whether Hermes wrote a file with exactly this content."""
         return hashlib.sha256(content).hexdigest() in self.versions
 
     def with_version(self, content: bytes) -> Origins:
@@ -278,7 +278,7 @@ class MemoryContents:
 
 
 class MemoryFile:
-    """One file of entries. Two processes may use it at once."""
+    """One memory file. Two processes may use it at once."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
@@ -336,7 +336,7 @@ class MemoryFile:
         return before, MemoryContents(self.path, new, origins, self.limit, note=" ".join(notes))
 
     def adopt(self, origin: Origin, *, make: bool = False) -> MemoryContents:
-        """Record the file's content as known, because the user edited it through Hermes.
+        """Record the file's content as known, because the user edited it through Hermes; return the content.
 
         With `make` an empty file is created if there is none.
         """
@@ -402,7 +402,7 @@ class MemoryFile:
         return known, ""
 
     def _keep(self, content: bytes, count: int) -> str:
-        """Copy the user's version next to the file; return the sentence that says so."""
+        """Copy the user's version next to the file; return a sentence for the user that names the copy."""
         copy = self._copy_path()
         try:
             write_atomically(copy, content, PRIVATE_FILE, follow_links=False)
@@ -415,7 +415,7 @@ class MemoryFile:
         return f"{self.path.name} was edited by hand; its {entries} kept, and that version is {copy.name}."
 
     def _copy_path(self) -> Path:
-        """Return a free name for a copy of the user's version, with the time."""
+        """Return an unused path for a copy of the user's version; its name contains the time."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         copy = self.path.with_name(f"{self.path.name}.bak.{stamp}")
         number = 1

@@ -1,4 +1,4 @@
-"""The three memory scopes: everywhere, about the user, or one project."""
+"""The three memory scopes: general notes, notes about the user, and notes of one project."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MemoryFolders:
 
 
 def project_root(workspace: Path) -> Path:
-    """Return the root of the repository that holds the workspace, or the workspace."""
+    """Return the root of the repository that contains the workspace; without one, the workspace."""
     resolved = workspace.resolve()
     for folder in (resolved, *resolved.parents):
         if (folder / ".git").exists():
@@ -110,7 +110,7 @@ def replace_content(path: Path, content: bytes, seen: bytes | None) -> bool:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """Return complete versions left by killed writes; delete partial ones. Call it under the lock."""
+    """Return complete versions left by killed writes, and delete incomplete ones. The lock must be held."""
     try:
         for part in path.parent.glob(f".{path.name}.*{_WHOLE}{_PART}"):
             part.unlink(missing_ok=True)

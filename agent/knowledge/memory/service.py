@@ -57,11 +57,11 @@ class MemoryProvider(Protocol):
         ...
 
     async def read(self, scope: Scope) -> MemoryContents:
-        """Read a scope. Raises `MemoryFileError` if it cannot be read."""
+        """Read the memory of a scope. Raises `MemoryFileError` if it cannot be read."""
         ...
 
     async def write(self, scope: Scope, operations: Sequence[MemoryOperation], origin: Origin) -> MemoryWrite:
-        """Apply all operations, or none.
+        """Apply all operations to a scope, or none; return the result.
 
         Raises `MemoryWriteError` for operations that cannot be applied, `MemoryFileError` for a store that
         cannot be used.

@@ -1,1 +1,1 @@
-"""Recall: one ranking over all messages and notes, by words and by meaning."""
+"""Recall: one ranking of all messages and notes, by words and by meaning."""

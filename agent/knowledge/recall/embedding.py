@@ -33,7 +33,7 @@ class Embedder(Protocol):
 
     @property
     def space(self) -> str:
-        """The name of the vector space; vectors with different names cannot be compared."""
+        """The name of the vector space. Vectors of different spaces cannot be compared."""
         ...
 
     @property
@@ -152,7 +152,7 @@ class EndpointEmbedder:
 
 
 def _vectors(answer: Any, count: int) -> list[list[float]]:
-    """Return the vectors in the order of the texts. Raises `ValueError`. Pure."""
+    """Parse the vectors in an answer, in the order of the texts. Raises `ValueError`. Pure."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         raise ValueError("not one vector for each text")

@@ -110,7 +110,7 @@ def _is_whole(connection: sqlite3.Connection) -> bool:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Delete everything, so that the index is built again. Within a transaction."""
+    """Delete all rows, so that the index is built again. Within a transaction."""
     changes, removals = _changes(connection)
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -193,7 +193,7 @@ def add(
 
 
 def sessions(connection: sqlite3.Connection) -> set[str]:
-    """Return the sessions that have lines."""
+    """Return the sessions that have lines in the index."""
     return {session for (session,) in connection.execute("SELECT DISTINCT session FROM lines")}
 
 
@@ -249,7 +249,7 @@ def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> b
 def lines_within(
     connection: sqlite3.Connection, names: Collection[str] | None, since: float | None, until: float | None
 ) -> set[int]:
-    """Return the lines of these sessions with messages in this period; None means no limit."""
+    """Return the numbers of the lines of these sessions with messages in this period; None means no limit."""
     conditions, values = [], []
     if names is not None:
         conditions.append("session IN (SELECT value FROM json_each(?))")

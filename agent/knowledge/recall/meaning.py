@@ -1,4 +1,4 @@
-"""Vectors of the meaning of messages and notes, in a separate file, made in the background."""
+"""Vectors for the meaning of messages and notes, in a separate file, made in the background."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Delete everything. Within a transaction."""
+    """Delete all vectors. Within a transaction."""
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in _TABLES:
@@ -108,7 +108,7 @@ def add(
 
 
 def sessions(connection: sqlite3.Connection) -> set[str]:
-    """Return the sessions that have vectors."""
+    """Return the sessions of which messages have vectors."""
     return {session for (session,) in connection.execute("SELECT DISTINCT session FROM vectors")}
 
 

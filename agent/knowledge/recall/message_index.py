@@ -1,8 +1,7 @@
-"""The index over all messages of a store: updated in the background, searched within milliseconds.
+"""The index of all messages of a store: updated in the background, searched within milliseconds.
 
 It is a separate file that may be deleted at any time. Each step of building it is one short transaction that
-continues where the last one ended, so a killed process loses one step, and two processes that build it share
-the work.
+continues after the last one. So a killed process loses at most one step, and two processes share the work.
 """
 
 from __future__ import annotations
@@ -197,7 +196,7 @@ class MessageIndex:
         return True
 
     async def warm_up(self, *, rest: float = 0.0) -> None:
-        """Read the places of common words, so that the first questions are fast. Raises `StoreError`."""
+        """Load the positions of common words, so that the first questions are fast. Raises `StoreError`."""
         if self._is_warm:
             return
         self._is_warm = True

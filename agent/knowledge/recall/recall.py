@@ -42,7 +42,7 @@ _REST, _SLICE = 0.002, 0.5
 
 
 class Upkeep:
-    """Indexes new messages soon after they were written. Belongs to one event loop."""
+    """Indexes new messages soon after they were written. Must be used in one event loop."""
 
     def __init__(self, index: MessageIndex, meaning: Meaning | None) -> None:
         self._index = index
@@ -184,7 +184,7 @@ class Recall:
         self._upkeep.stir()
 
     async def close(self) -> None:
-        """Close the files."""
+        """Close the files of the index and the vectors."""
         await self._upkeep.close()
         for shelf in self._shelves.values():
             shelf.close()

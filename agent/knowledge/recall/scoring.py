@@ -359,7 +359,7 @@ def read(
 
 
 def rarity(size: int, rows: int) -> float:
-    """Return the weight of a word that `size` of `rows` messages contain. Pure."""
+    """Return the weight of a word that occurs in `size` of `rows` messages. Pure."""
     return math.log(1 + (max(rows - size, 0) + 0.5) / (size + 0.5))
 
 
@@ -595,13 +595,13 @@ def weighted_score(score: float, kind: str, size: int, age: float) -> float:
 
 @lru_cache(4_096)
 def _length(size: int) -> float:
-    """Return the factor for a message of this many characters."""
+    """Return the factor by which the score of a message with this many characters is multiplied."""
     weight = 1 + _WORTH * math.log(min(max(size, _SHORT), _FULL) / _USUAL)
     return weight / (1 + 0.08 * math.log2(max(size / _LONG, 1.0)))
 
 
 def of_session(scores: Sequence[float]) -> float:
-    """Return the score of a session from its hits' scores, best first. Pure."""
+    """Return the score of a session, computed from the scores of its hits, best first. Pure."""
     return sum(score * _FURTHER**at for at, score in enumerate(scores[:_COUNTED]))
 
 

@@ -1,4 +1,4 @@
-"""Sources that can be recalled in addition to messages; each lists its passages."""
+"""Sources of notes that can be found in addition to messages; each lists its passages."""
 
 from __future__ import annotations
 

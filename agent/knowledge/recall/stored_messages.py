@@ -140,7 +140,7 @@ def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[st
 
 
 def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> dict[int, str]:
-    """Return the nodes that pass the filters and whose session exists, each with its session."""
+    """Return the session of each node that passes the filters and whose session exists."""
     conditions, values = conditions_of(filters)
     where = "".join(f" AND {condition}" for condition in conditions)
     statement = (

@@ -1,4 +1,7 @@
-"""The search as tools use it (`tools.context.SessionSearch`): hits with the messages around them."""
+"""The search in the form in which tools use it (`tools.context.SessionSearch`).
+
+Each hit includes the messages around it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ PATIENCE = 1.0
 
 
 class ToolSearch(SessionSearch):
-    """Search with one hit per session, since a model is shown the surrounding messages anyway."""
+    """The search with one hit per session, because the model is shown the surrounding messages anyway."""
 
     def __init__(self, recall: Recall, store: Store) -> None:
         self._recall = recall

@@ -64,7 +64,7 @@ class BrokenSkill:
 
 @dataclass(frozen=True, slots=True)
 class SkillOff:
-    """A skill that is not used, and the reason."""
+    """A skill that is not active, and the reason."""
 
     skill: Skill
     reason: str
@@ -88,7 +88,7 @@ class SkillSet:
     """Bundled skills with a new version that a changed copy hides, a sentence each."""
 
     def troubles(self) -> tuple[str, ...]:
-        """Return notices for the user when a session begins, a sentence each."""
+        """Return notices for the user at the beginning of a session, one sentence each."""
         broken = [
             f"The skill in {clean(each.folder.name)} ({each.scope}) is not used: {each.reason}."
             for each in self.broken[:_NAMED]
@@ -135,7 +135,7 @@ class SkillIndex:
         self._known: dict[str, tuple[tuple[int, int, int], Skill | BrokenSkill]] = {}
 
     def find(self, places: Iterable[SkillRoot]) -> SkillSet:
-        """Return the skills in these roots, nearest first. Touches the disk."""
+        """Return the skills in these folders, nearest first. Touches the disk."""
         chosen: dict[str, Skill] = {}
         shadowed: list[Skill] = []
         broken: list[BrokenSkill] = []
@@ -262,7 +262,7 @@ class _TooMuchError(Exception):
 
 
 def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
-    """Return the skills of the project around `workspace`; None if it has none. Touches the disk."""
+    """Return the skills of the project that contains `workspace`; None if it has none. Touches the disk."""
     root = trust.project_root(workspace)
     own = {os.path.realpath(home.skills), os.path.realpath(_user() / ".agents" / "skills")}
     folders = tuple(
@@ -295,7 +295,7 @@ def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
 
 
 def trust_skills(home: Home, project: ProjectSkills) -> None:
-    """Trust exactly these skills from now on. Raises `ConfigError`."""
+    """Trust these skills in their current state from now on. Raises `ConfigError`."""
     if project.digest:
         trust.trust_digest(home, project.root, project.digest, "skills")
 
@@ -357,7 +357,7 @@ class SkillOriginals:
         self._path = home.skills / ".hub" / "originals.json"
 
     def remember(self, folder: Path, digest: str) -> None:
-        """Record a copy of a bundled skill with this digest in `folder`. Raises `OSError`."""
+        """Record that `folder` is a copy of the bundled skill with this digest. Raises `OSError`."""
         known = {**self._read(), self._key(folder): digest}
         kept = {key: each for key, each in known.items() if (self._skills / key).is_dir()}
         private_folder(self._path.parent)

@@ -91,7 +91,7 @@ def read(text: str) -> Frontmatter:
 
 
 def _fields(head: str, warnings: list[str]) -> dict[str, Any]:
-    """Return the mapping in the frontmatter, which has a name and a description."""
+    """Return the fields in the frontmatter. Raises an error if name or description is missing."""
     fields = _lenient(head, warnings)
     for key in ("name", "description"):
         value = fields.get(key)
@@ -185,7 +185,7 @@ def _cause(fault: YamlError) -> str:
 
 
 def validate(text: str, folder: str | None) -> tuple[str, ...]:
-    """Return why a SKILL.md is invalid, a sentence each; `folder` is the name of its folder."""
+    """Return why a SKILL.md is invalid, one sentence for each mistake; `folder` is the name of its folder."""
     if not text.startswith("---"):
         return ("SKILL.md must start with YAML frontmatter (---).",)
     # The reference parts at the first three hyphens anywhere; a head that holds some is cut there.
@@ -296,7 +296,7 @@ _PLATFORMS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as read. Texts are cleaned of control bytes."""
+    """A skill as read from disk. Control characters are removed from its texts."""
 
     name: str
     description: str
@@ -346,7 +346,7 @@ class Skill:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags."""
+        """Return the tags of the skill."""
         return tuple(clean(str(each)) for each in _as_list(self._about("tags")))
 
     def _about(self, *keys: str) -> Any:

@@ -30,7 +30,7 @@ _MOST = 500
 
 
 def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
-    """Return names and descriptions. Raises `ToolError` for an unknown category."""
+    """Return names and descriptions of the skills. Raises `ToolError` for an unknown category."""
     categories = sorted({each.category for each in found.skills if each.category})
     chosen = [each for each in found.skills if not category or each.category == category]
     if category and not chosen:
@@ -131,7 +131,10 @@ def file_of(skill: Skill, file: str) -> dict[str, Any]:
 
 
 def inside(folder: Path, file: str) -> Path:
-    """Return a path below the folder of a skill, without touching the disk. Raises `ToolError`."""
+    """Return the absolute path of a file of a skill, without touching the disk.
+
+    Raises `ToolError` for a path that leads out of the skill's folder.
+    """
     parts = file.replace("\\", "/").split("/")
     if file.startswith("/") or "\0" in file or any(part in ("", ".", "..") for part in parts):
         raise ToolError(f"{clean(file)[:200]!r} is no path below the folder of the skill.")
@@ -288,7 +291,7 @@ class CapabilitiesInForce:
     """The capabilities of all skills in use during a turn. An action must be allowed by each of them."""
 
     def __init__(self, free: Collection[str]) -> None:
-        """`free` are tools without effects, which no skill forbids."""
+        """Set up the restrictions. `free` are tools without effects, which no skill forbids."""
         self._free = frozenset(free)
         self._found: dict[str, Capabilities] = {}
 

@@ -30,7 +30,9 @@ LONGEST_LINE = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """A finding about one line, as a sentence. `line` counts from 1; 0 means the file or the whole log."""
+    """A problem or a note about one line, as a sentence. `line` counts from 1; 0 means the file or the whole
+    log.
+    """
 
     file: str
     line: int
@@ -104,7 +106,9 @@ class _Check:
                 self._note(f"a crash tore the last line ({len(line):,} bytes); the next ruling will say so")
 
     def end(self, has_head: bool) -> None:
-        """Finish after all files were read."""
+        """Report problems that show only at the end of the log. `has_head` tells whether it has a `head`
+        file.
+        """
         self._torn_unexplained()
         head, last = self._head, self._last or ChainMark()
         self._at = ("head", 0)

@@ -216,7 +216,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def read_head(folder: Path) -> ChainMark | None:
-    """Return the last line according to `head`; None if it cannot be read."""
+    """Return number and hash of the last line according to `head`; None if it cannot be read."""
     try:
         with os.fdopen(_open_plain(folder / "head", os.O_RDONLY), encoding="ascii") as file:
             seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
@@ -413,7 +413,10 @@ class AuditEntry:
 
 
 def asker(entry: AuditEntry) -> str:
-    """Return the user's name for the agent of an entry; empty for the main agent. Outside text. Pure."""
+    """Return the user's name for the agent of an entry; empty for the main agent. Pure.
+
+    The name is outside text.
+    """
     return "" if entry.agent in ("", "main") else agent_label(entry.agent, entry.agent_name)
 
 
@@ -453,7 +456,7 @@ _TEXTS = (
 def newest(
     folder: Path, limit: int, wanted: Callable[[AuditEntry], bool] = lambda _entry: True
 ) -> list[AuditEntry]:
-    """Return the last `limit` wanted entries, oldest first. Blocking. Raises `AuditError`."""
+    """Return the last `limit` entries that `wanted` accepts, oldest first. Blocking. Raises `AuditError`."""
     found: deque[AuditEntry] = deque()
     for path in reversed(files(folder)):
         if len(found) >= limit:
@@ -520,5 +523,5 @@ class AuditTail:
 
 
 def _last_of(names: list[Path], limit: int) -> list[AuditEntry]:
-    """Return the last entries of the newest of `names`."""
+    """Return the last `limit` entries of the newest log file in `names`."""
     return list(deque(_entries(names[-1]), maxlen=limit)) if names else []

@@ -1,4 +1,4 @@
-"""The certainty with which a pattern covers something."""
+"""The degrees of certainty with which a pattern matches an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict of a mode if no rule applies: one policy by effect, whichever tool causes it."""
+"""The verdict of a mode if no rule applies: one policy for each effect, whichever tool causes it."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
 
 
 class Protection:
-    """The guarded places of one workspace. `own` is the home of Hermes."""
+    """The guarded files and folders of one workspace. `own` is the home of Hermes."""
 
     def __init__(self, setting: Setting, own: Path | None) -> None:
         self._setting = setting

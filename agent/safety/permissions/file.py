@@ -67,7 +67,7 @@ def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
 
 
 def covers(rule: PermissionRule, action: Action, setting: Setting) -> bool:
-    """Return whether the rule alone decides about the action."""
+    """Return whether the rule, without any other, decides about the action."""
     if rule.verdict == "allow":
         return bool(RuleSet([rule], setting).allowed(action))
     return rule.subject.touches(action).certainty is Certainty.YES
@@ -118,7 +118,7 @@ _RULE = ("verdict", "reason", "match", "no_match")
 
 @dataclass(frozen=True, slots=True)
 class PermissionFile:
-    """One permissions file as read."""
+    """The content of one permissions file, with its mistakes."""
 
     rules: tuple[PermissionRule, ...] = ()
     mode: Mode | None = None
@@ -130,7 +130,7 @@ class PermissionFile:
 
     @property
     def sound(self) -> bool:
-        """Return whether the file has no mistakes, so that it may allow."""
+        """Return whether the file has no mistakes. Only then its rules that allow count."""
         return not self.problems
 
 
@@ -259,7 +259,7 @@ class _Reader:
         return tuple(text for item in items if (text := self._text(item, "an example")) is not None)
 
     def _checked(self) -> tuple[PermissionRule, ...]:
-        """Return the rules, each checked against its examples."""
+        """Return the rules, after checking each against its examples and reporting the failing ones."""
         for rule in self._rules:
             for message in failing(rule, self._setting):
                 self._problems.append(
@@ -312,7 +312,7 @@ def _is_empty(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A prepared but unwritten addition or change of a rule."""
+    """A prepared addition or change of a rule, not yet written."""
 
     home: Home
     before: bytes | None

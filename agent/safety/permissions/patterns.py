@@ -336,7 +336,7 @@ class CommandPattern:
         return _exact(self._arguments, command.arguments)
 
     def _is_program(self, command: Command) -> bool:
-        """Return whether the program matches strictly: a path does not match a name."""
+        """Return whether the program name matches strictly: a path does not match a name."""
         if "/" in self._program:
             paths = {absolute(joined(cwd, command.word)) for cwd in command.cwds}
             return "/" in command.word and all(fnmatchcase(path, self._program) for path in paths)

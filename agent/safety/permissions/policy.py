@@ -120,12 +120,12 @@ class Permissions:
 
     @property
     def stale(self) -> bool:
-        """Return whether the next `current` reads files."""
+        """Return whether the next call of `current` has to read files."""
         return self._policy is None or self._signature is None or self._signature != self._look()
 
     @property
     def last(self) -> PermissionPolicy | None:
-        """Return the policy of the last reading; None before that."""
+        """Return the policy that was read last; None before the first reading."""
         return self._policy
 
     def current(self) -> PermissionPolicy:
@@ -295,7 +295,7 @@ class Decider:
 
     @property
     def chosen_mode(self) -> Mode | None:
-        """The mode chosen for the session; None if none was."""
+        """The mode chosen for the session; None if none was chosen."""
         return self._chosen if self._leader is None else self._leader.chosen_mode
 
     def choose(self, name: ModeName) -> None:
@@ -307,7 +307,7 @@ class Decider:
         self._leader = leader
 
     def guards(self, action: Action) -> str | None:
-        """Return why the action must be asked about every time, despite grants; None if not."""
+        """Return why the user must be asked each time, despite grants; None if that is not needed."""
         if isinstance(action, ChangeFiles):
             return next(filter(None, map(self._protection.reason, action.writes())), None)
         if isinstance(action, SetGitSettings) and action.effect is not None:

@@ -1,4 +1,4 @@
-"""Rules, and the verdict of a set of them on an action."""
+"""Rules, and the verdict of a set of rules on an action."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PermissionRule:
 
     @property
     def place(self) -> str:
-        """Return where the rule is, for the user."""
+        """Return file and line of the rule, for the user."""
         return f"{self.origin} line {self.line}" if self.line else self.origin
 
     def because(self, certainty: Certainty = Certainty.YES) -> str:
@@ -65,7 +65,7 @@ class RuleFindings:
 
 
 class RuleSet:
-    """Rules in force. The strictest matching one decides, in any order."""
+    """The rules in force. Of all matching ones the strictest decides, whatever their order is."""
 
     def __init__(self, rules: Iterable[PermissionRule], setting: Setting) -> None:
         self.rules = tuple(rules)

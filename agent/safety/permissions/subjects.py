@@ -68,7 +68,7 @@ def speller() -> Spell:
 
 
 def spellings(path: Path) -> tuple[Path, ...]:
-    """Return the path as given and its target after links."""
+    """Return the path as given, and with links followed."""
     return tuple(Path(each) for each in _texts(str(path), current()))
 
 
@@ -221,7 +221,7 @@ WHOLE = RuleHit(Certainty.YES)
 
 
 class RuleSubject:
-    """One compiled `tool(pattern)`. Raises `ValueError` with a clause on the mistake."""
+    """One compiled subject, such as `tool(pattern)`. Raises `ValueError` with a clause on the mistake."""
 
     def __init__(self, text: str, setting: Setting) -> None:
         match = re.fullmatch(r"\s*([A-Za-z0-9_.*?-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
@@ -380,7 +380,7 @@ class RuleSubject:
 
 
 def _rule_name(action: Action) -> tuple[str, Kind]:
-    """Return the rule name of an action, and the kind of its patterns."""
+    """Return the name by which rules refer to an action, and the kind of its patterns."""
     if action.effect is not None:
         return action.effect.name, "declared"
     return EFFECTS.get(type(action), ("", "other"))

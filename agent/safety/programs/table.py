@@ -179,7 +179,7 @@ def programs(own: Path | None = None) -> Table:
 
 
 def program_mistakes(own: Path) -> tuple[str, ...]:
-    """Return the mistakes in the user's own files, a sentence each."""
+    """Return the mistakes in the user's own files, one sentence each."""
     found: list[str] = []
     for path in _files(own):
         try:

@@ -23,7 +23,7 @@ _FLAGS = words(
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container that would be started."""
+    """A container that a command would start."""
 
     mounts: tuple[tuple[str, str], ...]
     """(folder of the machine, folder in the container)."""

@@ -349,7 +349,7 @@ class ShellReader(Protocol):
         ...
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
-        """Record a program that would be started."""
+        """Record that a program would be started."""
         ...
 
     def doubt(self, clause: str) -> None:

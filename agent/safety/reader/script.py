@@ -110,7 +110,7 @@ class ScriptReader:
         return ScriptReader("/root", folder, self._left // 2)
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
-        """Record a program that would be started."""
+        """Record that a program would be started."""
         self.commands[Command(name, tuple(arguments), word or name, self.state.cwds)] = None
 
     def _roughly(self, text: str) -> None:

@@ -85,7 +85,7 @@ def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
 
 
 def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | None, int]:
-    """Return the shell text in an option, and how many arguments belong to it."""
+    """Return the shell text in an option (None if there is none), and the number of its arguments."""
     argument = arguments[at]
     following = arguments[at + 1] if at + 1 < len(arguments) else None
     if argument.startswith("--"):

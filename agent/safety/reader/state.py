@@ -41,7 +41,7 @@ class State:
     """The values of `$1` and so on; None if unknown."""
 
     def copy(self) -> State:
-        """Return a copy for another shell."""
+        """Return a copy of the state for a subshell."""
         return State(
             self.cwds,
             dict(self.variables),

@@ -1,4 +1,7 @@
-"""Shell source as a tree (tree-sitter-bash), with bounded work, and a rough split of other text."""
+"""Parsing of shell source into a tree (tree-sitter-bash), with bounded work.
+
+A text that cannot be parsed is split roughly.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +229,7 @@ _OPENING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """A parsed text. Nodes hold byte offsets into `data`."""
+    """A parsed text. Its nodes have byte offsets into `data`."""
 
     data: bytes
     root: Node

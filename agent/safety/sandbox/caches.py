@@ -98,11 +98,11 @@ class WorkspaceCaches:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether `prepare` has nothing to do."""
+        """Return whether another call of `prepare` would have no effect."""
         return self._is_ready and not any(map(os.path.lexists, self._waiting))
 
     def look_again(self) -> None:
-        """Make `prepare` check the user's caches again."""
+        """Make the next `prepare` check the user's caches again."""
         self._is_ready = False
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ class SpaceSockets:
         self._is_closed = False
 
     def take(self, *, v6: bool) -> socket.socket:
-        """Return an unconnected socket. Blocks. Raises `OSError`."""
+        """Return an unconnected socket in the network. Blocks. Raises `OSError`."""
         with self._lock:
             if self._is_closed:
                 raise OSError("the network is closed")
@@ -241,7 +241,7 @@ class FilteredNetwork:
         return self._opened is not None
 
     def space(self) -> NetworkSpace:
-        """Return the network for commands. Blocks while it is opened. Raises `ToolError`."""
+        """Return the network for commands, opening it if needed. Blocks then. Raises `ToolError`."""
         with self._lock:
             if self._is_closed:
                 raise ToolError("The session has ended.")

@@ -319,7 +319,7 @@ def _drop_capabilities():
 
 
 def _loopback_up():
-    """Enable the loopback, which is off in a new network."""
+    """Enable the loopback device, which is off in a new network."""
     descriptor = _check(_libc.socket(2, 2, 0), "socket")
     request = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + (1).to_bytes(2, "little"), 40)
     _libc.ioctl(descriptor, ctypes.c_ulong(0x8914), request)

@@ -121,7 +121,7 @@ def missing(found: list[MountPlace]) -> list[Path]:
 
 
 def hidden_files(found: list[MountPlace]) -> list[Path]:
-    """Return files that are shown empty."""
+    """Return the hidden files, which commands see as empty."""
     return [place.path for place in found if place.kind == "hide" and not place.is_folder]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class NoSandbox:
-    """Starts programs without a boundary."""
+    """The boundary that starts programs without any restriction."""
 
     name: SandboxName = "none"
     has_mounts = False

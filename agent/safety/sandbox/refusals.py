@@ -1,4 +1,4 @@
-"""Detection of boundary refusals in a command's output."""
+"""Detection of signs in a command's output that the boundary refused something."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ class SettingsLender:
                 lent.remove()
 
     def refresh(self) -> None:
-        """Update copies that no command changed."""
+        """Update the copies that no command has changed from the original files."""
         for lent in tuple(self._active):
             lent.refresh()
 

@@ -57,7 +57,7 @@ class Uncovered:
         self._groups.setdefault((_top(path), reason), {})[path] = None
 
     def coverage(self, closed: Iterable[LeftOut]) -> Coverage:
-        """Return the coverage, with the folders in `closed`; many paths of one kind are summarised."""
+        """Return the coverage, with the unread folders in `closed`; many paths of one kind are summarised."""
         left = list(closed)
         for (top, reason), paths in self._groups.items():
             if len(paths) <= _SINGLY:

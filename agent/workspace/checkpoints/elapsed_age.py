@@ -34,7 +34,7 @@ class ElapsedAge:
     """Periods longer than `MOST_SECONDS` between two readings, from and to, in order."""
 
     def after_look(self, now: float) -> ElapsedAge:
-        """Return the age after another reading of the clock. Pure."""
+        """Return the clock readings after another one at `now`. Pure."""
         # What a clock said before it was set back never was.
         gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
         if now - self.seen > MOST_SECONDS:

@@ -307,7 +307,7 @@ class KnownPath(NamedTuple):
 
 @dataclass(slots=True)
 class ManifestScan:
-    """The result of reading a whole workspace."""
+    """The result of reading a whole workspace: changed and removed paths, and units found."""
 
     changed: dict[str, os.stat_result] = field(default_factory=dict)
     """New paths and those with another stamp."""

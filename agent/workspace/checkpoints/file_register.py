@@ -281,7 +281,9 @@ class FileRegister:
 
     @property
     def seen_at(self) -> float:
-        """The time of the previous session's last write, in seconds since the epoch; 0 if there was none."""
+        """Return when the previous session last wrote its state, in seconds since the epoch; 0 if it never
+        did.
+        """
         return self._baseline.written
 
     def _begin(self, known: dict[str, KnownPath], index: Index) -> None:

@@ -58,7 +58,7 @@ WAIT_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The result of a collection so far."""
+    """The result of a cleanup so far."""
 
     sessions: int = 0
     """The number of removed lines of deleted sessions."""
@@ -205,7 +205,7 @@ class _Run:
         self.done = replace(self.done, freed=self.done.freed + freed)
 
     def sweep(self, shard: str) -> None:
-        """Remove unneeded objects from one folder."""
+        """Remove unneeded objects from the folder `shard`."""
         if all(stored.digest in self._mark.all_digests for stored in self._store.objects.listing(shard)):
             return
         used_before = self._clock.before(self._young, most=0.0)

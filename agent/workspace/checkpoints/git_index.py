@@ -73,7 +73,7 @@ NO_INDEX = Index({})
 def read_index(root: Path) -> Index:
     """Return the plain files that git tracks below `root` (resolved). Blocking; never raises.
 
-    Empty without a readable repository.
+    The result is empty if there is no readable repository.
     """
     try:
         top = top_folder(root)
@@ -198,7 +198,8 @@ def parse_index(data: bytes) -> dict[bytes, Tracked]:
 
 
 def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """Yield each entry's name, start, flag bytes, and the start of the next one.
+    """Yield for each entry: its name, the offset of its start, its flag bytes, and the offset of the next
+    entry.
 
     `size` is the size of an id in bytes. Raises `ValueError`.
     """

@@ -45,7 +45,7 @@ def of_git(change: PathChange, units: Units = NO_UNITS) -> bool:
 
 
 def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApart:
-    """Separate changes of workspace files from those inside units."""
+    """Separate the changes of workspace files from those inside units."""
     files: list[PathChange] = []
     git: list[PathChange] = []
     for change in changes:
@@ -54,7 +54,7 @@ def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApar
 
 
 def step_apart(step: Step) -> GitApart:
-    """Return the changes of a step, with those inside units separated."""
+    """Separate the changes of a step in workspace files from those inside units."""
     return git_apart(step.changes, units_of((step,)))
 
 

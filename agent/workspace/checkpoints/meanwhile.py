@@ -46,7 +46,7 @@ def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step,
 
 
 def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
-    """Return the combined changes of steps (oldest first), sorted by path. Pure."""
+    """Return the net effect of steps (oldest first), as changes sorted by path. Pure."""
     found: dict[str, PathChange] = {}
     for step in steps:
         for change in step.changes:
@@ -71,7 +71,7 @@ def change_names(changes: Sequence[PathChange]) -> str:
 
 
 def path_count(changes: tuple[PathChange, ...], what: str) -> str:
-    """Return the number of paths, for the label of a step. Pure."""
+    """Return the number of changed paths as a text, for the label of a step. Pure."""
     return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"
 
 

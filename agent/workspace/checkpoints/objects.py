@@ -45,7 +45,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class MissingObjectError(StoreError):
-    """Contents are not, or no longer, in the store."""
+    """The store does not have the requested contents, or no longer."""
 
 
 class DamagedObjectError(StoreError):
@@ -72,7 +72,7 @@ class ObjectStore:
         self.folder = folder
 
     def add(self, data: bytes) -> str:
-        """Store `data`; return its digest. An existing object is checked, and repaired if damaged.
+        """Store `data` and return its digest. An existing object is checked, and repaired if it is damaged.
 
         Raises `StoreError`; nothing is left behind then.
         """
@@ -179,7 +179,7 @@ class ObjectStore:
             yield from (stored.digest for stored in self.listing(shard))
 
     def shards(self) -> tuple[str, ...]:
-        """Return the folders of objects."""
+        """Return the names of the folders that contain objects."""
         try:
             names = (path.name for path in self.folder.iterdir())
             return tuple(sorted(name for name in names if _SHARD.fullmatch(name)))
@@ -313,7 +313,7 @@ class _Unfinished:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write everything, in one write if the system allows it. Raises `OSError`."""
+    """Write all of `data`, in one write if the system allows it. Raises `OSError`."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

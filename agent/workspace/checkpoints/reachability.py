@@ -1,4 +1,4 @@
-"""The set of needed objects, found by reading everything that can name one."""
+"""The set of needed objects, found by reading every file that can name one."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class StepRecorder:
 
     @asynccontextmanager
     async def during(self, call: str, label: str, session: str) -> AsyncIterator[CallRecording]:
-        """Make a step of the changes inside this block that were announced by `acting`."""
+        """Record changes inside this block that were announced by `acting`, as one step."""
         recording = CallRecording(call, session, clean(label)[:LABEL])
         self._open.append(recording)
         try:

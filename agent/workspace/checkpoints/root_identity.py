@@ -29,7 +29,7 @@ _LARGEST = 50_000_000
 
 
 def identity(root: Path) -> str:
-    """Return the identity of the folder; empty if there is none. Reads a few files, runs nothing."""
+    """Return the identity of the folder; empty if it does not exist. Reads a few files, runs nothing."""
     try:
         status = root.stat()
     except OSError:
@@ -62,7 +62,7 @@ def succeeding(before: Sequence[Step], root: Path) -> str:
 
 
 def linked(before: str, here: str) -> str:
-    """Return the identity of a folder that replaced another one."""
+    """Return the combined identity of a folder and of the one that it replaced."""
     if not before or not here or _folders(here)[0] in _folders(before):
         return here or before
     return f"{before}{BETWEEN}{here}"

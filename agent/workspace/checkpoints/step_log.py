@@ -75,7 +75,7 @@ class StepLogFlaw:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The objects one step needs."""
+    """The objects that one step needs."""
 
     number: int
     created: float

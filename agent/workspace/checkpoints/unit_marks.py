@@ -36,7 +36,7 @@ def unit_marks(
 
 
 def ref_changes(changes: Iterable[PathChange], units: Units, before: Side, after: Side) -> dict[str, Values]:
-    """Return the changes of refs, by the folder of each repository."""
+    """Return the changed refs with their values, by the folder of each repository."""
     rests: dict[str, set[str]] = {}
     for change in changes:
         part = units.part(change.path)

@@ -112,7 +112,7 @@ class Units:
         return UnitPart(root, kind, inner, rest)
 
     def role(self, path: str) -> Role | None:
-        """Return the role of a path; None for an ordinary one, and for the folder of a unit."""
+        """Return the role of a path; None for an ordinary path, and for the folder of a unit itself."""
         found = self.part(path)
         return found.role if found is not None and found.rest else None
 

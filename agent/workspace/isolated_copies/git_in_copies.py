@@ -27,7 +27,7 @@ _SETTINGS = b"\n[core]\n\tfsmonitor = false\n\ttrustctime = false\n\tcheckStat =
 
 
 def is_folder_of_git(folder: int) -> bool:
-    """Return whether the open folder looks like a usual `.git`."""
+    """Return whether the open folder has the content of a usual `.git` folder."""
     try:
         head = os.stat("HEAD", dir_fd=folder, follow_symlinks=False)
         objects = os.stat("objects", dir_fd=folder, follow_symlinks=False)

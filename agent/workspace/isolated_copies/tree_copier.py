@@ -1,7 +1,7 @@
 """An exact copy of a whole workspace: bytes, modes, links, empty folders, times. Blocking.
 
-No link is followed and no other file system entered. Git data is copied so that git works in the copy without
-leading back: see `git_in_copies`.
+No link is followed and no other file system entered. Git data is copied in such a way that git in the copy
+does not use the original: see `git_in_copies`.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class TreeCopier:
             self.copied.leading_back.append(path)
 
     def _copy_git(self, path: str, status: os.stat_result, target: int) -> None:
-        """Copy the git data."""
+        """Copy the git folder at `path` so that git works in the copy."""
         if stat.S_ISDIR(status.st_mode):
             self._make_folder(path.rpartition("/")[2], target)
             self._waiting.append(_Folder(path, status, True))

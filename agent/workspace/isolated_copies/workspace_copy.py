@@ -66,7 +66,7 @@ class WorkspaceCopy:
         *,
         held: CopyRecord | None = None,
     ) -> None:
-        """`held` is the record of a copy made by an earlier process."""
+        """Set up the object. `held` is the record of a copy made by an earlier process."""
         self.root = root
         """The folder of the copy, which is the workspace of its users."""
         self.origin = recorder.root

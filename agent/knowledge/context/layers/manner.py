@@ -1,4 +1,4 @@
-"""The layer about how the agent works."""
+"""The layer about the agent's way of working."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class HubError(HermesError):
 
 
 class HubUnreachableError(HubError):
-    """A source did not answer, or not in time."""
+    """A source did not answer in time, or at all."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -43,7 +43,7 @@ class HubMissingError(HubError):
 
 
 class HubRefusedError(HubError):
-    """A delivery from a source was refused."""
+    """The content that a source delivered was refused."""
 
     exit_code = ExitCode.DENIED
 
@@ -99,7 +99,7 @@ WIDE = Limits(500, 20_000_000, 5_000_000, binaries=True)
 
 
 def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillFile, ...]:
-    """Return the files sorted by path. Raises `HubRefusedError` for the first unacceptable one."""
+    """Return the files sorted by path. Raises `HubRefusedError` for the first one that is not acceptable."""
     found: dict[str, SkillFile] = {}
     names: dict[str, str] = {}
     total = 0
@@ -324,7 +324,7 @@ Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
 def signature(folder: Path) -> Signature:
-    """Return values that change with any file: path, times, size and number. Raises `HubError`."""
+    """Return values that change when any file does: path, times, size and number. Raises `HubError`."""
     return tuple(
         (name, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         for name, status in _files(folder)

@@ -65,7 +65,7 @@ class TreeEntry:
 
 
 class FileTree(Protocol):
-    """Files at one revision. Reading raises `HubError`."""
+    """The files of a source at one revision. Reading raises `HubError`."""
 
     @property
     def revision(self) -> str:
@@ -84,7 +84,7 @@ class FileTree(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TreeSkill:
-    """A skill in a tree."""
+    """A skill in a tree of files."""
 
     folder: str
     """Empty if it is the whole tree."""
@@ -187,7 +187,7 @@ def head_of(content: bytes, folder: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TreeSource:
-    """The skills of one tree: `SkillSource` for repositories and folders."""
+    """The skills of one tree of files: the `SkillSource` for repositories and folders."""
 
     name: str
     kind: SourceKind
@@ -299,7 +299,7 @@ class GitPlace:
 
 
 def place(address: str, base: Path) -> GitPlace:
-    """Parse `[git+]URL[@ref][#folder]`; relative paths count from `base`.
+    """Parse `[git+]URL[@ref][#folder]`; a relative path counts from `base`.
 
     Raises `HubRefusedError` for an unsupported protocol.
     """

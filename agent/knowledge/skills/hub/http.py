@@ -1,4 +1,4 @@
-"""HTTP requests to a source: bounded in time and size, and never redirected to another origin."""
+"""HTTP requests to a source: limited in time and size, and never redirected to another origin."""
 
 from __future__ import annotations
 

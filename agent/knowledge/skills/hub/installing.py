@@ -375,7 +375,7 @@ def _change(
 
 
 def difference(path: str, old: SkillFile | None, new: SkillFile | None) -> str:
-    """Return the diff of a file between two versions, as clean text; a sentence if one is not text."""
+    """Return the diff of a file between two versions, as clean text; a sentence if a version is not text."""
     names = [f"{side}/{path}" if file is not None else "/dev/null" for side, file in (("a", old), ("b", new))]
     try:
         texts = [file.content.decode("utf-8") if file is not None else "" for file in (old, new)]

@@ -112,7 +112,7 @@ class SkillSources:
         return (self._official, *(self.configured or PUBLIC))
 
     def source(self, name: str) -> SourcePlace:
-        """Return the source with that name. Raises `HubError`."""
+        """Return the source with this name. Raises `HubError`."""
         known = self._all_sources()
         if name not in known:
             raise HubError(f"There is no source {brief(name)!r}; there are {', '.join(sorted(known))}.")
@@ -254,7 +254,7 @@ class SkillSources:
 
     @contextmanager
     def _open_tree(self, address: str, version: str) -> Iterator[OpenTree]:
-        """Open the tree at `owner/repository`, an address or a folder, for marketplaces."""
+        """Open the files of a marketplace at `owner/repository`, an address or a folder."""
         http = self._http(SourcePlace("marketplace", "marketplace", address))
         parts = urlsplit(address) if "://" in address else None
         site = self._site(address, http) if parts is not None else None
@@ -307,11 +307,11 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The name given in the skill."""
+        """The name of the skill according to its SKILL.md."""
         return self.skill.name
 
     def decision(self, *, force: bool = False) -> Decision:
-        """Return whether it may be installed."""
+        """Return whether the skill may be installed."""
         return decide(self.trust, self.scan.verdict, force=force)
 
 

@@ -58,7 +58,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan:
-    """The effect of an update on one installed skill."""
+    """The effect that an update has on one installed skill."""
 
     row: LockedSkill
     version: str
@@ -84,7 +84,7 @@ class AuditedSkill:
 
 
 class SkillHub:
-    """Search, fetch, install, audit. Every method may touch network and disk, and raises `HubError`."""
+    """Search, fetch, install, audit. Every method may touch network and disk, and raise `HubError`."""
 
     def __init__(self, home: Home, sources: SkillSources) -> None:
         self.home = home
@@ -230,7 +230,7 @@ class SkillHub:
             yield UpdatePlan(row, version, candidate, merge.changes)
 
     def audit(self, names: tuple[str, ...] = ()) -> tuple[AuditedSkill, ...]:
-        """Return the current state of all installed skills, or of those named."""
+        """Return the state of the installed skills: of those in `names`, or of all."""
         rows = self.installed.all()
         chosen = (
             [self.installed.get(name) for name in names] if names else [rows[key] for key in sorted(rows)]

@@ -430,7 +430,7 @@ def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
 
 
 def _make_again(root: Path) -> None:
-    """Create a removed workspace again; a missing parent is reported later."""
+    """Create a removed workspace folder again. If its parent is missing, that is reported later."""
     with suppress(OSError):
         root.mkdir()
 

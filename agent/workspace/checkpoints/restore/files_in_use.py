@@ -357,7 +357,7 @@ def _sets(
 
 
 def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield device and inode, and path, of the plain files in a folder."""
+    """Yield device and inode, and the path, of each plain file in a folder."""
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):

@@ -229,7 +229,7 @@ class RepositoryProvider:
         return os.path.lexists(self._root / folder / "HEAD")
 
     def _grouped(self, moves: Iterable[Move]) -> dict[tuple[str, str], list[Move]]:
-        """Return the moves of each repository, by its unit and folder."""
+        """Return the moves of each repository, by the folders of its unit and of itself."""
         found: dict[tuple[str, str], list[Move]] = {}
         for move in moves:
             part = self._units.part(move.path)

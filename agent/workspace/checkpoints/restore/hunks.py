@@ -19,7 +19,7 @@ MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Hunks:
-    """A file's current and earlier state, and their differences."""
+    """The current and the earlier content of a file, and their differences."""
 
     then: str
     now: str

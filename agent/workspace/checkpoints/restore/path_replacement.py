@@ -112,12 +112,12 @@ class OpenWriters:
 
 
 def is_written(folder: int, name: str) -> bool:
-    """Return whether somebody has the file open for writing; False if unknown."""
+    """Return whether any process has the file open for writing; False if unknown."""
     return bool(writer_state(folder, name))
 
 
 def writer_state(folder: int, name: str) -> bool | None:
-    """Return whether somebody has the file open for writing; None if unknown."""
+    """Return whether any process has the file open for writing; None if unknown."""
     if _SET_LEASE is None:
         return None
     try:
@@ -366,7 +366,7 @@ class Placer:
             raise
 
     def _kept_from(self, folder: int, move: Move, beside: str) -> str:
-        """Return why the replaced object must not be removed; empty if it may."""
+        """Return why the replaced object must not be removed; empty if it may be."""
         is_file = move.now is not None and move.now.kind is PathKind.FILE
         # Nobody can begin to write from here on: the file has a name that only we know.
         if is_file and self._writers.remain(folder, beside):

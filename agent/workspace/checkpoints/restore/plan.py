@@ -66,7 +66,7 @@ class RestorePlan:
         return tuple(sorted(items, key=lambda item: item.path))
 
     def having(self, state: PlanState) -> tuple[PlanItem, ...]:
-        """Return the items of one state, sorted by path."""
+        """Return the items in this state, sorted by path."""
         return tuple(item for item in self.items if item.state == state)
 
     def sentence(self) -> str:
@@ -230,7 +230,7 @@ def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
 
 @dataclass(slots=True)
 class _Runs:
-    """The history of one path."""
+    """The changes of one path by the agent and by others."""
 
     ours: list[PathChange]
     """Our changes, newest first; adjacent ones without others' changes in between are joined."""

@@ -61,7 +61,7 @@ CHANGED_BETWEEN = "changed by somebody else between two steps"
 
 @dataclass(frozen=True, slots=True)
 class PlanItem:
-    """One path that differs from its target."""
+    """One path of a plan that differs from its target state."""
 
     path: str
     now: PathEntry | None
@@ -101,7 +101,7 @@ class RefHistory:
 
 
 def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> dict[str, RefHistory]:
-    """Return the effect of steps, oldest first, on refs, by the folder of each repository."""
+    """Return the effect of steps, oldest first, on the refs of each repository, by its folder."""
     found: dict[str, RefHistory] = {}
     for step in steps:
         known: Mapping[str, Mapping[str, tuple[str, str]]]

@@ -199,7 +199,7 @@ class UnitPlan:
         return [replace(item, target=entry, state="change", reason="")]
 
     def _is_whole(self, root: str) -> bool:
-        """Return whether the unit is restored or removed as a whole."""
+        """Return whether the unit must be restored or removed as a whole."""
         return self._goes(root) or (root in self._wanted and not os.path.lexists(self._root / root))
 
     def _goes(self, root: str) -> bool:

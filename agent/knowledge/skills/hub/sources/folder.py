@@ -1,4 +1,4 @@
-"""Folders on this machine."""
+"""Folders on this machine as sources of skills."""
 
 from __future__ import annotations
 

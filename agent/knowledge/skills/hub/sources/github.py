@@ -1,4 +1,4 @@
-"""Repositories on GitHub, or on a server with the same API."""
+"""Repositories on GitHub, or on a server with the same API, as sources of skills."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _entry(record: Any) -> TreeEntry | None:
 
 
 def _decoded(answer: HttpAnswer, limit: int) -> bytes:
-    """Decode a blob or file from the API: JSON with base64."""
+    """Decode the content of a file from an answer of the API: JSON with base64."""
     record = answer.json()
     text = record.get("content") if isinstance(record, dict) else None
     if not isinstance(text, str) or record.get("encoding") != "base64":

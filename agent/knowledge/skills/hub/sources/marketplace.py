@@ -145,7 +145,7 @@ def _folders(value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MarketplaceSource:
-    """The skills of all plugins of one marketplace; `PLUGIN/SKILL` names one."""
+    """The skills of all plugins of one marketplace. `PLUGIN/SKILL` is the name of one."""
 
     name: str
     address: str
@@ -282,7 +282,7 @@ def _manifest_skills(tree: FileTree, root: str) -> tuple[str, ...]:
 
 
 def joined(root: str, folder: str) -> str:
-    """Join two folders; each may be empty."""
+    """Join two relative folders; each may be empty."""
     return "/".join(part for part in (root, folder) if part)
 
 

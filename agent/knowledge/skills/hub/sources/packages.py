@@ -111,7 +111,7 @@ class ClawHubSource:
         return offer
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one version, the newest without `version`."""
+        """Return one version of a skill; without `version` the newest."""
         offer = self.inspect(item)
         chosen = _version(version or offer.version)
         wanted = {"slug": _slug(item)} | ({"version": chosen} if chosen else {})
@@ -177,7 +177,7 @@ class LobeHubSource:
         return self._offer(data, item)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one version, the newest without `version`."""
+        """Return one version of a skill; without `version` the newest."""
         try:
             offer = self.inspect(item)
         except HubMissingError:
