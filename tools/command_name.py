@@ -27,7 +27,7 @@ def command_name() -> str:
 
 
 def as_called(text: str) -> str:
-    """Return one of our sentences with each `hermes …` in a form that can be run."""
+    """Return a sentence in which each `hermes …` has the form in which the user can run it."""
     if "hermes " not in text or (name := command_name()) == "hermes":
         return text
     return _CALL.sub(lambda _found: f"{name} ", text)

@@ -106,11 +106,14 @@ class Folded(Service):
     """The messages of this conversation that are no longer sent to the model in full."""
 
     async def message(self, id: int) -> FoundMessage:
-        """Return one message of the conversation in full. Raises `ToolError`."""
+        """Return one message of the conversation with its whole text. Raises `ToolError`."""
         raise NotImplementedError
 
     async def search_messages(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
-        """Return the number of folded messages with all words of `query`, and the newest, oldest first."""
+        """Search the folded messages for all words of `query`.
+
+        Returns the number of hits, and the newest of them, oldest first.
+        """
         raise NotImplementedError
 
 
@@ -193,7 +196,7 @@ class Delegates(Service):
         raise NotImplementedError
 
     async def resume(self, id: str, text: str) -> Mapping[str, Any]:
-        """Let a paused or ended agent continue."""
+        """Resume a paused or ended agent. `text` is a message for it."""
         raise NotImplementedError
 
     async def kill(self, id: str) -> Mapping[str, Any]:

@@ -58,7 +58,10 @@ class PartKind(NamedTuple):
         return (*_own(self.package, self.ending), *self._outside())
 
     def load(self, part: PartFile) -> ModuleType:
-        """Return the module of a part, imported once. Raises whatever its code raises."""
+        """Return the module of a part, which is imported only once.
+
+        Errors of its code are raised unchanged.
+        """
         if part.path is None:
             return importlib.import_module(part.module)
         if part.module in sys.modules:

@@ -19,7 +19,7 @@ EXCERPT = 120
 
 
 async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Return one message in full, or a list of the folded ones."""
+    """Return one message with its whole text, or a list of the folded ones."""
     if "id" in arguments:
         return _page(await context.service(Folded).message(arguments["id"]), arguments["offset"])
     total, found = await context.service(Folded).search_messages(arguments["query"].strip(), LISTED)

@@ -53,9 +53,9 @@ class ToolEntry:
 
     `schema` is `{"description": …, "parameters": JSON schema}`. `describe` turns arguments and (after the
     call) the result into a `Display`. `read_only` calls without an exclusive resource may run in parallel;
-    `patch` adapts the schema to the tools really offered. `prepare` repairs arguments that only this tool can
-    read, before they are checked against the schema. `bundles` are further toolsets that contain it, such as
-    `default`. Tools are offered in the order of `place`, then of registration.
+    `patch` adapts the schema to the tools that are offered. `prepare` repairs arguments that only this tool
+    can read, before they are checked against the schema. `bundles` are further toolsets that contain it, such
+    as `default`. Tools are offered in the order of `place`, then of registration.
     """
 
     name: str
@@ -250,7 +250,7 @@ registry = Registry()
 
 
 async def call_tool(name: str, arguments: Arguments, context: ToolContext, tools: Registry = registry) -> str:
-    """Run a tool and return its result as JSON text, whatever happens."""
+    """Run a tool and return its result as JSON text. Never raises: every failure becomes a result."""
     try:
         return to_json(await tools.dispatch(name, arguments, context))
     except Exception as error:

@@ -123,8 +123,9 @@ class AttachmentStore:
         """Delete unreferenced images; return their number. Both arguments name images by their SHA-256.
 
         `wanted` are the images that messages refer to. `gone` are those of deleted messages, with the time of
-        their last use (seconds since the epoch): a file stored after that may belong to a message that is not
-        stored yet. For the same reason an unreferenced file is kept for a day.
+        their last use (seconds since the epoch). A file that was stored after that time is kept, because it
+        may belong to a message that is not stored yet. For the same reason an unreferenced file is kept for a
+        day.
         """
         yesterday = time.time() - LEFT_FOR
         swept = 0

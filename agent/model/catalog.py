@@ -1,8 +1,8 @@
 """Offline facts about models: windows, limits, prices. An unknown fact is None, never zero.
 
 The table (`catalog.json`) holds only well-known families. Prices are US dollars per million tokens as
-published by the provider (as of July 2026) and apply only to models bought from it; prices that depend on the
-size of the request are left out. `providers.*.models` in config.yaml overrides everything.
+published by the provider (as of July 2026). They apply only to models bought from it. Prices that depend on
+the size of the request are left out. `providers.*.models` in config.yaml overrides everything.
 """
 
 from __future__ import annotations

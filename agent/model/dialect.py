@@ -203,8 +203,8 @@ class Dialect(_Rules):
         return self.model_copy(update=sections)
 
     def thinks(self, model: str) -> ThinkingModel:
-        """Return the thinking rules of a model by its name. For an unknown model, all ways are tried in
-        turn.
+        """Return the thinking rules of a model by its name. For an unknown model, all forms of such a request
+        are tried in turn.
         """
         name = model.lower().rpartition("/")[2].replace(".", "-")
         found = next((each for each in self.thinking.models if re.search(each.match, name)), None)

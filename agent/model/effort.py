@@ -160,5 +160,7 @@ def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], d
 
 
 def _way(model: str, dialect: Dialect) -> str:
-    """Return the likeliest way of requesting thinking that was not refused; empty for none."""
+    """Return the likeliest form of a request for thinking that the model has not refused; empty if there is
+    none.
+    """
     return next((way for way in dialect.thinks(model).ways if not dialect.lacks(way)), "")

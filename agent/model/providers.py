@@ -376,7 +376,10 @@ def _check_key(key: str, variable: str) -> None:
 
 
 def checked_url(url: str, place: str) -> str:
-    """Return `url` in its plain form. Raises `ConfigError` naming `place`."""
+    """Return `url` in its plain form.
+
+    Raises `ConfigError`, which names `place`, the setting that holds it.
+    """
     plain = url.strip()
     try:
         parts = urlsplit(plain)

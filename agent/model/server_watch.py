@@ -281,7 +281,9 @@ class ServerWatches:
         return None if (watch := self.of(target)) is None else WatchedModel(self, watch, target)
 
     async def inform(self, target: Target) -> Target:
-        """Return a target with its server's facts about the model, where the settings say nothing."""
+        """Return a target to which the server's facts about the model are added, except those that the
+        settings give.
+        """
         watch = self.of(target)
         if watch is None:
             return target

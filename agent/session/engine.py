@@ -184,7 +184,7 @@ class Engine:
     async def watch(self, on: bool) -> None:
         """Start or stop watching the project for changes by others; a notice reports them.
 
-        Raises `HermesError` in an unattended session, where nobody would read the notice.
+        Raises `HermesError` in an unattended session.
         """
         if self._watch is None:
             raise HermesError("The project is watched only where a person works beside Hermes.")
@@ -341,7 +341,9 @@ class Engine:
         return file
 
     async def aclose(self) -> None:
-        """Stop all work and close everything in order. A failure does not prevent the rest from closing."""
+        """Stop all work and close everything in order. A failure of one part does not keep the others from
+        closing.
+        """
         self.interrupt()
         await self.idle()
         await self.history.under_way.wait()

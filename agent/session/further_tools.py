@@ -1,4 +1,4 @@
-"""Tools of servers and plugins: the selection that requests show, and access to the rest.
+"""Tools of servers and plugins: the selection that requests show, and access to the others.
 
 The selection is fixed when a session is opened, so that the prompt prefix stays stable while servers come and
 go. `tool_search` finds all tools that exist now, and `tool_call` calls them.

@@ -98,7 +98,7 @@ class EditorAgent:
     async def initialize(
         self, protocol_version: int, client_capabilities: Any = None, client_info: Any = None, **_: Any
     ) -> schema.InitializeResponse:
-        """Store the editor's capabilities and return ours."""
+        """Store the editor's capabilities and return those of Hermes."""
         self.offer = EditorOffer(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,

@@ -30,7 +30,10 @@ class BrowserGoneError(CdpError):
 
 
 class Cdp:
-    """Calls and events. `start` begins to read; `gone` is done when nothing more arrives."""
+    """Sends calls and receives events.
+
+    `start` begins to read; `gone` is done when no more messages arrive.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

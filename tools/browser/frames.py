@@ -32,7 +32,7 @@ _DOMAINS = ("Inspector", "Page", "DOM", "Accessibility", "Runtime", "Network")
 
 @functools.cache
 def library() -> str:
-    """Return the script that runs in our isolated world in each frame."""
+    """Return the script that runs in the isolated world that Hermes has in each frame."""
     return Path(__file__).with_name("in_page.js").read_text(encoding="utf-8")
 
 
@@ -193,7 +193,9 @@ class Frames:
         return found.get("nodes", [])
 
     async def world(self, session: str, frame: str, loader: str) -> int:
-        """Return the id of our isolated world in a frame; it is created on first use. Raises `CdpError`."""
+        """Return the id of the isolated world of Hermes in a frame; it is created on first use. Raises
+        `CdpError`.
+        """
         key = session, frame, loader
         known = self._worlds.get(key)
         if known is not None:
@@ -211,7 +213,7 @@ class Frames:
     async def run(
         self, session: str, frame: str, loader: str, expression: str, patience: float = 15.0
     ) -> Any:
-        """Evaluate an expression in our world of a frame and return its value. Raises `CdpError`."""
+        """Evaluate an expression in the isolated world of a frame and return its value. Raises `CdpError`."""
         world = await self.world(session, frame, loader)
         done = await self._cdp.call(
             "Runtime.evaluate",
@@ -222,7 +224,10 @@ class Frames:
         return value_of(done)
 
     async def apply(self, session: str, object_id: str, function: str, *arguments: Any) -> Any:
-        """Call a function of our library with an element as first argument. Raises `CdpError`."""
+        """Call a function of the script `library` with an element as its first argument.
+
+        Raises `CdpError`.
+        """
         given: list[dict[str, Any]] = [{"objectId": object_id}, *({"value": each} for each in arguments)]
         done = await self._cdp.call(
             "Runtime.callFunctionOn",
@@ -238,7 +243,7 @@ class Frames:
         return value_of(done)
 
     async def resolve(self, session: str, frame: str, loader: str, node: int) -> str:
-        """Return the object id of a node in our isolated world. Raises `CdpError` if the node is gone."""
+        """Return the object id of a node in the isolated world. Raises `CdpError` if the node is gone."""
         world = await self.world(session, frame, loader)
         found = await self._cdp.call(
             "DOM.resolveNode", {"backendNodeId": node, "executionContextId": world}, session

@@ -95,7 +95,7 @@ class Call:
         return result | await self.action_result(tab, tab.view, place)
 
     async def refuse_gone(self, tab: Tab) -> NoReturn:
-        """Raise `ToolError` for a reference that is gone, with the current page."""
+        """Raise `ToolError` for a reference whose element no longer exists. It contains the current page."""
         with suppress(CdpError):
             tab.view = await tab.look()
         page = snapshot(tab.view, full=False) if tab.view is not None else ""
@@ -220,7 +220,7 @@ class Call:
         return saved
 
     async def _save(self, guid: str, download: Download) -> str:
-        """Save a download into the workspace after the gate agreed; return its path for the model."""
+        """Save a download into the workspace if the gate allows it; return its path for the model."""
         source = self.session.folder("downloads") / guid
         try:
             access = Access(self.context, self.tool)

@@ -51,8 +51,8 @@ class CodeJob:
 
     `tools` are the definitions on offer in this session (`{"name", "description", "parameters"}`, as from
     `Registry.definitions`); the runner leaves out those that scripts may not call. `known` names every
-    registered tool, to distinguish an excluded one from an unknown one. `folder` is where the script runs,
-    `environ` the environment it is derived from (scrubbed by the runner).
+    registered tool, to distinguish an excluded one from an unknown one. The script runs in `folder`.
+    `environ` is the environment from which the runner derives that of the script.
     """
 
     script: str

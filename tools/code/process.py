@@ -60,9 +60,9 @@ class Interpreter:
 def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
     """Return the interpreter for scripts of a mode that run in `folder`.
 
-    `strict` is our own, isolated, so that neither the project nor the user's packages can change what a
-    script means. `project` is the interpreter of the virtual environment of the folder or of one above it,
-    else the active one, else `python3`. Raises `ToolError` if there is none.
+    `strict` is the interpreter that runs Hermes, isolated so that neither the project nor the user's packages
+    can change what a script means. `project` is the interpreter of the virtual environment of the folder or
+    of one above it, else the active one, else `python3`. Raises `ToolError` if there is none.
     """
     if mode == "strict":
         return Interpreter(_base_python(), ("-I", "-S"), is_ours=True)
@@ -76,7 +76,9 @@ def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
 
 
 def _base_python() -> str:
-    """Return our interpreter outside of its environment, so that scripts find only the standard library."""
+    """Return the path of this interpreter outside of its virtual environment, so that scripts find only the
+    standard library.
+    """
     return os.path.realpath(sys.executable)
 
 
@@ -205,8 +207,8 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class ChildHome:
-    """What all children of an owner share: its mark, the guard that kills them if we end, and their
-    boundary.
+    """What all children of an owner share: its mark, the guard that kills them if this process ends, and
+    their boundary.
     """
 
     owner: str
@@ -273,7 +275,7 @@ class ScriptChild:
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether a boundary separates the child from us."""
+        """Return whether a boundary separates the child from this process."""
         return self._home.boundary is not None and self._home.boundary.level != "none"
 
     @property

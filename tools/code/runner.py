@@ -274,7 +274,7 @@ _LAST_WORD = 3.0
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The end of a run; `code` is what the script reported, None if its process is gone."""
+    """How a run ended. `code` is the exit code that the script reported; None if its process ended before."""
 
     status: Status | None
     """The status; None: it ended normally."""
@@ -505,7 +505,7 @@ class CodeRunner(Service):
             self.prepare(job)
 
     def prepare(self, job: CodeJob, *, after: float = 0.0) -> None:
-        """Start a waiting child for scripts like `job`; its script does not matter. Returns at once.
+        """Start a waiting child for scripts like `job`. The script in it is not used. Returns at once.
 
         `after` delays its start by that many seconds.
         """

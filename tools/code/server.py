@@ -266,7 +266,7 @@ class PrivateFolder:
 
 
 def sweep(root: Path) -> None:
-    """Remove the folders below `root` left by killed processes of ours. Meant for a thread."""
+    """Remove the folders below `root` that killed processes of Hermes left. Meant for a thread."""
     with contextlib.suppress(OSError):
         for folder in [*root.glob(_PREFIX + "*"), *root.glob(_UNFINISHED + "*")]:
             with contextlib.suppress(OSError):

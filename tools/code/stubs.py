@@ -171,7 +171,7 @@ def generate(offer: Offer) -> str:
 
 
 def compiled(source: str) -> bytes:
-    """Compile the module for an interpreter of our version, so that a child need not."""
+    """Compile the module for an interpreter of this version, so that the child does not have to."""
     return marshal.dumps(compile(source, FILE, "exec", dont_inherit=True))
 
 

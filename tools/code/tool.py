@@ -1,4 +1,4 @@
-"""`execute_code`: one script by the model in place of many calls."""
+"""`execute_code`: runs a script that the model wrote instead of many calls."""
 
 from __future__ import annotations
 

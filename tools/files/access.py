@@ -166,7 +166,7 @@ class CredentialGuard:
         return False
 
     def _below_home(self, text: str) -> str | None:
-        """Return the part of a path below a user's home folder; None if it lies elsewhere."""
+        """Return the part of a path below a user's home folder; None if it is not in one."""
         for home in self._homes:
             if text.startswith(home):
                 return text[len(home) :]

@@ -1,9 +1,9 @@
-"""Replacing a path in an open folder without losing what is there.
+"""Replacing a file in an open folder without losing the file that is at its path.
 
-Two names are exchanged in one system call (`renameat2` on Linux, `renameatx_np` on macOS), so whatever was at
-the path, however late it came, still exists afterwards under the other name and can be checked. If the file
-system cannot do that, the old file gets a second name first; only a file that another program renames onto
-the path at that moment can be missed then.
+Two names are exchanged in one system call (`renameat2` on Linux, `renameatx_np` on macOS). So the file that
+was at the path at that moment still exists under the other name and can be checked. If the file system cannot
+do that, the old file gets a second name first; only a file that another program renames onto the path at that
+moment can be missed then.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class TextDiff:
 
 
 def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[ChangedBlock]:
-    """Return the blocks where `a` and `b` differ, in order; the rest is equal."""
+    """Return the blocks where `a` and `b` differ, in order; all other lines are equal."""
     blocks: list[ChangedBlock] = []
     stack = [ChangedBlock(0, len(a), 0, len(b))]
     while stack:

@@ -353,7 +353,10 @@ class _Placed:
 
 
 def apply_hunks(file: TextFile, hunks: Sequence[PatchHunk], name: str) -> Patched:
-    """Return `file` after `hunks`. Raises `PatchError` if one fits nowhere, in several places or overlaps."""
+    """Apply `hunks` to `file`.
+
+    Raises `PatchError` if a hunk matches no position, matches several, or overlaps another one.
+    """
     try:
         return _apply_together(file, hunks, name)
     except PatchError as error:

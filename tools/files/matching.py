@@ -154,7 +154,10 @@ def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def _likely_starts(lines: Sequence[str], query: Sequence[str]) -> list[int]:
-    """Return lines where the query could begin, by shared rare words; best first."""
+    """Return the numbers of lines at which the query could begin, best first.
+
+    They share rare words with it.
+    """
     words_of = [set(_WORD.findall(line[:_MAX_LINE_CHARS])) for line in query]
     vocabulary = set().union(*words_of)
     standing: dict[str, list[int]] = defaultdict(list)

@@ -124,9 +124,9 @@ async def end_child(process: Process, seconds: float, *, asked: bool = False) ->
 async def start_module(
     module: str, environ: Mapping[str, str] | None = None
 ) -> tuple[Process, asyncio.StreamReader, asyncio.StreamWriter]:
-    """Run `main` of one of our modules, with the number of its socket in `sys.argv[1]`.
+    """Run `main` of a module of Hermes, with the number of its socket in `sys.argv[1]`.
 
-    It has no standard streams; `environ` as in `start_child`. Raises `OSError`.
+    It has no standard streams; `environ` has the meaning as in `start_child`. Raises `OSError`.
     """
     ours, its = socket.socketpair()
     try:

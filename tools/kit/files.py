@@ -1,8 +1,7 @@
 """Files for every part of the program: opened by the checked path, private, crash-safe, locked.
 
-A resolved path has no links. Here it is opened from the root one folder at a time, each step by descriptor
-and without following links: if any part was replaced by a link after the check, opening fails instead of
-leading elsewhere.
+A resolved path has no links. Here it is opened from the root one folder at a time, by descriptor and without
+following links. If a part of it was replaced by a link after the check, opening fails.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def read_plain(path: Path, limit: int = MAX_WHOLE_BYTES) -> bytes:
 
 
 def entry_status(path: Path) -> os.stat_result | None:
-    """Return the status of `path`, links not followed; None if nothing is there."""
+    """Return the status of `path`, links not followed; None if it does not exist."""
     try:
         with open_folder(path.parent) as folder:
             return os.stat(path.name, dir_fd=folder, follow_symlinks=False)

@@ -1,8 +1,7 @@
 """The umask of the user who started Hermes, and files made for the user.
 
 Hermes' own files are private, so its processes work with 0077. Programs started for the user begin with the
-user's umask, and files and folders made for the user get the mode that a program in the user's shell would
-give.
+user's umask. Files and folders made for the user get the mode that a program in the user's shell would give.
 """
 
 from __future__ import annotations

@@ -423,7 +423,7 @@ class SpawnAgent(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleJob(Action):
-    """Scheduling a job for later, perhaps when nobody is watching."""
+    """Scheduling a job for later, perhaps for a time at which the user is absent."""
 
     when: str
     """The requested time or interval."""

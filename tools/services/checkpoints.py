@@ -1,4 +1,4 @@
-"""Named positions of a session for restoring, as tools use them; the engine implements them."""
+"""The service through which tools name positions of a session and restore them; the engine implements it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduled jobs, as a tool uses them."""
+"""The service through which a tool manages scheduled jobs."""
 
 from __future__ import annotations
 

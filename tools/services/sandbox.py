@@ -36,7 +36,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSpace:
-    """A network that programs join, given by descriptors of its namespaces in our process."""
+    """A network that programs join, given by descriptors of its namespaces in this process."""
 
     net: int
     user: int

@@ -1,4 +1,4 @@
-"""The skills of a session, as tools see them."""
+"""The service through which tools read and change the skills of a session."""
 
 from __future__ import annotations
 

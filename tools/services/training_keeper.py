@@ -1,4 +1,4 @@
-"""Training runs, as a tool uses them."""
+"""The service through which a tool manages training runs."""
 
 from __future__ import annotations
 

@@ -174,10 +174,11 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the environment for a command: the variables on the list, and those that `passthrough` names.
 
-    A name in `passthrough` is passed unchanged. A pattern there (`FOO_*`) adds to the list: as with the list,
-    a variable with a secret name, or whose value holds a secret such as the password of a database address,
-    is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes. If they differ, Hermes
-    has a virtual environment of its own, which is removed from the paths; the user's is kept.
+    A name in `passthrough` is passed unchanged. A pattern there (`FOO_*`) adds names to the list. Variables
+    from the list are left out if their name suggests a secret, or if their value contains one, such as the
+    password in a database address. `prefix` and `base_prefix` are those of the Python that runs Hermes. If
+    they differ, Hermes has a virtual environment of its own, which is removed from the paths; the user's is
+    kept.
     """
     child = _choose_variables(environ, passthrough, INHERITED)
     if prefix != base_prefix:

@@ -1,4 +1,4 @@
-"""Processes that belong to a command, and ending all of them, even if we are killed."""
+"""Processes that belong to a command, and ending all of them, even if Hermes is killed."""
 
 from __future__ import annotations
 

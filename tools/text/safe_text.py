@@ -228,7 +228,7 @@ class Cleaner:
         return _visible(self._line.text())
 
     def finish(self) -> str:
-        """Return the rest at the end of the stream. The cleaner can be used again."""
+        """Return the text that is left at the end of the stream. The cleaner can be used again."""
         rest = self.feed_text(self._decoder.decode(b"", True))
         self._unfinished = ""
         rest += self._drop_invisible(self._line.take())

@@ -204,7 +204,7 @@ class _Builder:
 
 
 class _UnusableValueError(UnusableError):
-    """One value is unusable; the rest of the file is valid."""
+    """Raised if one value is unusable, but the other parts of the file are valid."""
 
 
 def _place(node: Node) -> SettingPlace:

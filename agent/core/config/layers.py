@@ -203,7 +203,7 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
 
 
 def _value_words(value: Any) -> str:
-    """Return the given value in words."""
+    """Return a description of a value for an error message."""
     if value is None:
         return "empty"
     if isinstance(value, bool):

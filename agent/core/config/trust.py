@@ -101,7 +101,7 @@ def project_root(workspace: Path) -> Path:
 def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
     """Read the settings of the project around `workspace`; None when it has none.
 
-    Raises `UnreadableSettingsError` when a file cannot be read or lies outside the project.
+    Raises `UnreadableSettingsError` when a file cannot be read or is outside the project.
     """
     root = project_root(workspace)
     folder = root / FOLDER

@@ -1,10 +1,9 @@
 """The only network access (the door) for requests that tools make for the model.
 
-Supports http and https. The address is checked before the gate is asked, and the gate is asked before a name
-is resolved; every resolved address is checked, and one of them is connected to; every redirect is a separate
-request. Names and connections go through a `Network` (`agent.core.net.exchange`), so that tests and observers
-can replace it: `Door(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code that opens a
-door.
+Supports http and https. The address is checked first. Then the gate is asked. Then the name is resolved, and
+every resolved address is checked before one of them is connected to. Every redirect is a separate request.
+Names and connections go through a `Network` (`agent.core.net.exchange`), so that tests and observers can
+replace it: `Door(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code that opens a door.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ async def both_ways(one: socket.socket, other: socket.socket) -> None:
 
 
 async def together(*work: Coroutine[Any, Any, None]) -> None:
-    """Run all coroutines concurrently; the first error cancels the rest and is raised."""
+    """Run all coroutines concurrently; the first error cancels the others and is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.gather(*tasks)

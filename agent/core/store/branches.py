@@ -57,7 +57,7 @@ class Lineage:
         return self.next is None or node > self.next
 
     def holds(self, node: int) -> bool:
-        """Return whether a node of the session lies on the path. Valid only for nodes within `reaches`."""
+        """Return whether a node of the session is on the path. Valid only for nodes within `reaches`."""
         at = bisect_left(self.stretches, -node, key=lambda stretch: -stretch.newest)
         # The first that does not end after the node; the node may be in the one before it.
         for stretch in self.stretches[max(at - 1, 0) : at + 1]:

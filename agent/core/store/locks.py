@@ -12,7 +12,7 @@ from tools.kit.files import lock_file, open_lock
 
 
 class SessionLock:
-    """A lock file in the run folder, which the system releases when the process ends in any way."""
+    """A lock file in the run folder, which the system releases however the process ends."""
 
     def __init__(self, folder: Path, session: str) -> None:
         if not session or "/" in session or "\0" in session:

@@ -137,7 +137,7 @@ async def hits_of(
 
 
 class _Step(NamedTuple):
-    """One way of searching all messages."""
+    """One method of searching all messages; a search uses several in turn."""
 
     table: str
     """`words`, `trigrams`, or empty: reading the messages themselves."""
@@ -152,10 +152,10 @@ class _Step(NamedTuple):
 
 
 def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
-    """Yield the ways to search, the most exact first.
+    """Yield the search methods to use, the most exact first.
 
     The word index has no symbols: to it, `C++` is a lone `c`. So it is used first for plain words. For other
-    terms it is used only together with a check for the symbols, or as the last way.
+    terms it is used only together with a check for the symbols, or as the last method.
     """
     if not query.terms:
         if filters:

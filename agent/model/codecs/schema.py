@@ -70,7 +70,7 @@ class JsonStringReader:
         return "".join(out)
 
     def finish(self) -> str:
-        """Return the rest of a string that was cut off."""
+        """Return the remaining characters of a string that ended without its closing quote."""
         return self._lone()
 
     def _read_escape(self, char: str) -> str:

@@ -1,12 +1,12 @@
 """The wire format `anthropic`: the Messages API.
 
-A frame is one content block. Consecutive blocks of one speaker are joined into one message when a body is
-built, so that roles alternate, all results of a turn are in one message, and a sent request stays a prefix of
+A frame is one content block. When a body is built, consecutive blocks of one role are joined into one
+message. So roles alternate, all results of a turn are in one message, and a sent request stays a prefix of
 the next. Cache marks are added to blocks at that time.
 
-Signed thinking is sent back where it is valid: to the model that wrote it, and if the model requires that,
-only after exactly the content it had read. Otherwise it is left out; a turn whose calls began without it
-continues without it.
+Signed thinking is sent back only if it is valid. It must go to the model that wrote it. Some models also
+require that exactly the content precedes it that they had read. Otherwise it is left out; a turn whose calls
+began without it continues without it.
 """
 
 from __future__ import annotations

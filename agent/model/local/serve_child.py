@@ -1,6 +1,6 @@
 """The process that holds the weights: llama.cpp's server, started with a line of JSON on standard input.
 
-Run as a script, never imported: it must start without any of our packages. The first input line holds
+Run as a script, never imported: it must start without any package of Hermes. The first input line holds
 `library` (xllamacpp) and `folder` (where to import it from), `model`, `threads`, `context`, `token` and
 `parent` (a process id). One line of JSON comes back on standard output: `{"address": "http://127.0.0.1:…"}`
 once the model answers, or `{"missing": "…"}` when the library cannot be imported. All other output of the

@@ -328,7 +328,7 @@ class ParallelAttempts:
     async def _run_agent(
         self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None
     ) -> tuple[TurnOutcome, str]:
-        """Let an agent work on the message until the turn ends."""
+        """Run the turn of an attempt's agent on the message; return its outcome and the last text."""
         hearing = _Hearing(attempt, self._emit)
         spec = AttemptSpec(
             record=self._session.record,

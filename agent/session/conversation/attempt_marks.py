@@ -1,7 +1,7 @@
 """Marks of parallel attempts in the tree of a session, and the repair after a killed process.
 
 An attempt is a branch that begins with one note and ends with another. A branch without the second note was
-cut off.
+interrupted.
 """
 
 from __future__ import annotations

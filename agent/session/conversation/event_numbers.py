@@ -1,8 +1,7 @@
 """Event numbers of a session: each is one more than the number of the event before.
 
-Numbers are reserved in the store in blocks before use, so that a killed process never causes one number to
-appear twice with different content. At the end of a process the unused rest of a block is returned; after a
-kill there is a gap.
+Numbers are reserved in the store in blocks before use. So, even if a process is killed, no number is ever
+used for two events. At its end, a process frees the unused numbers of its block; after a kill there is a gap.
 """
 
 from __future__ import annotations

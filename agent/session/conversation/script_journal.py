@@ -1,7 +1,7 @@
 """The journal of a script: a record on disk of its calls, kept until the script ends.
 
-A script that was interrupted, by its time limit or with Hermes itself, can be run again: its calls are
-answered from the journal as long as they equal the recorded ones, so nothing is done twice. There is one file
+A script that was interrupted, by its time limit or with Hermes itself, can be run again. Its calls are
+answered from the journal as long as they equal the recorded ones. So nothing is done twice. There is one file
 for each script and one line of JSON for each event:
 
     {"script": id, "call": the call that runs it, "node": the end of the session then, "time": …}
@@ -79,7 +79,7 @@ class Recorded:
 
     @property
     def was_under_way(self) -> bool:
-        """True if the call was cut off, so that it is unknown how much of it is done."""
+        """True if the call was interrupted, so that it is unknown how much of it was done."""
         return self.outcome in ("", "interrupted")
 
 
@@ -175,7 +175,7 @@ class ScriptJournal:
             raise StoreError(f"The script's journal {self.path} cannot be written: {reason}.") from error
 
     async def end(self, number: int, outcome: Outcome, result: str, *, durable: bool) -> None:
-        """Record how a call ended. If that fails, the call counts as cut off."""
+        """Record how a call ended. If that fails, the call counts as interrupted."""
         line = {"end": number, "outcome": outcome, "result": result if len(result) <= LARGEST else None}
         try:
             await self._append(line, durable)
@@ -183,7 +183,7 @@ class ScriptJournal:
             log.exception("the end of a call could not be kept in %s", self.path)
 
     async def report(self) -> str:
-        """Return a report about a script that was cut off; empty if it made no call."""
+        """Return a report about a script that was interrupted; empty if it made no call."""
         record = await asyncio.to_thread(read, self.path)
         return record.report(self.path) if record is not None else ""
 

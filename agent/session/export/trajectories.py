@@ -56,7 +56,8 @@ def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
 def called_tools(nodes: Sequence[Node], tools: Registry) -> list[dict[str, Any]]:
     """Return the definitions of the tools that a branch calls, in the form of a request.
 
-    Tools that are not ours, such as those of an MCP server, are described by the arguments of their calls.
+    Tools that are not part of Hermes, such as those of an MCP server, are described by the arguments of their
+    calls.
     """
     called: dict[str, set[str]] = {}
     for node in nodes:

@@ -1,4 +1,6 @@
-"""Comparison of two branches of a session: where they diverge, and what happened in each since. Pure."""
+"""Comparison of two branches of a session: the node at which they diverge, and what happened on each after
+it. Pure.
+"""
 
 from __future__ import annotations
 

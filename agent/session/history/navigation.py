@@ -338,7 +338,7 @@ class HistoryNavigation:
     # Conversation and files
 
     async def place(self) -> SessionPlace:
-        """Return the current place of the session."""
+        """Return the current branch, its end, and the position of the files."""
         path = self._session.path
         position = self._recorder.position if self._recorder is not None else 0
         return SessionPlace(self._session.head, path[-1].id if path else None, position)

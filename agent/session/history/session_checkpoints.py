@@ -62,10 +62,10 @@ async def open_recorder(
     """Return the running recorder of a session's steps; None if steps are not kept, with a notice that says
     why.
 
-    `interrupted` are the results that recovery wrote for calls that were cut off. `since` is when the session
-    was last at work (seconds since the epoch; None for a new session). `remember` receives notes for the
-    model's next request; with `waits` the function returns only when changes made in between are among them.
-    `tidy` cleans up other growing data.
+    `interrupted` are the results that recovery wrote for calls that were interrupted. `since` is when the
+    session was last at work (seconds since the epoch; None for a new session). `remember` receives notes for
+    the model's next request; with `waits` the function returns only when changes made in between are among
+    them. `tidy` cleans up other growing data.
     """
     if not settings.enabled:
         return None
@@ -157,7 +157,7 @@ async def steps_of_all(
 
 
 def _open_store(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
-    """Return the store, and sentences about restores that were cut off. Raises `StoreError`."""
+    """Return the store, and sentences about restores that were interrupted. Raises `StoreError`."""
     from agent.workspace.checkpoints.elapsed_age import read_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore

@@ -163,7 +163,10 @@ class Reservation:
         self._most = most
 
     def settle(self, actual: Charge | None) -> None:
-        """Charge the actual cost and release the rest. None: the cost is unknown, so the maximum counts."""
+        """Charge the actual cost and release what is left of the reservation.
+
+        None means that the cost is unknown, so the maximum is charged.
+        """
         if not self._open:
             return
         self._open = False

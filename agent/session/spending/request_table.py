@@ -68,7 +68,7 @@ class RequestSum:
 
 
 def agent_name(name: str) -> str:
-    """Return the name of a sent agent as stored in a row. `name` comes from a model."""
+    """Return the name of a subagent in the form in which rows store it. `name` comes from a model."""
     return SENT + one_line(name)[:LONGEST_NAME]
 
 
@@ -181,7 +181,7 @@ def _lives(process: int) -> bool:
 def today_of(now: float) -> tuple[str, str]:
     """Return the first and the last day that count as today.
 
-    The last one lies in the future, because the clock may have been set back since a request was recorded.
+    The last one is in the future, because the clock may have been set back since a request was recorded.
     """
     today = local_day(now)
     return today, days_from(today, AHEAD)
@@ -210,7 +210,7 @@ WHERE NOT EXISTS (
 def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
     """Return the tokens used by each of the last agents. `ended` is the kind of their final node.
 
-    Agents that only answered a question are left out, as they say nothing about others.
+    Agents that only answered a question are left out, because their usage says nothing about other agents.
     """
     taken = (_token_count(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
     return [tokens for tokens in taken if tokens > 0]

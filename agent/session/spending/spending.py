@@ -87,7 +87,7 @@ LEASE = 600.0
 
 
 class SharedBudget:
-    """The ceilings of a day, of one `session` or of all time (`ever`), as known to this process.
+    """The ceilings of a day, of one `session` or of all time (`ever`), in the state that this process knows.
 
     `owner` names the owner in words, `setting` is the settings section that holds them.
     """
@@ -215,9 +215,9 @@ DAY = 86_400.0
 class Spending:
     """Accounting for the requests of one process. Every method raises `StoreError`.
 
-    If the day, the session (`session`) or the home (`total`) has ceilings, a request is recorded before it is
-    sent, at its maximum: so no other process uses the same room, and even a killed process loses no spending.
-    Otherwise it is recorded when it has ended. `now` returns seconds since the epoch.
+    If the day, the session (`session`) or the home (`total`) has ceilings, a request is recorded with its
+    maximum before it is sent. So no other process uses the same room, and spending is not lost if the process
+    is killed. Otherwise it is recorded when it has ended. `now` returns seconds since the epoch.
     """
 
     def __init__(

@@ -146,7 +146,7 @@ async def hooked_call(
 ) -> str:
     """Run a tool with its hooks; return its result as JSON text.
 
-    Arguments rewritten by a hook pass the gate like all others, as the tool itself asks the gate.
+    Arguments that a hook rewrote pass the gate like all others, because the tool itself asks the gate.
     """
     asked = arguments
     unheard = unheard_answer(hooks, "before_tool", name)

@@ -190,10 +190,11 @@ class ServerNews:
         return replace(reply, answered=other.label, usage=usage)
 
     def unseen(self, route: ModelRoute, reply: ModelReply, size: int) -> str:
-        """Return why the model cannot have seen the tools of its first request; empty without evidence.
+        """Return a reason to believe that the model did not see the tools of its first request; else an empty
+        text.
 
-        Some servers accept tools for which their template has no place, and drop them. `size` is the size of
-        the request in bytes.
+        Some servers accept tools and drop them, because their template does not use them. `size` is the size
+        of the request in bytes.
         """
         first = route.name not in self._answered
         self._answered.add(route.name)

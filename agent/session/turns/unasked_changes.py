@@ -84,7 +84,7 @@ class SettingsChanges:
         self._had = had
 
     async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
-        """Apply the permitted changes, and ask about the rest."""
+        """Apply the permitted changes, and ask the person about the others."""
         changes = await asyncio.to_thread(self._lender.changes)
         if not changes:
             return SettledSettings()

@@ -32,7 +32,7 @@ def read_frame(descriptor):
 
 
 def write_all(descriptor, data):
-    """Write all of `data`. Raises OSError if nobody reads any more."""
+    """Write all of `data`. Raises OSError if the other side no longer reads."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -11,7 +11,7 @@ _STUBS = "hermes_tools.py"
 
 
 def remember(name, source):
-    """Let tracebacks quote the lines of a script that is not in a file."""
+    """Store the lines of a script that is not in a file, so that tracebacks can quote them."""
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
 
