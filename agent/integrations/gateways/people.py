@@ -98,7 +98,7 @@ def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
 
 
 def people(c: Connection) -> list[Person]:
-    """Return everyone who wrote, paired or not, in order of their first message."""
+    """Return everyone who wrote, paired or not, oldest entry first."""
     rows = c.execute(
         "SELECT gateway, person, name, chat, scope, at FROM gateway_people ORDER BY at, gateway, person"
     )
