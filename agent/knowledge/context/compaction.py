@@ -43,7 +43,7 @@ KEPT_RESULTS = 3
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The data of a compaction node. `saved` is the number of characters that are no longer sent."""
+    """The data of a compaction node. `saved` is the number of characters that are saved."""
 
     stage: str
     data: dict[str, object]

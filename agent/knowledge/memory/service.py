@@ -38,7 +38,7 @@ from tools.services.actions import Action, Permit, WritePath
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:
-    """The result of a write."""
+    """The contents of a memory before and after a write."""
 
     before: MemoryContents
     after: MemoryContents

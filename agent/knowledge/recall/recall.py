@@ -136,7 +136,7 @@ class _Found(NamedTuple):
 
 
 class _Answers(NamedTuple):
-    """The result of the ranking."""
+    """The hits of the ranking, and how certain and complete they are."""
 
     found: Sequence[_Found] = ()
     is_complete: bool = True

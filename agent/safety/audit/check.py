@@ -41,7 +41,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The result of a check."""
+    """The result of checking an audit log: the numbers of lines and files, and the findings."""
 
     records: int
     files: int

@@ -1,9 +1,10 @@
 """The boundary by Hermes' own launcher: Landlock and a filter of system calls, with namespaces if allowed.
 
-With namespaces (for root, and on systems where users may create them) commands see the same files as with
-bubblewrap, and Landlock is a second barrier. Landlock alone cannot exclude a part of a folder that it grants.
-So hidden files become unreadable by granting everything around them. Nothing in the writable workspace can be
-protected.
+Namespaces are available to root, and on systems where users may create them. Then commands see the same files
+as with bubblewrap, and Landlock is a second barrier.
+
+Landlock alone cannot exclude a part of a folder that it grants. So hidden files become unreadable by granting
+everything around them. Nothing in the writable workspace can be protected.
 """
 
 from __future__ import annotations

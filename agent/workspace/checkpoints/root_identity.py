@@ -1,9 +1,9 @@
 """The identity of the folder in which a step was made, in addition to its path.
 
 A path may later lead to another project, and a project may get another path. So a folder is recognised by
-device and inode, by a commit that its repository had, or by a file exactly as a step left it. The text has
-the form `device:inode:commit`. Folders that replaced each other within a session are listed in order,
-separated by `|`.
+device and inode, by a commit of its repository, or by a file exactly as a step left it. The text has the form
+`device:inode:commit`. Folders that replaced each other within a session are listed in order, separated by
+`|`.
 """
 
 from __future__ import annotations

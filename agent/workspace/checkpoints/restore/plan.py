@@ -1,7 +1,8 @@
 """The plan of a restore: its effect on each path, found before anything is done.
 
-Changes by others are never taken for the agent's. If the disk differs from the agent's last step, or a step
-found a state that the previous one had not left, the path is a conflict. The user decides about it.
+Changes by others are never taken for the agent's. A path is a conflict if the disk differs from the agent's
+last step. So is one that a step found in a state that the previous step had not left. The user decides about
+conflicts.
 """
 
 from __future__ import annotations
