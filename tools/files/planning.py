@@ -12,9 +12,8 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from tools.files.access import explain
+from tools.files.access import Access, explain
 from tools.files.diffs import TextDiff, diff_texts
 from tools.files.hunk_application import apply_hunks
 from tools.files.matching import Strategy
@@ -97,22 +96,6 @@ def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
     return OnDisk(status, data), decode(data)
 
 
-class Paths(Protocol):
-    """Finds the files that a patch names. All methods raise `ToolError`."""
-
-    def target(self, text: str) -> Path:
-        """Return the file that `text` names, with links followed."""
-        ...
-
-    def entry(self, text: str) -> Path:
-        """Return the path that `text` names, without following a link at its end."""
-        ...
-
-    def name(self, path: Path) -> str:
-        """Return `path` in the form that the model is shown."""
-        ...
-
-
 @dataclass(slots=True)
 class _File:
     """A file of the simulation. `origin` is the file on disk it comes from, if any."""
@@ -135,7 +118,7 @@ class _File:
 class Simulation:
     """The touched part of the disk, after the operations so far."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Access) -> None:
         self._paths = paths
         self._state: dict[Path, _File | None] = {}
         self._disk: dict[Path, OnDisk] = {}

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.filter import LineFilter, Monochrome, NoColor
 
@@ -42,15 +42,6 @@ RARE_LOOK_SECONDS = 2.0
 """The same if the skin has no file."""
 SETTLING_SECONDS = 0.1
 """Seconds a file must be unchanged before it is read: editors write in more than one step."""
-
-
-@runtime_checkable
-class PaletteUser(Protocol):
-    """A screen that draws in the styles of a palette, in addition to its style sheet."""
-
-    def use(self, palette: Palette) -> None:
-        """Redraw with these styles."""
-        ...
 
 
 class Appearance:
@@ -123,8 +114,9 @@ class Appearance:
         palette = self.palette
         self._ports.session.use(palette)
         for screen in self._app.screen_stack:
-            if screen is not self._ports.session and isinstance(screen, PaletteUser):
-                screen.use(palette)
+            # Some screens draw in styles of the palette, besides those of their style sheet.
+            if screen is not self._ports.session and (use := getattr(screen, "use", None)):
+                use(palette)
 
     def _register(self) -> Theme:
         # Textual applies a theme only under a new name, but an edited skin keeps its name.
