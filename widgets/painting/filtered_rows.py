@@ -17,6 +17,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from themes.skin import Skin
+from widgets.palette import Palette
+
 STYLES = 2_048
 """Styles that are remembered; each address of a link is one of its own."""
 
@@ -86,8 +89,15 @@ class KeptRow(Widget):
     Textual requests all rows of a widget in each frame that touches anything next to it.
     """
 
+    palette = Palette(Skin())
+    """The styles in which it draws."""
     _rows_shown: tuple[Region, Sequence[LineFilter], list[Strip]] | None = None
     """What was asked for last, what the filters were, and the rows; None after a refresh."""
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours and words of another skin."""
+        self.palette = palette
+        self.refresh()
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False

@@ -15,10 +15,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
-from themes.skin import Skin
 from tools.text.words import plural
 from widgets.painting.filtered_rows import DrawnRow
-from widgets.palette import Palette
 from widgets.panes import status
 from widgets.panes.pane import Pane, Summary
 from widgets.rows.row_list import RowList
@@ -443,17 +441,11 @@ class AgentHeader(DrawnRow):
     ) -> None:
         """`row` returns the agent's current state; `clock` returns seconds, as in the row."""
         super().__init__()
-        self.palette = Palette(Skin())
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         self._ascii_only = draws_ascii_only(os.environ)
         self._row = row
         self._clock = clock
         self._ticker: Timer | None = None
-
-    def use(self, palette: Palette) -> None:
-        """Draw in the colours of another skin."""
-        self.palette = palette
-        self.refresh()
 
     def move(self, motion: bool) -> None:
         """Enable or disable motion."""

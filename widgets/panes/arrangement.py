@@ -9,9 +9,7 @@ from rich.segment import Segment
 from textual.geometry import Region
 from textual.strip import Strip
 
-from themes.skin import Skin
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
-from widgets.palette import Palette
 
 Mode = Literal["wide", "bar", "bare"]
 """`wide`: panes in a side column; `bar`: their summary in one line; `bare`: the conversation only."""
@@ -123,17 +121,11 @@ class EmptyBench(KeptRow):
 
     def __init__(self) -> None:
         super().__init__()
-        self.palette = Palette(Skin())
         self.wished = WIDTH
         """Cells of the side column, as far as there is room."""
         self.column = True
         """Whether there will be panes, in a column or in a line below."""
         self._filtered = FilteredRows(self)
-
-    def use(self, palette: Palette) -> None:
-        """Draw in the colours of another skin."""
-        self.palette = palette
-        self.refresh()
 
     def shown_rows(self, crop: Region) -> list[Strip]:
         return self._filtered.filter(self._rows()[crop.y : crop.bottom], crop.x, crop.right)

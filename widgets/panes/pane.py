@@ -13,9 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from themes.skin import Skin
 from widgets.painting.filtered_rows import DrawnRow
-from widgets.palette import Palette
 from widgets.rows.row_list import Draw, RowList
 from widgets.rows.row_text import fit, one_line, spread, to_strip
 
@@ -178,14 +176,8 @@ class PaneBar(DrawnRow, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.palette = Palette(Skin())
         self.parts: tuple[BarPart, ...] = ()
         self._cursor = 0
-
-    def use(self, palette: Palette) -> None:
-        """Draw in the colours of another skin."""
-        self.palette = palette
-        self.refresh()
 
     def show(self, parts: Sequence[BarPart]) -> None:
         """Show these panes, in this order."""
@@ -279,17 +271,11 @@ class RegionRule(DrawnRow):
         self, *, mark: str = "─", background: str = "background", id: str | None = None, classes: str = ""
     ) -> None:
         super().__init__(id=id, classes=classes)
-        self.palette = Palette(Skin())
         self.joint: int | None = None
         self.hint = Text()
         """Words that lie on the line for a while."""
         self._mark = mark
         self._background = background
-
-    def use(self, palette: Palette) -> None:
-        """Draw in the colours of another skin."""
-        self.palette = palette
-        self.refresh()
 
     def join(self, joint: int | None) -> None:
         """Set the column where the divider meets the line."""
@@ -331,14 +317,8 @@ class Divider(DrawnRow):
 
     def __init__(self) -> None:
         super().__init__()
-        self.palette = Palette(Skin())
         self._joints: frozenset[int] = frozenset()
         self._held = False
-
-    def use(self, palette: Palette) -> None:
-        """Draw in the colours of another skin."""
-        self.palette = palette
-        self.refresh()
 
     def join(self, joints: Collection[int]) -> None:
         """Set the rows where horizontal lines meet the divider from the right."""

@@ -16,9 +16,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
-from themes.skin import Skin
 from widgets.painting.filtered_rows import DrawnRow
-from widgets.palette import Palette
 from widgets.rows.row_text import fit, one_line, to_strip
 
 GAUGE_CELLS = 10
@@ -105,18 +103,12 @@ class StatusBar(DrawnRow):
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.palette = Palette(Skin())
         self.status = StatusFigures()
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         """Whether a spinner turns while the agent works; to change it, see `move`."""
         self._clock = clock
         self._turns = 0
         self._timer: Timer | None = None
-
-    def use(self, palette: Palette) -> None:
-        """Draw in the colours and words of another skin."""
-        self.palette = palette
-        self.refresh()
 
     def move(self, motion: bool) -> None:
         """Enable or disable the spinner; without it, words describe the activity."""

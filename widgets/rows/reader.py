@@ -15,7 +15,6 @@ from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
 
-from themes.skin import Skin
 from tools.text.safe_text import clean
 from widgets.diff_tones import diff_tones
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
@@ -224,7 +223,6 @@ class Reader(KeptRow):
         """
         super().__init__(classes=classes)
         self.can_focus = focusable
-        self.palette = Palette(Skin())
         self._rows_of: Callable[[str], ReaderRows] = lambda text: ReaderRows(
             text, show, marks, gutter=gutter, diffs=diffs
         )

@@ -22,7 +22,6 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from themes.skin import Skin
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.painting.row_paint import RowPainter
 from widgets.palette import Palette
@@ -168,7 +167,6 @@ class RowList(KeptRow, can_focus=True):
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
-        self.palette = Palette(Skin())
         self.background = background
         self.empty = empty
         """What stands in an empty list: one hint that teaches one thing."""

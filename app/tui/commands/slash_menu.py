@@ -13,7 +13,6 @@ from app.tui.commands.registry import BY_SLASH, COMMANDS, all_commands, find_com
 from app.tui.conversation import active_conversation
 from app.tui.startup.preload import yielding_thread
 from widgets.prompt.completion import CommandChoice
-from widgets.prompt.completion import CommandChoice as MenuCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,10 +22,20 @@ if TYPE_CHECKING:
     from app.tui.app_context import AppContext
     from widgets.prompt.widget import Prompt
 
+    class SkillNamesPort(AppContext, Protocol):
+        """The application, with the skills that can be run by name."""
 
-def offer_commands(prompt: Prompt, skills: Iterable[MenuCommand] = ()) -> None:
+        @property
+        def skills(self) -> SkillNames: ...
+
+
+SHOWN = 120
+"""Characters of a description that menus get."""
+
+
+def offer_commands(prompt: Prompt, skills: Iterable[CommandChoice] = ()) -> None:
     """Offer all commands known so far in the prompt, then the skills."""
-    commands = [MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()]
+    commands = [CommandChoice(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()]
     prompt.completer.commands = [*commands, *(each for each in skills if each.name not in BY_SLASH)]
 
 
@@ -42,10 +51,6 @@ async def add_found_commands(app: AppContext) -> None:
             keys = ",".join(command.keys)
             app.bind(keys, f"order('{command.id}')", description=command.name, show=False)
     offer_commands(app.session.prompt)
-
-
-SHOWN = 120
-"""Characters of a description that menus get."""
 
 
 def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
@@ -83,16 +88,6 @@ def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
 def short(text: str) -> str:
     """Shorten a description to the length that menus show. Pure."""
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1].rstrip()}…"
-
-
-if TYPE_CHECKING:
-    from app.tui.app_context import AppContext
-
-    class SkillNamesPort(AppContext, Protocol):
-        """The application, with the skills that can be run by name."""
-
-        @property
-        def skills(self) -> SkillNames: ...
 
 
 class SkillNames:

@@ -32,7 +32,7 @@ from widgets.panes.agents import LIVE, UNDER_WAY, AgentHeader, AgentRow, AgentsP
 from widgets.panes.pane import PaneBar
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
-from widgets.prompt.completion import CommandChoice as MenuCommand
+from widgets.prompt.completion import CommandChoice
 from widgets.prompt.widget import Prompt
 from widgets.rows.row_text import one_line
 from widgets.transcript.view import Transcript
@@ -111,7 +111,7 @@ class AgentScreen(ConversationScreen):
         self.prompt.bind_keys(app.keys.for_prompt())
         self.prompt.completer.files_provider = main.prompt.completer.files_provider
         self.prompt.completer.commands = [
-            MenuCommand(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
+            CommandChoice(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
         ]
         self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))
         self._empty.wished = main.workbench.state()["width"]
