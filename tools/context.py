@@ -68,7 +68,7 @@ class PersonAnswer:
 
 
 class Asker(Service):
-    """The connection to the user."""
+    """The service that asks the user questions."""
 
     async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer:
         raise NotImplementedError
@@ -163,7 +163,10 @@ Conflicts = Literal["keep", "take", "merge"]
 
 
 class Delegates(Service):
-    """The agents that this one has started. Results are JSON-able; all methods raise `ToolError`."""
+    """Access to the agents that an agent has started.
+
+    Results are JSON-able; all methods raise `ToolError`.
+    """
 
     absent = "No other agents can be sent from here; do it yourself."
 
@@ -244,7 +247,7 @@ class MemoryView:
 
 
 class MemoryKeeper(Service):
-    """Notes that outlive the session."""
+    """The service that reads and writes notes that outlive the session."""
 
     absent = "No notes are kept from here; tell the agent that sent you what should be remembered."
 

@@ -25,7 +25,7 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 
 async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Store a learning and return it."""
+    """Store what failed or worked as a learning, and return the learning."""
     kept = await context.service(LearningKeeper).save(
         LearningNote(
             pattern=str(arguments.get("pattern") or ""),

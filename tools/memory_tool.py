@@ -44,7 +44,7 @@ def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
 
 
 async def memory(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Write entries; return all of them."""
+    """Carry out changes of the notes; return all entries afterwards."""
     view = await context.service(MemoryKeeper).write(
         str(arguments["target"]), changes(arguments), context.permit
     )

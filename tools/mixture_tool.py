@@ -43,7 +43,7 @@ to be right, and give reasons where you differ. Answer the question itself; do n
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One model that is asked."""
+    """One of the models to which the question is sent."""
 
     name: str
     model: str = ""

@@ -159,7 +159,7 @@ class Registry:
         self._aliases = {alias: owner for alias, owner in self._aliases.items() if owner != name}
 
     def get(self, name: str) -> ToolEntry | None:
-        """Return the tool with that name or alias."""
+        """Return the tool with this name or alias; None if there is none."""
         return self._entries.get(name) or self._entries.get(self._aliases.get(name, ""))
 
     def names(self) -> frozenset[str]:

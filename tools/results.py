@@ -10,7 +10,7 @@ Outcome = Literal["done", "failed", "denied", "interrupted"]
 
 
 class ToolError(Exception):
-    """A failure the model can act on. The message is one sentence with the fix."""
+    """Raised for a failure that the model can react to. The message is one sentence with the fix."""
 
     def __init__(self, message: str, **extra: object) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class ToolError(Exception):
 
 
 class DeniedError(ToolError):
-    """A refusal by the gate. `extra` carries `status: "blocked"` and the reasons."""
+    """Raised if the gate refuses an action. `extra` carries `status: "blocked"` and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)

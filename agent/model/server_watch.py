@@ -277,7 +277,7 @@ class ServerWatches:
         return self._watches[target.base_url]
 
     def watch_target(self, target: Target) -> WatchedModel | None:
-        """Return a target together with the watch of its server."""
+        """Return a target together with the watch of its server; None if its server is not watched."""
         return None if (watch := self.of(target)) is None else WatchedModel(self, watch, target)
 
     async def inform(self, target: Target) -> Target:

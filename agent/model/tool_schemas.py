@@ -257,7 +257,7 @@ def _type(value: Any) -> Any:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the target of a reference within the schema."""
+    """Return the part of the schema to which a reference points; None if there is none."""
     if not reference.startswith("#"):
         return None
     found: Any = root

@@ -88,7 +88,7 @@ class Meter:
 
     @property
     def window(self) -> int | None:
-        """The first model's context window in tokens, if known."""
+        """The first model's context window in tokens; None if unknown."""
         return self._info.context_window
 
     @property

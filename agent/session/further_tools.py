@@ -88,7 +88,9 @@ def divide_tools(specs: Sequence[ToolSpec], further: Collection[str], window: in
 
 
 def changes_since(new: Sequence[str], gone: Sequence[str]) -> str:
-    """Return a sentence on tools added and removed since a session was closed, or nothing. Pure."""
+    """Return a sentence on tools added and removed since a session was closed; empty if there are none.
+    Pure.
+    """
     told = [f"{len(new)} new ones are found by tool_search ({_some(new)})"] if new else []
     if gone:
         told.append(f"{len(gone)} cannot be called for now ({_some(gone)})")

@@ -187,7 +187,7 @@ class EditorAgent:
         )
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
-        """Close a session at the editor's request."""
+        """Close a session that the editor names."""
         if (onlooker := self._onlookers.pop(session_id, None)) is not None:
             onlooker.close()
             return schema.CloseSessionResponse()
@@ -344,7 +344,7 @@ class EditorAgent:
     # Messages
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
-        """Run the turn of a message to its end."""
+        """Run the turn of a message from the editor; return how it ended."""
         if session_id in self._onlookers:
             await self._with_request_errors(self._take_over(session_id))
         session = self._need(session_id)

@@ -75,7 +75,7 @@ class SessionEditor(EditorSide):
         return bool(await self._request("text for a file", write))
 
     def screen(self, call: str) -> Screen | None:
-        """Return an editor terminal for the output of a call."""
+        """Return an editor terminal for the output of a call; None if the editor has none."""
         return self._screen(call) if self._offer.terminals else None
 
     async def _request(self, what: str, ask: Callable[[Any], Any]) -> Any:

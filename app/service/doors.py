@@ -271,7 +271,10 @@ async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
 
 
 def split_host(host: str) -> tuple[str, int | None]:
-    """Return name and port of a Host header; an empty name if it is invalid. Pure."""
+    """Return name and port of a Host header. Pure.
+
+    The name is empty if the header is invalid, and the port None if it has none.
+    """
     host = host.strip().lower()
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
@@ -409,7 +412,7 @@ class GuardedProtocol(H11Protocol):
             self._stop_waiting()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Upgrade only a GET request without a body."""
+        """Upgrade the connection to a WebSocket, for a GET request without a body only."""
         names = {name for name, _ in self.headers}
         if event.method != b"GET" or names & {b"content-length", b"transfer-encoding"}:
             self._turn_away(400)

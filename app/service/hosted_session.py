@@ -334,7 +334,7 @@ LISTED = 200
 
 
 class SessionHub:
-    """The hosted sessions, by id."""
+    """Opens, finds and closes the sessions that the service hosts, by id."""
 
     def __init__(self, home: Home, model: str | None) -> None:
         self._home = home

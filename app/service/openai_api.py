@@ -319,13 +319,16 @@ class OpenAiApi:
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
 
     async def _turn(self, data: dict[str, Any], known: str | None, given: GivenMessage) -> _Turn:
-        """Send the message to its session. Raises `TurnedAwayError`."""
+        """Send the message of a request to its session; return the turn that it begins.
+
+        Raises `TurnedAwayError`.
+        """
         session = await self._session(data, known)
         images = await asyncio.to_thread(kept_images, given.images, self._images) if given.images else ()
         return _Turn(session, given.text, self._timeout, images)
 
     async def _session(self, data: dict[str, Any], known: str | None) -> HostedSession:
-        """Return the session to use. Raises `TurnedAwayError`."""
+        """Return the session for a request: the known one, or a new one. Raises `TurnedAwayError`."""
         require_supported(data)
         model = data.get("model")
         if not isinstance(model, str):
@@ -345,7 +348,7 @@ class OpenAiApi:
 
 
 class _Turn:
-    """One message and its turn."""
+    """The turn that a message of a request begins, for streaming its answer."""
 
     def __init__(
         self, session: HostedSession, text: str, timeout: float, images: Sequence[Attachment] = ()

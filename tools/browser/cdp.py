@@ -22,11 +22,11 @@ _LARGE = 1 << 16
 
 
 class CdpError(Exception):
-    """The browser refused a call. The text is the browser's."""
+    """Raised if the browser refused a call. The text comes from the browser."""
 
 
 class BrowserGoneError(CdpError):
-    """The browser, or the connection to it, ended."""
+    """Raised if the browser, or the connection to it, has ended."""
 
 
 class Cdp:

@@ -114,7 +114,7 @@ class Frames:
         return found
 
     async def capture(self) -> tuple[FrameCapture, dict[str, FrameInfo]]:
-        """Capture what all frames show. Raises `CdpError`."""
+        """Capture what all frames show; return the capture, and all frames by id. Raises `CdpError`."""
         infos, layouts = await self.layouts()
         root = self.outermost(infos)
         captures = {info.id: self.captured(info, layouts.get(info.id)) for info in infos.values()}
@@ -381,7 +381,9 @@ class _Reader:
         return tuple(found)
 
     def _holding(self, place: int) -> Signature | None:
-        """Return the signature of the nodes that contain a part, up to the document."""
+        """Return the signature of the nodes that contain a part, up to the document; None as in
+        `signature`.
+        """
         if place not in self._above:
             strings = self._layout.strings
             name = strings[self._names[place]]

@@ -160,7 +160,7 @@ _PIECE = 131_072
 
 
 class BadRequestError(Exception):
-    """An invalid request. The message is for its sender."""
+    """Raised for an invalid request. The message is for the client that sent it."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)

@@ -192,7 +192,10 @@ class SpareChild:
         self._starting = asyncio.get_running_loop().create_task(self._replace(recipe))
 
     async def take(self, recipe: Recipe) -> ScriptChild | None:
-        """Return the waiting child if it is alive and of that recipe; the caller owns it from then on."""
+        """Return the waiting child, which the caller owns from then on.
+
+        Returns None if there is none, or if it is dead or of another recipe.
+        """
         if self._child is None:
             return None
         if not self._fits(recipe):

@@ -417,7 +417,7 @@ class Connection(asyncio.BufferedProtocol):
                 began = time.monotonic()
 
     def _line(self) -> bytearray | None:
-        """Return the next complete request."""
+        """Return the next complete request; None if it has not arrived completely."""
         while self._is_open:
             end = self._buffer.find(b"\n", self._searched)
             if end < 0:

@@ -24,7 +24,10 @@ _Rename = Callable[[int, bytes, int, bytes, int], int]
 
 @cache
 def _system() -> tuple[_Rename, int, int] | None:
-    """Return the system's rename function, its flag for exchanging and its flag for not replacing."""
+    """Return the system's rename function, its flag for exchanging and its flag for not replacing.
+
+    Returns None if the system has no such function.
+    """
     name = {"linux": "renameat2", "darwin": "renameatx_np"}.get(sys.platform)
     if name is None:
         return None

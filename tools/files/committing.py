@@ -42,7 +42,7 @@ _writing = threading.Lock()
 
 
 class ChangedMeanwhile(Exception):  # noqa: N818 - asks for another try, not a failure
-    """A file differs from what the plan was made from. Nothing was written."""
+    """Raised if a file has changed since the plan was made. Nothing was written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} changed meanwhile")
@@ -380,7 +380,7 @@ _ACTS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def _is_before(path: Path, before: dict[str, Any] | None) -> bool:
-    """Return whether a path still has the content the plan was made from."""
+    """Return whether a path still has the state that it had before the change."""
     status = entry_status(path)
     if status is None or before is None:
         return status is None and before is None

@@ -16,7 +16,7 @@ Kind = Literal[" ", "+", "-"]
 
 
 class PatchError(ToolError):
-    """A patch that cannot be read or does not fit. Nothing was written."""
+    """Raised for a patch that cannot be read or does not fit the files. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class GitHeader:
 
     @property
     def name(self) -> str | None:
-        """Return the name of the file, if the first line gives the same one twice."""
+        """Return the name of the file if the first line gives the same name twice; else None."""
         same = _SAME_NAMES.fullmatch(self.names)
         if same:
             return same["name"]
@@ -192,7 +192,7 @@ def read_name(text: str) -> Name:
 
 
 def plain_pair(old: Name, new: Name) -> tuple[str, str]:
-    """Return both names without git's prefixes, or without the first folder of `diff -r`."""
+    """Return the old and the new name, without git's prefixes or the first folder of `diff -r`."""
     pair = old.text, new.text
     bare = old.text[2:], new.text[2:]
     if old.is_nowhere or new.is_nowhere:
@@ -519,7 +519,7 @@ def parse_patch(text: str) -> tuple[Operation, ...]:
 
 @dataclass
 class _Section:
-    """One operation while its lines are read."""
+    """The part of a patch about one file, while its lines are read."""
 
     verb: str
     path: str

@@ -33,7 +33,7 @@ class OnDisk:
 
     @property
     def mark(self) -> tuple[int, int, int, int]:
-        """Return values that change if the file is changed or replaced."""
+        """Return numbers from the status of the file, at least one of which differs after a change."""
         return self.status.st_dev, self.status.st_ino, self.status.st_size, self.status.st_mtime_ns
 
 
@@ -79,7 +79,10 @@ class PatchPlan:
 
 
 def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
-    """Load a text file to change. Raises `ToolError` for anything else."""
+    """Load a text file that is to be changed; return its state on disk and its text.
+
+    Raises `ToolError` if it is not a text file.
+    """
     try:
         data, status = read_bytes(path)
     except FileNotFoundError:

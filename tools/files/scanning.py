@@ -27,7 +27,7 @@ def stat_digest(status: os.stat_result) -> str:
 
 
 def warning_before_change(files: FileMemory, path: Path, digest: str, name: str) -> str | None:
-    """Return a warning if `path`, with content `digest`, differs from what the agent last saw."""
+    """Return a warning if `path`, with content `digest`, differs from what the agent last saw; else None."""
     seen = files.seen_file(path)
     if seen is None or seen.digest == digest:
         return None

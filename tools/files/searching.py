@@ -67,7 +67,7 @@ class SearchEnding:
 
 
 def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the `rg` installed next to this Python, else the one on the PATH."""
+    """Return the path of `rg`: the one installed next to this Python, else one on the PATH, else None."""
     beside = Path(sys.executable).with_name("rg")
     if os.access(beside, os.X_OK):
         return str(beside)

@@ -147,11 +147,11 @@ async def start_module(
 
 
 class FrameError(Exception):
-    """The data received is not a frame; the text gives the reason as a clause."""
+    """Raised if received data is not a frame. The text gives the reason as a clause."""
 
 
 class LargeFrameError(FrameError):
-    """A frame is larger than it may be."""
+    """Raised for a frame that is larger than permitted."""
 
 
 def framed(data: bytes) -> bytes:
@@ -181,7 +181,7 @@ async def read_frame(reader: asyncio.StreamReader, largest: int) -> dict[str, An
 
 
 class WorkerError(Exception):
-    """The process ended, or its answer is invalid."""
+    """Raised if the process ended, or its answer is invalid."""
 
 
 class WorkerProcess:
@@ -207,7 +207,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process while there is one."""
+        """The id of the process; None while there is none."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 

@@ -34,7 +34,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.0005, 0.05
 
 
 class NotAFileError(OSError):
-    """The path names a folder, device, FIFO or socket, given in `kind`."""
+    """Raised if a path names a folder, device, FIFO or socket. `kind` says which."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is a {kind}, not a file")

@@ -42,7 +42,7 @@ _TextLoader.yaml_implicit_resolvers = {}
 
 
 class YamlError(ValueError):
-    """A text that is not YAML, or not of the required form.
+    """Raised for a text that is not YAML, or not of the required form.
 
     `message` names the cause without a file; `line` and `column` count from 1 and are 0 if unknown.
     """
@@ -59,7 +59,7 @@ class YamlError(ValueError):
 
 
 class YamlSyntaxError(YamlError):
-    """A text that is not YAML."""
+    """Raised for a text that is not YAML."""
 
     @property
     def sentence(self) -> str:
@@ -116,9 +116,9 @@ def compose_yaml(text: str, form: YamlForm) -> Node | None:
 
 
 def compose_exact(text: str) -> Node | None:
-    """Return the node tree of a checked text, with marks that count characters exactly.
+    """Return the node tree of a checked text, with exact positions; None if it is empty.
 
-    The marks of the C parser do not if lines end as on Windows. Raises `YamlError`.
+    The C parser's positions are wrong if lines end as on Windows. Raises `YamlError`.
     """
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)

@@ -131,7 +131,7 @@ class Pump:
 
 
 def _process_descriptor(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends, if the system supports it."""
+    """Return a descriptor that becomes readable when the process ends; None if the system lacks this."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -178,7 +178,11 @@ class Shell:
             folders.unlink(missing_ok=True)
 
     def size_note(self, output: str) -> str:
-        """Return a sentence if programs could not start because the variables are too large. Blocking."""
+        """Return a sentence if programs could not start because the variables are too large; else an empty
+        text.
+
+        Blocking.
+        """
         if _TOO_LONG not in output:
             return ""
         try:

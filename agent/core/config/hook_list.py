@@ -20,7 +20,7 @@ FIELDS = ("decision", "reason", "arguments", "result")
 
 
 class HookError(HermesError):
-    """A hook that failed. The message names it, the cause and the fix."""
+    """Raised if a hook failed. The message names the hook, the cause and the fix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,9 @@ def hint(path: Path) -> str:
 
 
 def nearest(path: Path) -> str | None:
-    """Return the known key most similar to the last part of `path`, dotted if it is in another section."""
+    """Return the known key most similar to the last part of `path`, dotted if it is in another section; None
+    if no key is similar.
+    """
     if not path or len(str(path[-1])) > _LONGEST_NAME:
         return None
     for depth in range(len(path) - 1, -1, -1):

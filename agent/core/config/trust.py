@@ -67,12 +67,12 @@ class ProjectSettings:
 
     @property
     def config(self) -> bytes | None:
-        """Return the bytes of the project's `config.yaml`, if it has one."""
+        """Return the bytes of the project's `config.yaml`; None if it has none."""
         return self.contents.get("config.yaml")
 
     @property
     def permissions(self) -> bytes | None:
-        """Return the bytes of the project's `permissions.yaml`, if it has one."""
+        """Return the bytes of the project's `permissions.yaml`; None if it has none."""
         return self.contents.get("permissions.yaml")
 
     @property
@@ -186,7 +186,7 @@ def is_trusted(home: Home, project: ProjectSettings) -> bool:
 
 
 def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str | None:
-    """Return the digest of the trusted contents of the project at `root`."""
+    """Return the digest of the trusted contents of the project at `root`; None if it is not trusted."""
     try:
         return digests(home)[kind].get(str(root))
     except UnreadableSettingsError:

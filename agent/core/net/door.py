@@ -317,7 +317,7 @@ class Door:
         return found
 
     def secret_in(self, text: str) -> str | None:
-        """Return the name of a known secret in a text."""
+        """Return the name of a known secret that a text contains; None if it contains none."""
         return self._scan.find(text.encode("utf-8", "replace"))
 
     async def fetch(

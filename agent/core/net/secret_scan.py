@@ -67,7 +67,7 @@ class SecretScan:
         return most
 
     def find_in_host(self, host: str) -> str | None:
-        """Return the name of a secret in the labels of a host, joined or separate."""
+        """Return the name of a secret that the labels of a host contain, joined or separately; else None."""
         plain = re.sub(r"[^a-z0-9]", "", host.lower())
         return next((name for form, name in self._names if form in plain), None)
 

@@ -70,7 +70,7 @@ class SessionLock:
             os.close(file)
 
     def holder(self) -> int | None:
-        """Return the id of the process that took the lock last, if known."""
+        """Return the id of the process that took the lock last; None if unknown."""
         try:
             return int(self.path.read_text())
         except (OSError, ValueError):

@@ -66,7 +66,7 @@ def check_tip(session: str, head: str, expected: Expected, found: int | None) ->
 
 
 def _tip(connection: sqlite3.Connection, session: str, head: str) -> tuple[int | None, int]:
-    """Return the node a head points to, and its depth."""
+    """Return the node to which a head points, and its depth; None and 0 for an empty branch."""
     row = connection.execute(
         "SELECT heads.node, coalesce(nodes.depth, 0) FROM heads LEFT JOIN nodes ON nodes.id = heads.node "
         "WHERE heads.session = ? AND heads.name = ?",
@@ -206,7 +206,7 @@ def heads(connection: sqlite3.Connection, session: str) -> list[BranchHead]:
 
 
 def tip(connection: sqlite3.Connection, session: str, head: str) -> int | None:
-    """Return the node a head points to."""
+    """Return the node to which a head points; None for an empty branch."""
     return _tip(connection, session, head)[0]
 
 

@@ -107,7 +107,7 @@ def open_calls(connection: sqlite3.Connection, session: str, head: str) -> list[
 
 
 def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[Node | None, list[Node]]:
-    """Return the last assistant node at or before `tip`, and the nodes after it."""
+    """Return the last assistant node on the path to `tip`, or None, and the nodes after it."""
     after: list[Node] = []
     while tip is not None:
         nodes = node_tree.lineage(connection, tip, _STEP)

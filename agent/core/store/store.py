@@ -137,7 +137,7 @@ class Store:
         return await self._database.read(lambda c: session_list.find(c, text))
 
     async def latest_session(self, workspace: str | None = None) -> Session | None:
-        """Return the most recently used session, of one workspace if given."""
+        """Return the most recently used session of a workspace, or of all; None if there is none."""
         found = await self.list_sessions(1, 0, workspace)
         return found[0] if found else None
 
@@ -360,11 +360,11 @@ class Store:
         return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
 
     async def undoable(self, session: str) -> Operation | None:
-        """Return the newest operation in force."""
+        """Return the newest operation in force, which an undo would revert; None if there is none."""
         return await self._database.read(lambda c: acts.undoable(c, session))
 
     async def redoable(self, session: str) -> Operation | None:
-        """Return the last undone operation."""
+        """Return the last undone operation, which a redo would repeat; None if there is none."""
         return await self._database.read(lambda c: acts.redoable(c, session))
 
     async def set_undone(self, session: str, number: int, undone: bool) -> None:

@@ -141,7 +141,10 @@ class CallAssembler:
         return slot
 
     def _slot_of(self, fragment: CallFragment) -> _Slot | None:
-        """Return the call a piece seems to continue: by number, else by id, else the newest one."""
+        """Return the call that a piece seems to continue; None if it continues none.
+
+        The call is found by index, else by id; else it is the newest one.
+        """
         if fragment.index >= 0:
             return self._by_index.get(fragment.index)
         if fragment.id:

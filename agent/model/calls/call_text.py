@@ -499,7 +499,7 @@ def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
 
 
 def _drafts(value: Any, tagged: bool) -> list[DraftedCall] | None:
-    """Return the calls in a JSON value."""
+    """Return the calls that a JSON value describes; None if it describes none."""
     if isinstance(value, list):
         found: list[DraftedCall] = []
         for item in value:
@@ -538,7 +538,7 @@ def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Drafted
 def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
     """Parse the arguments of the call `name`, which are JSON or tagged parameters.
 
-    Returns the call and the position after it.
+    Returns the call, or None if it is not valid, and the position after it.
     """
     start = re.compile(r"\s*").match(text, at)
     if start is not None and text[start.end() : start.end() + 1] == "{":
@@ -560,7 +560,7 @@ def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, 
 def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
     """Parse a call that is an element named after the tool; its arguments are JSON or elements inside.
 
-    Returns the call and the position after it.
+    Returns the call, or None if it is not valid, and the position after it.
     """
     closing = f"</{name}>"
     if text[at] == "{":
@@ -608,7 +608,9 @@ def rescue(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
 
 
 def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """Find calls like `rescue`, but accept a short text before the first tagged call."""
+    """Find calls like `rescue`, but accept a short text before the first tagged call. Returns None if there
+    are none.
+    """
     if not tools:
         return None
     offered = {tool.name: tool for tool in tools}
@@ -622,7 +624,7 @@ def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
     """Find the tagged calls at the end of reasoning, each tag on its own line.
 
     Models that do not close their reasoning call tools from within it. `lead` of the result is the text
-    before the calls.
+    before the calls. Returns None if there are none.
     """
     end = thought[-_LONGEST_END:]
     for tag in islice(TAG.finditer(end), _MOST_CALLS):

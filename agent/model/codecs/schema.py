@@ -212,7 +212,7 @@ class SchemaDecoder:
         return self._reply("", (ToolCall(call_id, name, arguments),), repairs)
 
     def _parse(self, whole: str) -> DecodedReply | None:
-        """Return the reply if it is the required object in another order or notation."""
+        """Return the reply if it is the required object in another order or notation; else None."""
         try:
             reply = json.loads(whole, strict=False)
         except (ValueError, RecursionError):
@@ -229,7 +229,11 @@ class SchemaDecoder:
         return self._call(name, json.dumps(arguments, ensure_ascii=False))
 
     def _rescue_calls(self, whole: str) -> DecodedReply | None:
-        """Find calls in one of the other forms models use when a server ignores the schema."""
+        """Return the reply if it contains calls in another form, which models use if a server ignores the
+        schema.
+
+        Returns None otherwise.
+        """
         found = find_calls(whole, self._tools)
         if found is None:
             return None

@@ -77,7 +77,7 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running child."""
+        """The process id of the child; None if it is not running."""
         return None if self._process is None else self._process.pid
 
     @property

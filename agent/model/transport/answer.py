@@ -186,7 +186,10 @@ class AnswerReader:
         return data
 
     async def _read_tail(self) -> bytes | None:
-        """Return the next bytes after a complete answer. Waits only briefly; errors are ignored."""
+        """Return the next bytes after a complete answer. Waits only briefly.
+
+        Returns None at the end, and after an error.
+        """
         try:
             async with asyncio.timeout(GRACE):
                 return await anext(self._body, None)

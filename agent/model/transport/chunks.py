@@ -294,7 +294,10 @@ def usage_of(usage: dict[str, Any]) -> Usage:
 
 
 def tokens_of(event: Mapping[str, Any], choice: Mapping[str, Any] | None) -> TokensDelta | None:
-    """Return the ids of tokens in a chunk, if the server was asked for them. Pure."""
+    """Return the token ids in a chunk; None if it has none, because the server was not asked for them.
+
+    Pure.
+    """
     told = choice or {}
     prompt = _whole_numbers(event.get("prompt_token_ids") or told.get("prompt_token_ids"))
     output = _whole_numbers(told.get("token_ids"))
@@ -313,7 +316,7 @@ def _whole_numbers(value: Any) -> tuple[int, ...]:
 
 
 def _own_choice(choices: Any) -> dict[str, Any] | None:
-    """Return the first choice; others were not requested."""
+    """Return the first choice, because others were not requested; None if there is none."""
     if not isinstance(choices, list):
         return None
     for choice in choices:
@@ -382,7 +385,9 @@ def _count(usage: dict[str, Any], *path: str) -> int | None:
 
 
 def _money(value: Any) -> float | None:
-    """Return the US dollars that a gateway reports for a request."""
+    """Return the cost of a request, in US dollars, that a gateway reports; None if the value is not a
+    number.
+    """
     value = value.get("total_cost") if isinstance(value, dict) else value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) and value >= 0 else None

@@ -89,7 +89,10 @@ def _in_body(body: str) -> float | None:
 
 
 def _seconds(value: str, now: datetime) -> float | None:
-    """Parse a number of seconds, a duration such as `6m0s`, or the time to a moment in any of three forms."""
+    """Return the seconds that a text means; None if it is unreadable.
+
+    It may be a number, a duration such as `6m0s`, or a time in one of three forms.
+    """
     if (number := _number(value)) is not None:
         if number < _EPOCH:
             return number

@@ -279,7 +279,10 @@ class ParallelAttempts:
     async def _begin(
         self, copy: WorkspaceCopy, prompt: str, models: Sequence[str] | None, number: int
     ) -> tuple[LiveAttempt, WorkspaceCopy]:
-        """Create a branch for the attempt at the current end of the session."""
+        """Create a branch for attempt `number` at the current end of the session.
+
+        Returns the attempt and the copy in which it works.
+        """
         store, session = self._session.store, self._session
         taken = [head.name for head in await store.heads(session.id)]
         free = (f"{attempt_marks.PREFIX}{each}" for each in range(1, len(taken) + 2))

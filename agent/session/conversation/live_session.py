@@ -72,7 +72,7 @@ class LiveSession:
         return await self.store.path(self.id, self.head) if self._light else tuple(self._path)
 
     def system(self) -> Node | None:
-        """The system prompt in force."""
+        """The node of the system prompt in force; None before there is one."""
         return next((node for node in reversed(self._path) if node.kind == "system"), None)
 
     def messages(self) -> Sequence[MessageHistory]:

@@ -74,7 +74,9 @@ async def session_folder(options: Options, home: Home, database: Database | None
 
 
 async def renamed_session(store: Store, home: Home, folder: Path) -> Session | None:
-    """Return the newest session whose folder no longer exists because it was renamed to `folder`."""
+    """Return the newest session whose folder no longer exists because it was renamed to
+    `folder`; else None.
+    """
     for each in await store.list_sessions(_LOOKED_AT):
         if await asyncio.to_thread(_is_gone_and_was, home, each, folder):
             return each

@@ -315,7 +315,7 @@ def _cut_result(node: Node, length: int) -> Node:
 
 
 def _exchanges(nodes: Sequence[Node]) -> list[list[int]]:
-    """Return each answer with calls together with its results, oldest first."""
+    """Return the indexes of each answer with calls and of its results, in one list each, oldest first."""
     found: list[list[int]] = []
     for place, node in enumerate(nodes):
         if node.kind == "assistant":

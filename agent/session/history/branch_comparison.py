@@ -134,7 +134,7 @@ def _cost(usages: Sequence[tuple[str, Mapping[str, Any]]], prices: Prices) -> fl
 
 
 def _last_tests(nodes: Sequence[Node]) -> TestRun | None:
-    """Return the last command that ran tests, and its outcome."""
+    """Return the last command that ran tests, with its outcome; None if there is none."""
     commands = {
         str(call.get("id")): _command(call.get("arguments"))
         for node in nodes

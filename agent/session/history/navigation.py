@@ -436,7 +436,9 @@ class HistoryNavigation:
             await self._operation("turn", _line(text), before)
 
     async def undoable(self) -> Operation | None:
-        """Return the operation that an undo would revert here, after waiting for a running move.
+        """Return the operation that an undo would revert now; None if there is none.
+
+        Waits for a running move first.
 
         Raises `HermesError` if the undo would also revert file changes of another window.
         """
@@ -447,7 +449,10 @@ class HistoryNavigation:
             return to_undo(await self._store.operations(self._session.id), await self._path())
 
     async def redoable(self) -> Operation | None:
-        """Return the operation that a redo would repeat, with the rules of `undoable`."""
+        """Return the operation that a redo would repeat now; None if there is none.
+
+        Waits and raises as `undoable` does.
+        """
         async with self._going:
             if await self._store.redoable(self._session.id) is None:
                 return None
@@ -455,7 +460,10 @@ class HistoryNavigation:
 
     @uninterrupted
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
-        """Revert the last operation: a turn, a restore, a switch or a fork. Raises `HermesError`."""
+        """Revert the last operation: a turn, a restore, a switch or a fork.
+
+        Returns the operation, and the result of reverting it. Raises `HermesError`.
+        """
         operation = await self.undoable()
         if operation is None:
             raise HermesError("There is nothing to undo.")
@@ -463,7 +471,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def redo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
-        """Repeat the last undone operation. Raises `HermesError`."""
+        """Repeat the last undone operation; return it, and the result. Raises `HermesError`."""
         operation = await self.redoable()
         if operation is None:
             raise HermesError("There is nothing to do again.")
@@ -580,7 +588,7 @@ class HistoryNavigation:
         return next((each.content for each in after if each.kind == "user"), "")
 
     async def _note_of(self, node: int) -> str:
-        """Return a note on what was done on the branch in use since a node that another branch shares."""
+        """Return a note for the model on what was done on the branch in use after `node`."""
         path = await self._session.whole_path()
         before = await self._store.before(self._session.id, node, path[-1].id) if path else ()
         shared = {node, *(each.id for each in before)}

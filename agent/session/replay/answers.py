@@ -135,7 +135,7 @@ class RecordedAnswers:
             differ("request.messages", f"{record['count']} frames", f"{len(now)} frames", node)
 
     def _frame_of(self, request: ModelRequest, place: int) -> tuple[str, Node | None]:
-        """Return a label of a frame of a request, and the node from which the frame was made."""
+        """Return a label for a frame of a request, and the node that the frame contains, or None."""
         path = self._tape.read()
         framer = self._wire.framer(self._route, request.tools + request.system)
         thinks = any(frame.kind == THOUGHT for frame in request.frames)

@@ -55,7 +55,7 @@ def settings_of(request: ModelRequest) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class SentBodies:
-    """The last body that a client sent."""
+    """Holds the body of the last request that a client sent."""
 
     request: ModelRequest | None = None
     body: bytes = b""

@@ -290,7 +290,9 @@ class ContextRoom:
     async def _draft(
         self, path: Sequence[Node], used: int, window: int, *, reserve: int, share: float
     ) -> ContextFold | None:
-        """Return the fold that keeps the most and still leaves room for a summary of `reserve` tokens."""
+        """Return the fold that keeps the most and still leaves room for a summary of `reserve` tokens; None
+        if there is none.
+        """
         found = newest_fold(path)
         earlier = found[1] if found is not None else None
         unchanged = await asyncio.to_thread(_unchanged_paths, read_files(path))

@@ -432,7 +432,9 @@ def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
 
 
 def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
-    """Return the skills of an agent. What a skill permits applies to that agent and turn only."""
+    """Return the skills of an agent; None if the session has no skills. What a skill permits applies to that
+    agent and turn only.
+    """
     if services.skills is None:
         return None
     registry = services.registry

@@ -1,4 +1,4 @@
-"""Recall of one home, with all its sources."""
+"""Opening of the search over messages and notes (recall) of one home, with all its sources."""
 
 from __future__ import annotations
 

@@ -190,7 +190,9 @@ def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None
 
 
 def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
-    """Return the model for summaries if the settings name one, and a sentence on why it is not available."""
+    """Return the model for summaries, or None, and a sentence on why it is not available, or an
+    empty text.
+    """
     name = settings.context.summary_model.strip()
     if not name:
         return None, ""
