@@ -130,10 +130,10 @@ class Host:
     def edit_elsewhere(self) -> None:
         self.asked.append("editor")
 
-    def recalled(self, index: int, text: str) -> None:
+    def post_recall(self, index: int, text: str) -> None:
         self.asked.append(("recalled", index, text))
 
-    def removed(self, index: int, text: str) -> None:
+    def post_removal(self, index: int, text: str) -> None:
         self.asked.append(("removed", index, text))
 
     def completed(self, choice: CompletionChoice) -> None:
