@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.home import Home
-from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.opening import probe
 from tools.code.data import CodeJob, CodeLimits
 from tools.code.runner import CodeRunner
@@ -204,7 +204,9 @@ def raw_bulk() -> float:
 async def measure_start(folder: Path, rounds: int) -> None:
     (folder / "work").mkdir()
     boundary = SessionBoundary(
-        probe("bubblewrap"), folder / "work", folder / "tmp", Home(folder / "home"), network="off"
+        probe("bubblewrap"),
+        BoundaryFolders(folder / "work", folder / "tmp", Home(folder / "home")),
+        network="off",
     )
     warm, cold, inside = CodeRunner(), CodeRunner(spare=False), CodeRunner(boundary, spare=False)
     runners = {"cold": cold, "inside": inside}

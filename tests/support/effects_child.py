@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agent.core.home import Home
 from agent.safety.gate import Gate
-from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, SessionBoundary
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.opening import probe
 from tools.services.actions import RunCommand
 from tools.services.sandbox import Need
@@ -196,7 +196,10 @@ def main() -> None:
         argv = ["bash", "-c", command]
         if closed:
             boundary = SessionBoundary(
-                sandbox, WORK, Path("/tmp/scratch/tmp"), home, network="off", environ={"HOME": str(PERSON)}
+                sandbox,
+                BoundaryFolders(WORK, Path("/tmp/scratch/tmp"), home),
+                network="off",
+                environ={"HOME": str(PERSON)},
             )
             wrapped = boundary.wrap(argv, Need(dies_with_parent=True))
             play(wrapped.argv)

@@ -108,53 +108,65 @@ class Opened:
     """Whether it deletes a folder with its content."""
 
 
+@dataclass(frozen=True, slots=True)
+class BoundaryFolders:
+    """The folders of one boundary."""
+
+    workspace: Path
+    tmp: Path
+    """The private temporary folder, made on first use."""
+    home: Home
+    writable: Iterable[Path] = ()
+    hidden: Iterable[Path] = ()
+    """With `writable`, the user's additions."""
+    readable: Iterable[Path] = ()
+    """Folders of ours that commands may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReading:
+    """What the text of a command in a folder says of its needs."""
+
+    network: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True)
+    """Used only if the network must be asked for."""
+    opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened()
+    changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True
+    """Whether it may change git settings, so that copies are lent to it."""
+
+
 class SessionBoundary:
     """Applies `sandbox` to the commands of one workspace.
 
-    `tmp` is the private temporary folder, created on first use. `writable` and `hidden` are paths added by
-    the user. `readable` are folders of Hermes that commands may read.
-
-    `read` returns a command's network needs; it is used only if the network must be asked for. `filtered` is
-    the network of mode `filtered`; without one that mode is `ask`. `opens` returns the guarded paths that a
-    command changes. `caches` are those of package managers, which commands may write. `changes_settings`
-    tells whether a command may change git settings; then it gets copies of them.
+    `filtered` is the network of mode `filtered`; without one that mode is `ask`. `caches` are those of
+    package managers, which commands may write.
     """
 
     def __init__(
         self,
         sandbox: Sandbox,
-        workspace: Path,
-        tmp: Path,
-        home: Home,
+        folders: BoundaryFolders,
         *,
         network: NetworkMode = "on",
-        writable: Iterable[Path] = (),
-        hidden: Iterable[Path] = (),
-        readable: Iterable[Path] = (),
+        filtered: FilteredNetwork | None = None,
         environ: Mapping[str, str] = os.environ,
         limits: SandboxLimits | None = None,
-        read: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True),
-        filtered: FilteredNetwork | None = None,
-        opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened(),
+        reads: CommandReading | None = None,
         caches: WorkspaceCaches | None = None,
-        changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True,
     ) -> None:
         self._sandbox = sandbox
-        self._workspace = workspace.resolve()
-        self._tmp = tmp
-        self._home = home
+        self._workspace = folders.workspace.resolve()
+        self._tmp = folders.tmp
+        self._home = folders.home
         self._mode: NetworkMode = "ask" if network == "filtered" and filtered is None else network
         self.filtered = filtered if self._mode == "filtered" else None
         """The filtered network, if commands use one."""
         real = _Resolver()
-        self._writable = tuple(real(path) for path in writable)
-        self._hidden = tuple(dict.fromkeys(real(path) for path in self._secrets(environ, hidden)))
-        self._readable = tuple(real(path) for path in readable)
+        self._writable = tuple(real(path) for path in folders.writable)
+        self._hidden = tuple(dict.fromkeys(real(path) for path in self._secrets(environ, folders.hidden)))
+        self._readable = tuple(real(path) for path in folders.readable)
         self._limits = limits or SandboxLimits()
-        self._read = read
-        self._opens = opens
-        self._changes_settings = changes_settings
-        self.settings = SettingsLender(tmp.parent / "settings")
+        self._reads = reads or CommandReading()
+        self.settings = SettingsLender(folders.tmp.parent / "settings")
         """The copies of git's settings that commands write."""
         self._caches = caches if sandbox.name != "none" else None
         self._open_names: set[Path] = set()
@@ -178,7 +190,7 @@ class SessionBoundary:
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
         if not self._sandbox.lays_read_only:
             return ()
-        opened = self._opens(command, cwd)
+        opened = self._reads.opens(command, cwd)
         files = found_in(self._finders)
         # What lies over a place in a view would keep a folder around it from being deleted there.
         gone = (path for path in (*files.read_only, *files.pinned) if any(map(opened.deletes, path.parents)))
@@ -220,7 +232,7 @@ class SessionBoundary:
         remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first))
 
     def lends(self, command: str, cwd: Path) -> bool:
-        return self._sandbox.lays_read_only and self._changes_settings(command, cwd)
+        return self._sandbox.lays_read_only and self._reads.changes_settings(command, cwd)
 
     def _lend(self, need: Need) -> LentSettings | None:
         """Return copies of git's settings for one start of a command; None if it gets no copies."""
@@ -359,10 +371,10 @@ class SessionBoundary:
         return PRIVATE_TMP[0] / path.relative_to(own)
 
     def asks_for_network(self, command: str, cwd: Path) -> bool:
-        return self._mode == "ask" and self.level != "none" and self._read(command, cwd).reaches
+        return self._mode == "ask" and self.level != "none" and self._reads.network(command, cwd).reaches
 
     def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:
-        return frozenset() if self.filtered is None else self._read(command, cwd).hosts
+        return frozenset() if self.filtered is None else self._reads.network(command, cwd).hosts
 
     def refusal(self, output: str, *, network: bool, command: str = "", failed: bool = True) -> str:
         if self.level == "none":

@@ -16,7 +16,13 @@ from agent.core.home import Home
 from agent.core.net.exchange import way_out
 from agent.core.net.hosts import own_networks, services
 from agent.safety.sandbox import seatbelt
-from agent.safety.sandbox.boundary import NetworkWish, Opened, SessionBoundary
+from agent.safety.sandbox.boundary import (
+    BoundaryFolders,
+    CommandReading,
+    NetworkWish,
+    Opened,
+    SessionBoundary,
+)
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
@@ -161,19 +167,21 @@ def open_boundary(
     writable = [Path(path).expanduser() for path in settings.writable]
     boundary = SessionBoundary(
         sandbox,
-        workspace,
-        scratch / "tmp",
-        home,
+        BoundaryFolders(
+            workspace,
+            scratch / "tmp",
+            home,
+            writable,
+            [Path(path) for path in settings.hidden],
+            [scratch, *readable],
+        ),
         network=settings.network,
         limits=SandboxLimits(data=settings.memory * 1_000_000),
-        writable=writable,
-        hidden=[Path(path) for path in settings.hidden],
-        readable=[scratch, *readable],
         environ=environ,
-        read=_reader(workspace, scratch),
         filtered=filtered,
-        opens=_place_reader(workspace, home.root),
-        changes_settings=_settings_reader(workspace),
+        reads=CommandReading(
+            _reader(workspace, scratch), _place_reader(workspace, home.root), _settings_reader(workspace)
+        ),
         caches=WorkspaceCaches(
             home.sandbox_caches,
             workspace.resolve(),

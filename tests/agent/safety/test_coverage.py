@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.safety.gate import Gate
-from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, SessionBoundary
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.opening import NoSandbox
 from agent.safety.verdict import NO_UNDO
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
@@ -22,11 +22,13 @@ from tools.services.actions import Action, RunCommand, RunScript, WritePath
 def test_a_boundary_guards_places_where_it_has_mounts_and_steps_are_kept(
     tmp_path: Path, kind: str, steps: bool
 ) -> None:
-    boundary = SessionBoundary(KINDS[kind], tmp_path, tmp_path, Home(tmp_path / "home"), network="off")
+    boundary = SessionBoundary(
+        KINDS[kind], BoundaryFolders(tmp_path, tmp_path, Home(tmp_path / "home")), network="off"
+    )
     found = boundary.coverage(steps=steps)
     assert (found.level, found.network) == (KINDS[kind].name, "closed")
     assert found.guards_places is found.is_closed is (steps and kind in WITH_NAMESPACES)
-    none = SessionBoundary(NoSandbox(), tmp_path, tmp_path, Home(tmp_path / "home"))
+    none = SessionBoundary(NoSandbox(), BoundaryFolders(tmp_path, tmp_path, Home(tmp_path / "home")))
     assert none.coverage(steps=steps) == NO_COVERAGE
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from agent.core.home import Home
-from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.opening import probe
 from tests.tools.code.conftest import Scripts, living, out_of_time_with
 from tools.code.runner import CodeRunner
@@ -22,7 +22,7 @@ async def bounded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     workspace.mkdir()
     mode: Literal["bubblewrap", "landlock"] = request.param
     boundary = SessionBoundary(
-        probe(mode), workspace, tmp_path / "tmp", Home(tmp_path / "home"), network="off"
+        probe(mode), BoundaryFolders(workspace, tmp_path / "tmp", Home(tmp_path / "home")), network="off"
     )
     made = Scripts(workspace)
     await made.runner.aclose()

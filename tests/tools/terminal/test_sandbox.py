@@ -13,7 +13,13 @@ import tools.files.read_file_tool
 import tools.files.search_tool
 import tools.files.write_file_tool  # noqa: F401 registers
 from agent.core.home import Home
-from agent.safety.sandbox.boundary import NetworkMode, NetworkWish, SessionBoundary
+from agent.safety.sandbox.boundary import (
+    BoundaryFolders,
+    CommandReading,
+    NetworkMode,
+    NetworkWish,
+    SessionBoundary,
+)
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.tool_context import deny_all
 from tests.tools.terminal.conftest import Task, processes_with, until
@@ -40,12 +46,9 @@ def boxed(tmp_path: Path, terminals: Callable[..., Terminals], kind: str) -> Ope
         home.root.mkdir(exist_ok=True)
         boundary = SessionBoundary(
             KINDS[kind],
-            workspace,
-            tmp_path / "private",
-            home,
+            BoundaryFolders(workspace, tmp_path / "private", home, readable=[task.context.scratch]),
             network=network,
-            readable=[task.context.scratch],
-            read=lambda command, cwd: NetworkWish(reaches is None or reaches(command, cwd)),
+            reads=CommandReading(lambda command, cwd: NetworkWish(reaches is None or reaches(command, cwd))),
         )
         made = terminals({**os.environ, "NVM_OWN": "value one"})
         made.boundary = boundary

@@ -24,7 +24,7 @@ from mcp_types import jsonrpc_message_adapter
 from agent.core.home import Home, private_folder
 from agent.integrations.mcp.launch import Confinement
 from agent.safety.sandbox import secrets
-from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.layout import PRIVATE_TMP
 from agent.safety.sandbox.opening import SandboxMode, probe
 from tools.kit.children import end_child, start_child
@@ -243,17 +243,19 @@ def wrap_command(argv: Sequence[str], confinement: Confinement | None, folder: P
     writable = [(workspace / Path(path).expanduser()).resolve() for path in confinement.writable]
     boundary = SessionBoundary(
         probe(cast("SandboxMode", confinement.mode)),
-        folder,
-        folder / "tmp",
-        Home(Path(confinement.home)),
+        BoundaryFolders(
+            folder,
+            folder / "tmp",
+            Home(Path(confinement.home)),
+            writable,
+            [Path(path) for path in confinement.hidden],
+            [
+                *(Path(path) for path in confinement.readable),
+                *([] if workspace.resolve() in writable else [workspace]),
+                *_in_temporary_folders(argv, (confinement.home, *confinement.hidden)),
+            ],
+        ),
         network="on" if confinement.network else "off",
-        writable=writable,
-        hidden=[Path(path) for path in confinement.hidden],
-        readable=[
-            *(Path(path) for path in confinement.readable),
-            *([] if workspace.resolve() in writable else [workspace]),
-            *_in_temporary_folders(argv, (confinement.home, *confinement.hidden)),
-        ],
         environ=confinement.environ,
         limits=SandboxLimits(data=confinement.memory),
     )

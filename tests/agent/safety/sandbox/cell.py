@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.core.home import Home, private_folder
-from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, NetworkMode, SessionBoundary
 from tools.services.sandbox import Need, Sandbox, SandboxLimits, Wrapped
 
 PYTHON = os.path.realpath(sys.executable)
@@ -65,9 +65,7 @@ class Cell:
         private_folder(self.private)
         self.boundary = SessionBoundary(
             sandbox,
-            self.workspace,
-            self.private,
-            Home(self.user / ".hermes"),
+            BoundaryFolders(self.workspace, self.private, Home(self.user / ".hermes")),
             network=network,
             environ={"HOME": str(self.user), "SSH_AUTH_SOCK": str(self.outside / "agent.sock")},
             limits=SandboxLimits(processes=60),

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from agent.core.home import Home
-from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.filtered import FilteredNetwork
 from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell
@@ -36,9 +36,7 @@ def filter_around(cell: Cell, filtered: FilteredNetwork) -> SessionBoundary:
     """A boundary around the workspace of `cell` with that network."""
     return SessionBoundary(
         cell.sandbox,
-        cell.workspace,
-        cell.private,
-        Home(cell.user / ".hermes"),
+        BoundaryFolders(cell.workspace, cell.private, Home(cell.user / ".hermes")),
         network="filtered",
         environ={"HOME": str(cell.user)},
         filtered=filtered,

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from agent.core.home import Home
-from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.landlock import Landlock
 from tools.services.sandbox import Need
@@ -30,7 +30,9 @@ def main() -> None:
     kind, workspace, private = sys.argv[1:]
     bwrap = shutil.which("bwrap") or ""
     sandbox = Bubblewrap(bwrap) if kind == "bubblewrap" else Landlock(spaces=True)
-    boundary = SessionBoundary(sandbox, Path(workspace), Path(private), Home(Path(private, "home")))
+    boundary = SessionBoundary(
+        sandbox, BoundaryFolders(Path(workspace), Path(private), Home(Path(private, "home")))
+    )
     wrapped = boundary.wrap(["/bin/bash", "-c", WRITES], Need(dies_with_parent=True))
     shell = subprocess.Popen(
         wrapped.argv, cwd=workspace, pass_fds=wrapped.fds, start_new_session=True, env=dict(wrapped.env)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
 from agent.safety.sandbox.refusals import explain
 from tests.agent.core.net.doors import TestNetwork, read_all, server
@@ -206,7 +206,9 @@ def test_connections_that_are_open_end_with_the_session(cell: Cell, caplog: pyte
 
 def test_without_a_filter_the_mode_is_to_ask(cell: Cell):
     cell.boundary = SessionBoundary(
-        cell.sandbox, cell.workspace, cell.private, cell.boundary._home, network="filtered"
+        cell.sandbox,
+        BoundaryFolders(cell.workspace, cell.private, cell.boundary._home),
+        network="filtered",
     )
     assert cell.boundary.network == "ask" and cell.boundary.filtered is None
     assert shell(cell, "exec 3<>/dev/tcp/127.0.0.1/3128")[0] != 0
