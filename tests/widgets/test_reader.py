@@ -15,7 +15,7 @@ from textual.selection import Selection
 
 from tests.support.hostile import KINDS
 from tools.text.safe_text import clean, reveal
-from widgets.rows.reader import PIECE, Reader, ReaderRows, cut
+from widgets.rows.reader import PIECE, Reader, ReaderLook, ReaderRows, cut
 from widgets.transcript.wrap import Row, WideRows
 
 PLAIN, RED, DIM = Style(), Style(bold=True), Style(dim=True)
@@ -91,7 +91,7 @@ def test_what_marks_find_is_drawn_in_the_tone_of_errors() -> None:
     ids=["one line", "many lines", "words", "nul", "marks"],
 )
 async def test_opening_and_scrolling_draw_only_what_comes_into_sight(text: str) -> None:
-    reader = Reader(text, reveal, focusable=True)
+    reader = Reader(text, reveal, look=ReaderLook(focusable=True))
     async with Host(reader).run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert reader.rows.drawn <= 200
@@ -105,7 +105,7 @@ async def test_opening_and_scrolling_draw_only_what_comes_into_sight(text: str) 
 
 @pytest.mark.thorough
 async def test_keys_reach_start_and_end_and_every_row_between() -> None:
-    reader = Reader("\n".join(f"line {number}" for number in range(200)), focusable=True)
+    reader = Reader("\n".join(f"line {number}" for number in range(200)), look=ReaderLook(focusable=True))
     async with Host(reader).run_test(size=(40, 10)) as pilot:
         reader.focus()
         seen: set[str] = set()
@@ -122,7 +122,7 @@ async def test_keys_reach_start_and_end_and_every_row_between() -> None:
 
 
 async def test_the_end_of_one_long_line_is_reached() -> None:
-    reader = Reader("x" * 100_000 + "END", focusable=True)
+    reader = Reader("x" * 100_000 + "END", look=ReaderLook(focusable=True))
     async with Host(reader).run_test(size=(40, 10)) as pilot:
         reader.focus()
         await pilot.press("G")
@@ -130,7 +130,7 @@ async def test_the_end_of_one_long_line_is_reached() -> None:
 
 
 async def test_long_lines_wrap_or_are_shifted() -> None:
-    reader = Reader("start " + "x" * 100 + " end", wrap=False, focusable=True)
+    reader = Reader("start " + "x" * 100 + " end", wrap=False, look=ReaderLook(focusable=True))
     async with Host(reader).run_test(size=(40, 10)) as pilot:
         reader.focus()
         await pilot.pause()

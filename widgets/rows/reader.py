@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -180,6 +180,16 @@ DIFF_ROLES = ("added", "removed", "dim")
 """Roles that lines of diffs have."""
 
 
+class ReaderLook(NamedTuple):
+    """How a reader stands on its screen: names of colours, and whether it takes the keys."""
+
+    role: str = "text"
+    background: str = "background"
+    margin: int = 1
+    """Columns before the text."""
+    focusable: bool = False
+
+
 class Reader(KeptRow):
     """A text that scrolls, wraps or shifts sideways, and can be selected.
 
@@ -208,30 +218,28 @@ class Reader(KeptRow):
         *,
         marks: re.Pattern[str] | None = None,
         wrap: bool = True,
-        role: str = "text",
-        background: str = "background",
-        margin: int = 1,
         gutter: int | Gutter = 0,
         diffs: bool = False,
-        focusable: bool = False,
+        look: ReaderLook | None = None,
         classes: str = "",
     ) -> None:
         """`show` makes each piece of `text` safe to display; matches of `marks` are drawn in the error style.
 
-        `margin` is the number of columns before the text. `gutter` is the number of characters at each line's
-        start that wrapped text is indented by. With `diffs`, lines of unified diffs have their colours.
+        `gutter` is the number of characters at each line's start that wrapped text is indented by. With `diffs`,
+        lines of unified diffs have their colours.
         """
         super().__init__(classes=classes)
-        self.can_focus = focusable
+        look = look or ReaderLook()
+        self.can_focus = look.focusable
         self._rows_of: Callable[[str], ReaderRows] = lambda text: ReaderRows(
             text, show, marks, gutter=gutter, diffs=diffs
         )
         self.rows = self._rows_of(text)
         self._view = RowView(lambda index: self.rows.height(index), count=len(self.rows.pieces))
         self._wide = WideRows(wrap=wrap)
-        self._role = role
-        self._background = background
-        self._margin = margin
+        self._role = look.role
+        self._background = look.background
+        self._margin = look.margin
         self._lines: dict[tuple[int, int, object], Strip] = {}
         self._filtered = FilteredRows(self)
 

@@ -12,6 +12,7 @@ from app.tui.screens.closable import ClosableModal
 from app.tui.screens.page import HELP, KeyLine, ScreenHeader, Skinned, line
 from tools.text.safe_text import clean, reveal
 from widgets.diff_tones import diff_tones
+from widgets.rows.reader import ReaderLook
 
 
 class DetailScreen(ClosableModal[None]):
@@ -36,7 +37,7 @@ class DetailScreen(ClosableModal[None]):
         show = reveal if spelled else str
         shown = text if spelled else clean(text)
         tones = diffs or not spelled
-        self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=tones)
+        self.reader = Skinned(shown, show, wrap=spelled, look=ReaderLook(focusable=True), diffs=tones)
 
     def compose(self) -> ComposeResult:
         yield ScreenHeader(self._title)

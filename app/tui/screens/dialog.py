@@ -22,7 +22,7 @@ from app.tui.screens.closable import ClosableModal
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, KeyLine, Skinned, line, words
 from tools.text.safe_text import reveal
-from widgets.rows.reader import Reader
+from widgets.rows.reader import Reader, ReaderLook
 from widgets.rows.row_text import letters
 
 MOST_LINES = 10
@@ -416,7 +416,11 @@ class ChangeDialog(ConfirmDialog):
         yield words(self._question)
         if self._difference:
             yield Skinned(
-                self._difference.rstrip("\n"), reveal, background="surface", diffs=True, classes="text"
+                self._difference.rstrip("\n"),
+                reveal,
+                look=ReaderLook(background="surface"),
+                diffs=True,
+                classes="text",
             )
         yield Choices([self._yes, self._no], chosen=1)
         yield Hints()

@@ -22,7 +22,7 @@ from app.tui.screens.closable import ClosableModal
 from themes.skin import Skin
 from tools.text.safe_text import left_out, reveal
 from widgets.palette import Palette
-from widgets.rows.reader import Gutter, Reader
+from widgets.rows.reader import Gutter, Reader, ReaderLook
 from widgets.rows.row_list import Draw, RowList
 from widgets.rows.row_text import BETWEEN, fit_keys
 
@@ -67,7 +67,9 @@ def words(
     gutter: int | Gutter = 0,
 ) -> Skinned:
     """Return outside text in full, never read as markup, with invisible characters spelled out."""
-    return Skinned(text, reveal, marks=marks, role=role, background="surface", gutter=gutter, classes=classes)
+    return Skinned(
+        text, reveal, marks=marks, gutter=gutter, look=ReaderLook(role, "surface"), classes=classes
+    )
 
 
 class ScreenHeader(Horizontal):

@@ -14,6 +14,7 @@ from app.tui.screens.page import HELP, KeyLine, ScreenHeader, Skinned, line
 from app.tui.screens.skill_report import candidate_lines, content_lines, continuation_indent
 from tools.text.safe_text import reveal
 from tools.text.words import plural
+from widgets.rows.reader import ReaderLook
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.hub.opening import Candidate
@@ -35,7 +36,7 @@ class CandidateScreen(ClosableModal[bool]):
         self._candidate = candidate
         lines = [*candidate_lines(candidate), "", *content_lines(candidate)]
         self.reader = Skinned(
-            "\n".join(lines), reveal, wrap=True, focusable=True, margin=1, gutter=continuation_indent
+            "\n".join(lines), reveal, look=ReaderLook(focusable=True), gutter=continuation_indent
         )
 
     @property

@@ -26,6 +26,7 @@ from app.tui.screens.history.timeline_services import BRING_BACK, WHATS, FileDif
 from app.tui.screens.page import PAUSE, Skinned, line
 from tools.text.safe_text import clean
 from tools.text.words import ago, plural
+from widgets.rows.reader import ReaderLook
 from widgets.rows.row_text import fit, one_line, spread
 
 
@@ -168,7 +169,7 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
 
     def beside(self) -> Iterable[Widget]:
         with Vertical(id="split-text"):
-            yield Skinned("", focusable=False, margin=0)
+            yield Skinned("", look=ReaderLook(margin=0))
         yield Static(id="split-files")
 
     def on_mount(self) -> None:

@@ -32,6 +32,7 @@ from app.tui.screens.page import PAGE_STYLE, Field, KeyLine, Page, Skinned, line
 from app.tui.screens.sessions.sessions import age
 from tools.text.safe_text import clean
 from tools.text.words import plural
+from widgets.rows.reader import ReaderLook
 from widgets.rows.row_list import RowList
 from widgets.timeline.layout import FILTERS, Drawing, TimelineFilter, lay_out
 from widgets.timeline.minimap import Minimap
@@ -109,7 +110,7 @@ class Preview(Vertical):
         self.lines = FILE_LINES
         # Kept as an attribute, because a message may arrive while the screen is being removed.
         self._about = Static(id="timeline-about")
-        self._text = Skinned("", margin=0)
+        self._text = Skinned("", look=ReaderLook(margin=0))
         self._files = Static(id="timeline-files", classes="none")
         self._changes: Sequence[FileDifferenceRow] = ()
 
