@@ -232,7 +232,9 @@ def _boolean(value: Any, text: str) -> tuple[bool, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether `value` is a finite number of sane size; booleans do not count."""
+    """Return whether `value` is a finite number that is not too large to be converted; booleans do not
+    count.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return -WIDEST < value < WIDEST if isinstance(value, int) else math.isfinite(value)

@@ -96,7 +96,10 @@ class FileMemory(Service):
         """Record at once what the agent knows of a file because it wrote it."""
 
     def show(self, path: Path, seen: SeenFile) -> None:
-        """Record lines in the result of this call; they count as shown once the model has the result."""
+        """Record which lines of a file the result of this call contains.
+
+        They count as shown once the model has the result.
+        """
 
     def forget(self, path: Path) -> None:
         raise NotImplementedError

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """The gate's knowledge of one kind of effect. Functions are pure and get the action."""
+    """The gate's knowledge of one kind of effect. Its functions are pure and receive the action."""
 
     name: str
     """Its name in rules, as in `deploy(production)`."""

@@ -65,5 +65,5 @@ def named_extra(sentence: str) -> str:
 
 
 def missing(what: str, name: str) -> str:
-    """Return one sentence for `what`, which needs an extra that is not installed."""
+    """Return a sentence that `what` needs the extra `name`, which is not installed."""
     return f"{what} needs the extra `{name}` ({EXTRAS[name].brings}); add it with `{add_hint(name)}`."

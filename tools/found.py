@@ -62,7 +62,9 @@ class SessionSearch(Service):
         window: int = 3,
         mode: str = "auto",
     ) -> tuple[int, list[FoundSession | FoundNote]]:
-        """Return hits, best first, one per session unless `session` is given, and their total (up to 500).
+        """Return the total number of hits (up to 500), and a page of hits, best first.
+
+        There is one hit per session, unless `session` is given.
 
         Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
         """

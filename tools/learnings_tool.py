@@ -17,7 +17,7 @@ MOST = 50
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Split tags given as one text."""
+    """Split tags that are given as one text into a list."""
     tags = arguments.get("tags")
     if isinstance(tags, str):
         arguments["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]

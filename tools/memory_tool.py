@@ -21,7 +21,7 @@ _KEYS = ("action", "content", "old_text")
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Wrap a single operation in a list, and rename texts given under other names."""
+    """Wrap a single operation in a list, and accept other names of its fields."""
     operations = arguments.get("operations")
     if isinstance(operations, dict):
         arguments["operations"] = [operations]

@@ -52,7 +52,7 @@ class Member:
 
 @dataclass(slots=True)
 class _Talk:
-    """The answers so far."""
+    """The answers of the members, by round, so far."""
 
     members: Sequence[Member]
     rounds: list[Sequence[AgentSaid]] = field(default_factory=list)

@@ -44,7 +44,7 @@ class Problem(NamedTuple):
 
 
 class PartKind(NamedTuple):
-    """One kind of part."""
+    """One kind of part: where its files are, and how they are named."""
 
     name: str
     """The name of its folder in the search path."""

@@ -86,7 +86,7 @@ class ToolEntry:
 
 
 class Registry:
-    """Tools by name. A later registration of a name wins and is logged."""
+    """Tools by name. A later registration of a name replaces the earlier one and is logged."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ToolEntry] = {}

@@ -1,4 +1,4 @@
-"""Searching past conversations: returns the original messages, without a model in between."""
+"""Searching past conversations: returns the original messages, not a summary by a model."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _result(found: FoundSession | FoundNote) -> dict[str, Any]:
 
 
 async def session_search(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Return hits for the query, best first, messages with their neighbours."""
+    """Return hits for the query, best first, each message with those before and after it."""
     query = arguments["query"].strip()
     if not query:
         raise ToolError("The query is empty; give a word or two that were said.")

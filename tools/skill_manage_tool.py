@@ -47,7 +47,7 @@ ChangeSkill.effect = declare_effect(
 
 
 def change_of(arguments: Mapping[str, Any]) -> SkillChange:
-    """Return the change requested by a call. Raises `ToolError`."""
+    """Return the change of a skill that the arguments request. Raises `ToolError`."""
     act = str(arguments.get("action") or "").strip().lower()
     if act not in ACTS:
         raise ToolError(f"Unknown action {act[:40]!r}; use {', '.join(ACTS)}.")

@@ -153,7 +153,7 @@ def _listing(items: Sequence[Todo], calls: int) -> dict[str, Any]:
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Turn plain texts into items, and a single item into a list."""
+    """Convert plain texts into items, and a single item into a list."""
     todos = arguments.get("todos")
     if isinstance(todos, dict):
         todos = [todos]

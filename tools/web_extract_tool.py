@@ -29,7 +29,7 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 
 async def web_extract(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Return pages as text, with the full text of each in a file."""
+    """Return the beginning of pages as text; the full text of each is written to a file."""
     urls = list(dict.fromkeys(str(each).strip() for each in arguments["urls"] if str(each).strip()))
     if not urls:
         raise ToolError("Give at least one address in urls.")

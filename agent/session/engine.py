@@ -121,7 +121,7 @@ class Engine:
 
     @property
     def keeps_files(self) -> bool:
-        """True if file changes are recorded and can be undone."""
+        """True if file changes are recorded, so that they can be undone."""
         return self.history.keeps_files
 
     @property
@@ -135,7 +135,7 @@ class Engine:
     async def compact(self, focus: str = "") -> str:
         """Fold the conversation so far with attention to `focus`; return a sentence about the result.
 
-        Messages that arrive during this wait in the queue. Raises `HermesError` while a turn runs, or if
+        Messages that arrive meanwhile wait in the queue. Raises `HermesError` while a turn runs, or if
         nothing can be folded.
         """
         if self.busy:
@@ -157,12 +157,14 @@ class Engine:
 
     @property
     def mode(self) -> Mode:
-        """The permission mode in force. A broken permissions file can prevent a more permissive one."""
+        """The permission mode in force. It can be stricter than the chosen one if a permissions file is
+        broken.
+        """
         return self._gate.mode
 
     @property
     def effort(self) -> str:
-        """The model's thinking effort, as in `SessionOpened`."""
+        """The model's thinking effort, in the form that `SessionOpened` has."""
         return self._effort.word
 
     async def set_effort(self, text: str) -> str:

@@ -133,7 +133,7 @@ class FurtherTools:
         return ToolCall(call.id, name, json.dumps(arguments, ensure_ascii=False))
 
     def reaches(self, name: str) -> bool:
-        """Return whether the tool is, or was, provided by a server or plugin and the settings allow it."""
+        """Return whether a server or plugin provides, or provided, the tool, and the settings allow it."""
         return name in self._reachable()
 
     def register(self) -> None:
@@ -182,7 +182,7 @@ class FurtherTools:
         return result
 
     def _unmade(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
-        """Answer a `tool_call` that does not contain a valid call."""
+        """Return the result of a `tool_call` that does not contain a valid call."""
         name = clean(arguments["name"].strip())[:100]
         if self._registry.get(name) is not None:
             raise ToolError(f"{name} is no tool of a server or plugin; call it by itself if it is on offer.")
@@ -203,7 +203,7 @@ def _display(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Dis
 
 @dataclass(slots=True)
 class ToolAccess:
-    """The tools that one agent may call now: those on offer, and those that it finds."""
+    """The tools that one agent may call now: those in its requests, and those that it finds by search."""
 
     registry: Registry
     offered: frozenset[str]

@@ -160,7 +160,7 @@ class PendingRequests:
 
 
 class Approvals:
-    """The grants in force and the requests that wait for approval."""
+    """Lists and revokes grants, and lists the requests that wait for approval."""
 
     def __init__(self, grants: Grants, asked: Callable[[], Sequence[Asked]]) -> None:
         self._grants = grants

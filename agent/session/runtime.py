@@ -149,7 +149,7 @@ async def open_engine(
 
 
 def _load_settings(home: Home, environ: dict[str, str], options: Options) -> LoadedSettings:
-    """Return settings, environment with `.env`, and their problems. Reads files."""
+    """Return the settings, their problems, and the environment including `.env`. Reads files."""
     from agent.core.config.loader import load
 
     return load(home, environ, options.workspace, chosen=options.settings)

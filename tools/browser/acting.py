@@ -58,7 +58,7 @@ _COMMANDS = {"a": "selectAll", "c": "copy", "x": "cut", "v": "paste", "z": "undo
 
 @dataclass(frozen=True, slots=True)
 class KeyPress:
-    """One key with its modifiers."""
+    """A key to press, together with its modifier keys such as Control."""
 
     key: str
     code: str

@@ -95,7 +95,7 @@ class Frames:
         return self._roots.get(session, "")
 
     async def infos(self) -> dict[str, FrameInfo]:
-        """Return all frames, outer ones first. Raises `CdpError`."""
+        """Return all frames by id, outer ones first. Raises `CdpError`."""
         found: dict[str, FrameInfo] = {}
         for session in self.sessions:
             try:
@@ -127,7 +127,7 @@ class Frames:
         return captures[root.id], infos
 
     async def layouts(self) -> tuple[dict[str, FrameInfo], dict[str, DocumentLayout]]:
-        """Return all frames and the layouts of their documents. Raises `CdpError`."""
+        """Return all frames, and the layouts of their documents, both by frame id. Raises `CdpError`."""
         infos, *snapshots = await asyncio.gather(self.infos(), *map(self._layout, self.sessions))
         found: dict[str, DocumentLayout] = {}
         for snapshot in snapshots:
@@ -255,7 +255,7 @@ class Frames:
 
 
 def value_of(done: dict[str, Any]) -> Any:
-    """Return the value of an evaluation. Raises `CdpError` with the error of the page."""
+    """Return the value of an evaluation. Raises `CdpError` with the page's error if the evaluation failed."""
     if "exceptionDetails" in done:
         details = done["exceptionDetails"]
         said = details.get("exception", {}).get("description") or details.get("text", "failed")
@@ -561,7 +561,7 @@ async def _tree(
 
 
 def _plain(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node as in the full tree: an ignored node has neither role nor name."""
+    """Return a node in the form of the full tree, in which ignored nodes have neither role nor name."""
     if not node.get("ignored"):
         return node
     kept = ("nodeId", "parentId", "childIds", "backendDOMNodeId", "ignored")

@@ -178,7 +178,7 @@ class Call:
             await asyncio.to_thread(write)
 
     async def _picture(self, tab: Tab) -> None:
-        """Store a small picture of the page for the user."""
+        """Store a small screenshot of the page, which the user is shown."""
         with suppress(CdpError, OSError):
             given = {"format": "jpeg", "quality": 50, "optimizeForSpeed": True}
             done = await tab.cdp.call("Page.captureScreenshot", given, tab.session)
@@ -248,7 +248,7 @@ def _dialog(tab: Tab) -> dict[str, Any]:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """Return a free name in `folder`, based on the page's name for the file."""
+    """Return an unused path in `folder`, named after the file name that the page gives."""
     plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")[:120] or "download"
     stem, dot, ending = plain.rpartition(".")
     if not stem:
@@ -650,7 +650,7 @@ async def _holds(tab: Tab, text: str) -> bool:
 
 
 def _copied(paths: list[Path], folder: Path) -> list[str]:
-    """Copy files to a folder that the browser can read."""
+    """Copy files to a folder that the browser can read; return the paths of the copies."""
     copies = []
     for place, path in enumerate(paths):
         if path.stat().st_size > _LARGEST_UPLOAD:

@@ -76,7 +76,9 @@ def is_seen(box: Box, view: Box) -> bool:
 
 
 def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
-    """Return the visible part of a frame's document, from the frame's box and the view around it."""
+    """Return the visible part of a frame's document, given the frame's box and the visible part of the
+    document around it.
+    """
     if box is None:
         return (*scroll, 0.0, 0.0)
     left, top = max(box[0], view[0]), max(box[1], view[1])
@@ -154,7 +156,7 @@ def _passwords(nodes: Mapping[str, Any], strings: list[str]) -> Iterable[int]:
 
 
 def _places(strings: list[str], *wanted: str) -> frozenset[int]:
-    """Return the indexes of some strings in the string table."""
+    """Return the indexes that the `wanted` strings have in the string table."""
     return frozenset(strings.index(each) for each in wanted if each in strings)
 
 
@@ -177,7 +179,7 @@ class NodeKey:
 
 
 class RefTable:
-    """The references of one tab."""
+    """Assigns references to the elements of one tab, by which the model names them."""
 
     def __init__(self) -> None:
         self._numbers: dict[NodeKey, int] = {}
@@ -336,7 +338,7 @@ class PageLine:
 
 @dataclass(slots=True)
 class _Run:
-    """The lines and state while a page is read."""
+    """The lines collected so far, and the state, while a page is read."""
 
     table: RefTable
     lines: list[PageLine] = field(default_factory=list)
@@ -620,7 +622,7 @@ _NEAR = 4
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """One state of a page. `document` distinguishes loads of the page."""
+    """The text of a page at one moment. `document` is different for each load of the page."""
 
     document: str
     lines: tuple[PageLine, ...]
@@ -672,7 +674,9 @@ def matching(view: PageView, query: str) -> str:
 
 
 def delta(before: PageView, after: PageView, path: str = "") -> str | None:
-    """Return what changed in view, each line with `+`; None if the page is better shown again."""
+    """Return what changed in view, each line with `+`; None if so much changed that the page should be shown
+    again.
+    """
     if before.document != after.document:
         return None
     old, new = before.in_view(), after.in_view()

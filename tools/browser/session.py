@@ -196,7 +196,7 @@ class BrowserSession:
                     await self._arrived.wait()
 
     async def close(self) -> None:
-        """End the browser."""
+        """Close the browser and its connection."""
         if self.is_closed:
             return
         self.is_closed = True

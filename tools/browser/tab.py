@@ -139,7 +139,9 @@ class Tab:
         return ""
 
     async def _patiently(self, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """Wait for a navigation, not counting the time the user takes to agree. Raises `TimeoutError`."""
+        """Wait for a navigation, not counting the time in which the user is asked for permission. Raises
+        `TimeoutError`.
+        """
         task = asyncio.ensure_future(work)
         left = LOADING
         while True:
@@ -248,7 +250,9 @@ class Tab:
         return self._make_view(capture, lines)
 
     async def look_in_view(self, before: PageView) -> PageView:
-        """Capture what is in view after `before`; equals that part of `look`. Raises `CdpError`."""
+        """Capture what is in view after `before`; the result equals that part of the result of `look`. Raises
+        `CdpError`.
+        """
         try:
             found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT, self._kept)
         except CdpError:
@@ -436,7 +440,7 @@ class Tab:
 
 
 def document_of(capture: FrameCapture) -> str:
-    """Return the key that distinguishes loads of a page."""
+    """Return a key that is different for each load of a page."""
     return f"{capture.frame} {capture.loader}"
 
 

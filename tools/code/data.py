@@ -265,7 +265,7 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds used so far."""
+        """Return the seconds that the clock has run, without pauses."""
         now = self._pause_began if self._pauses else time.monotonic()
         return now - self._started - self._waited
 

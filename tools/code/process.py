@@ -419,7 +419,7 @@ class ScriptChild:
             self.exited.set_result(code)
 
     def _read(self, descriptor: int) -> bool:
-        """Read one piece; return whether there may be more."""
+        """Read one piece from a descriptor; return whether more may follow."""
         try:
             data = os.read(descriptor, _PIECE)
         except BlockingIOError:
@@ -460,7 +460,7 @@ def _highest_count(more: int) -> int:
 
 
 def threads_of_system() -> int:
-    """Return the processes and threads of the system; 0 if unknown."""
+    """Return the number of processes and threads in the system; 0 if unknown."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     except (OSError, IndexError, ValueError):

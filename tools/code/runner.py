@@ -260,7 +260,7 @@ class SpareChild:
 
 
 def available_memory() -> float:
-    """Return the bytes usable without swapping; infinite if unknown."""
+    """Return the bytes of memory that can be used without swapping; infinite if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
@@ -500,8 +500,8 @@ class CodeRunner(Service):
     def prepare_next(self) -> None:
         """Start a waiting child for another script like the last one, if one has run.
 
-        Call it only when the effects of the script are settled: a boundary set up while files are being
-        restored would include files that are about to go.
+        Call it only when the effects of the script are settled: a boundary that is set up while files are
+        restored would include files that are about to be deleted.
         """
         job, self._last = self._last, None
         if job is not None:
@@ -532,9 +532,9 @@ class CodeRunner(Service):
     ) -> CodeOutcome:
         """Run a script to its end and return the outcome.
 
-        Setting `stop` interrupts: the running call is cancelled, then the child killed. Cancelling does the
-        same, and the cancellation is passed on. Time in `clock.paused()` does not count. `permit` asks about
-        hosts the script contacts. Nothing of the script is left running.
+        If `stop` is set, the running call is cancelled, then the child killed. Cancelling this coroutine does
+        the same, and raises the cancellation afterwards. Time in `clock.paused()` does not count. `permit`
+        asks about hosts the script contacts. Nothing of the script is left running.
         """
         if not AVAILABLE:
             return CodeOutcome(status="error", message=WINDOWS)

@@ -1,4 +1,6 @@
-"""Our end of the socket to a script's child: folder, connections, and calls in order."""
+"""The agent's end of the socket to a script's process: its folder, the connections, and the
+order of calls.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,7 @@ class CallDispatcher:
 
 
 def _beginnings(arguments: dict[str, Any]) -> str:
-    """Return the arguments as JSON, long ones shortened."""
+    """Return the arguments as JSON text, in which long values are shortened."""
     return _encode({key: _shortened(value) for key, value in arguments.items()})[:_LOOKED_AT]
 
 

@@ -75,7 +75,9 @@ PASSED_ON = {"terminal": frozenset({"command", "timeout", "workdir"})}
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools one script may call. `known` are further registered names, for a better refusal."""
+    """The tools one script may call. `known` are the names of other registered tools, which get a better
+    refusal.
+    """
 
     tools: tuple[Mapping[str, Any], ...]
     known: frozenset[str] = frozenset()
@@ -265,7 +267,10 @@ def annotation(schema: Mapping[str, Any], depth: int = 0) -> str:
 
 
 def _default(schema: Mapping[str, Any]) -> str:
-    """Return the default as Python text. A mutable or unusual one is left to the tool."""
+    """Return the default of a parameter as Python text.
+
+    A mutable or unusual default is left to the tool.
+    """
     default = schema.get("default")
     return ascii(default) if isinstance(default, (str, bool, int)) else "None"
 

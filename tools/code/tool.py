@@ -120,7 +120,7 @@ class _ScriptProgress:
 
 
 def result_of(outcome: CodeOutcome) -> dict[str, Any]:
-    """Return the result for the model. Anything but success carries an `error`."""
+    """Return the result of a run for the model. If the run failed in any way, the result contains `error`."""
     result: dict[str, Any] = {"status": STATUSES.get(outcome.status, outcome.status)}
     if outcome.status != "ok":
         result["error"] = outcome.message
@@ -168,7 +168,7 @@ def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> 
 
 
 def _title(code: str) -> str:
-    """Return the title of a script: its first comment, or its first effective line."""
+    """Return the title of a script: its first comment, or its first line of code that is not an import."""
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     comment = next((line.lstrip("# ") for line in lines if line.startswith("#")), "")
     acts = next((line for line in lines if not line.startswith(("#", "import ", "from "))), "")

@@ -1,4 +1,4 @@
-"""The file that a call names, whether it may be used, and error texts."""
+"""Finding the file that a call names, checking whether it may be used, and texts of errors."""
 
 from __future__ import annotations
 
@@ -214,11 +214,11 @@ class Access:
         self.guard = CredentialGuard(ctx.options)
 
     def target(self, text: str) -> Path:
-        """Return the file `text` names, links followed."""
+        """Return the file that `text` names, with links followed."""
         return resolve(self._locate(text), self._ctx.workspace)
 
     def entry(self, text: str) -> Path:
-        """Return the path `text` names, without following a final link."""
+        """Return the path that `text` names, without following a final link."""
         return resolve_entry(self._locate(text), self._ctx.workspace)
 
     def name(self, path: Path) -> str:

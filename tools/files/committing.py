@@ -112,8 +112,8 @@ class _Transaction:
                 self._set_aside.append(aside)
 
     def settle(self) -> None:
-        """Make deletions final. After this nothing is undone: a file that cannot be deleted stays
-        set aside.
+        """Make deletions final. Afterwards nothing can be undone. A file that cannot be deleted is kept under
+        its temporary name.
         """
         for path in self._set_aside:
             try:
@@ -247,7 +247,7 @@ class Finished:
     """Paths changed by somebody since; they stay unchanged."""
 
     def sentence(self) -> str:
-        """Return the sentence for user and model."""
+        """Return a sentence on the change and its outcome, for user and model."""
         text = f"A patch was cut off; it is finished now: {_names(self.done)}." if self.done else ""
         if self.left:
             text += f" {_names(self.left)} changed since and stay{'s' * (len(self.left) == 1)} as found."

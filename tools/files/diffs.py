@@ -85,7 +85,7 @@ def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
 
 
 def marked_lines(text: str) -> list[str]:
-    """Return the lines of a text; a last line without newline gets the usual note of diffs."""
+    """Return the lines of a text; a last line without newline is followed by the usual note of diffs."""
     lines = text.split("\n")
     if lines[-1]:
         lines[-1] += "\n\\ No newline at end of file"
@@ -106,7 +106,7 @@ def _trim(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> ChangedBloc
 
 
 def _anchors(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> list[tuple[int, int]]:
-    """Return pairs of lines unique on both sides, in the longest common order."""
+    """Return pairs of indexes of lines that occur once on each side, in the longest common order."""
     in_a = Counter(a[part.a_start : part.a_stop])
     in_b = Counter(b[part.b_start : part.b_stop])
     place = {

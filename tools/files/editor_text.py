@@ -58,7 +58,7 @@ class Unsaved:
 
 
 async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
-    """Return the editor's unsaved text of a file; None if there is none or it is unknown."""
+    """Return the editor's unsaved text of a file; None if all is saved, or if the editor does not tell."""
     if not editor.reads or await asyncio.to_thread(_disk_text, path) is None:
         return None
     if (text := await editor.text(path)) is None:
@@ -163,7 +163,9 @@ def _rest(known: KnownTexts, path: Path, text: str) -> None:
 
 
 def _carries(text: str, newer: str, older: str) -> bool:
-    """Return whether `text` contains the change from `older` to `newer`, so its writer had seen it."""
+    """Return whether `text` contains the change from `older` to `newer`, which shows that its author had seen
+    `newer`.
+    """
     for pieces in (_lines, _neighbours):
         now, before, here = pieces(newer), pieces(older), pieces(text)
         added, removed = now - before, before - now

@@ -47,7 +47,10 @@ class Indentation:
 
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]], further: Sequence[str] = ()) -> Indentation:
-        """Learn from `(model's line, file's line)` pairs; `further` are more lines of the model."""
+        """Return the indentation learned from pairs of a model's line and the file's line.
+
+        `further` are more lines of the model.
+        """
         known: dict[str, str] = {}
         file_indents: list[str] = []
         for model_line, file_line in pairs:
@@ -88,7 +91,7 @@ class Indentation:
         return indent
 
     def _convert(self, extra: str) -> str:
-        """Return a deeper part of an indentation in the file's kind of blanks."""
+        """Convert the part of an indentation that exceeds a known one into the file's tabs or spaces."""
         file_tabs = _has_tabs(self.known.values())
         model_tabs = "\t" in extra
         if file_tabs and not model_tabs:
@@ -208,7 +211,9 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
 
 
 def _spoken_tokens(line: str) -> list[str]:
-    """Return the tokens of a line without details that models confuse when copying."""
+    """Return the tokens of a line without details that models often copy wrongly, such as quotes
+    and dashes.
+    """
     said = _TELLING.findall(unicodedata.normalize("NFC", plain_typography(unescape(line), "-")))
     return said[:-1] if said and said[-1] in ",;" else said
 

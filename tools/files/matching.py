@@ -64,8 +64,8 @@ def block_anchor_windows(lines: Sequence[str], query: Sequence[str]) -> list[Win
 def similar_windows(lines: Sequence[str], query: Sequence[str]) -> list[Window]:
     """Return windows of the query's length in which at least half of the lines are 80 % alike.
 
-    Of overlapping windows only the best remains. Queries of fewer than three lines with content are too
-    little evidence.
+    Of overlapping windows only the best remains. Returns none for a query with fewer than three lines that
+    are not blank.
     """
     solid = sum(1 for line in query if line.strip())
     if solid < _FEWEST_LINES or len(query) > _MAX_QUERY_LINES or len(query) > len(lines):
@@ -250,7 +250,7 @@ class FoundMatches:
 
 @dataclass(frozen=True, slots=True)
 class FoundLines:
-    """The first lines of all matches of a block of lines, counted from 0, in order."""
+    """The line numbers, from 0 and in order, at which the matches of a block of lines begin."""
 
     strategy: Strategy
     firsts: tuple[int, ...]

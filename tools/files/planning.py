@@ -69,7 +69,7 @@ Effect = Write | Rename | Delete
 
 @dataclass(frozen=True, slots=True)
 class PatchPlan:
-    """Effects in order of execution, and what to report about them."""
+    """Effects in order of execution, and the facts to report about them."""
 
     effects: tuple[Effect, ...]
     diffs: tuple[TextDiff, ...] = ()
@@ -119,7 +119,7 @@ class _File:
 
 
 class Simulation:
-    """The touched part of the disk, after the operations so far."""
+    """The files that the operations so far touch, in the state after these operations."""
 
     def __init__(self, paths: Access) -> None:
         self._paths = paths

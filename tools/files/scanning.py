@@ -55,7 +55,7 @@ class BinaryFile:
 
 @dataclass(slots=True)
 class Window:
-    """Lines of a file from `offset` (from 1), and the facts found while reading."""
+    """Lines of a file from `offset` (from 1), and facts about the file that were found while reading."""
 
     lines: list[str]
     total_lines: int | None

@@ -1,6 +1,7 @@
 """Checking the syntax of a file that was just written, in a separate process.
 
-The text can make a parser run for minutes or crash; in a child process that only costs the time limit.
+The text can make a parser run for minutes or crash; in a child process, that does no harm beyond the time
+limit.
 """
 
 from __future__ import annotations

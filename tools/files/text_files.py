@@ -58,7 +58,7 @@ class TextFile:
     def revise(self, spans: Sequence[Replacement]) -> TextFile:
         """Return the file with `spans` replaced (in order, not overlapping, in characters of `text`).
 
-        Line ends outside of the spans stay; new lines end like the line they start in.
+        Line ends outside of the spans stay; new lines get the line end of the line in which they start.
         """
         pieces: list[str] = []
         ends = bytearray()
@@ -163,8 +163,8 @@ def line_starts(lines: Iterable[str]) -> list[int]:
 def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequence[str]) -> Replacement:
     """Return the span that replaces the lines `first` to `stop` of `text` by `new`.
 
-    `starts` is `line_starts` of the text's lines. A final newline stays or stays absent, unless the text was
-    empty.
+    `starts` is `line_starts` of the text's lines. Unless the text was empty, it has a newline at its end
+    afterwards only if it had one before.
     """
     count = len(starts) - 1
     begin = min(starts[first], len(text))

@@ -155,7 +155,7 @@ class LargeFrameError(FrameError):
 
 
 def framed(data: bytes) -> bytes:
-    """Return the bytes of one object as sent."""
+    """Return the bytes that are sent for one object: its length, then its data."""
     return len(data).to_bytes(4, "big") + data
 
 
@@ -188,7 +188,7 @@ class WorkerProcess:
     """A process for one kind of work: started on demand, ended when idle, killed when it hangs.
 
     It has a scrubbed environment and handles one request at a time, of at most `seconds`; `main` of `module`
-    answers (see `agent.core.worker_child`).
+    answers the requests (see `agent.core.worker_child`).
     """
 
     def __init__(

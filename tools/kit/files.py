@@ -83,7 +83,7 @@ def make_folders(path: Path) -> list[Path]:
 
 
 def remove_folders(made: list[Path]) -> None:
-    """Remove what `make_folders` made, as far as it is still empty."""
+    """Remove those folders made by `make_folders` that are still empty."""
     for folder in reversed(made):
         try:
             folder.rmdir()

@@ -38,13 +38,13 @@ def forget() -> None:
 
 
 def open_up(descriptor: int, folder: int) -> None:
-    """Give a new file in `folder` the mode that the user's own program would give it."""
+    """Give a new file in `folder` the mode that a program in the user's shell would give it."""
     if not _has_own_rule(folder):
         os.fchmod(descriptor, 0o666 & ~person_umask())
 
 
 def make_folder(name: str, *, dir_fd: int) -> None:
-    """Make a folder like the user's `mkdir`. Raises `OSError`."""
+    """Make a folder with the mode that the user's `mkdir` would give it. Raises `OSError`."""
     os.mkdir(name, dir_fd=dir_fd)
     if _has_own_rule(dir_fd):
         return

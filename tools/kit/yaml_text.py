@@ -90,7 +90,7 @@ class YamlForm:
 
 
 def load_table(path: Path) -> Any:
-    """Load a YAML file that ships with the program."""
+    """Load a YAML file that is part of the program."""
     return yaml.load(path.read_bytes(), _Loader)
 
 

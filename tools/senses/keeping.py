@@ -1,4 +1,4 @@
-"""Files that these tools read or make, handled like those of the file tools."""
+"""Reading and writing of files for the tools of the senses, with the rules of the file tools."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def send_message(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 async def _read(paths: Sequence[str], context: ToolContext) -> list[MessageFile]:
-    """Read the workspace files to send. Raises `ToolError`."""
+    """Read the files of the workspace that are to be sent. Raises `ToolError`."""
     files: list[MessageFile] = []
     room = LARGEST
     for path in dict.fromkeys(paths):

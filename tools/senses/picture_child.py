@@ -21,7 +21,7 @@ LARGEST_ORDER = 200
 
 
 def main() -> None:
-    """Read the request and the picture, answer, and end."""
+    """Read the request and the picture from standard input, and write the answer."""
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_AS: MEMORY,

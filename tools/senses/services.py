@@ -146,7 +146,7 @@ class Senses(Service):
         raise NotImplementedError
 
     async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
-        """Show a picture to a model, or recognise its text."""
+        """Ask a model a question about a picture, or recognise its text without a model."""
         raise NotImplementedError
 
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
@@ -154,7 +154,7 @@ class Senses(Service):
         raise NotImplementedError
 
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
-        """Read a text aloud into a sound file."""
+        """Convert a text to speech; return it as a sound file."""
         raise NotImplementedError
 
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:

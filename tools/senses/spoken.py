@@ -45,7 +45,7 @@ def spoken(text: str) -> str:
 
 
 def sentences(text: str, longest: int = 400) -> Iterator[str]:
-    """Yield the sentences of a prepared text, long ones in parts."""
+    """Yield the sentences of a prepared text, splitting those longer than `longest` characters."""
     for sentence in _SENTENCE.split(text):
         rest = " ".join(sentence.split())
         while len(rest) > longest:
@@ -80,7 +80,7 @@ class SentenceStream:
         return list(sentences(spoken(rest)))
 
     def _whole(self) -> int:
-        """Return the end of the last complete sentence outside of code."""
+        """Return the position after the last complete sentence that is not in code."""
         fences = [match.start() for match in re.finditer(r"^[ \t]*(?:```|~~~)", self._text, re.MULTILINE)]
         limit = fences[-1] if len(fences) % 2 else len(self._text)
         closed = 0

@@ -1,7 +1,7 @@
-"""Actions of tools on the world, as data: the vocabulary of the gate.
+"""Actions of tools on the world, as data: the objects on which the gate decides.
 
-A tool never acts before asking. It builds one of these, passes it to `ToolContext.permit`, and continues only
-if that returns.
+A tool never acts before asking. It builds an action, passes it to `ToolContext.permit`, and continues only if
+that returns.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class MergeCopy(ChangeFiles):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepChanges(ChangeFiles):
-    """Keeping changes that a program made without permission, and that were reverted in the meantime."""
+    """Keeping changes that a program made without permission, and that have been reverted for now."""
 
     links: tuple[Path, ...] = ()
     """Those of `paths` that are links, whose targets are included."""
@@ -313,7 +313,7 @@ class ChangeSettings(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallServer(Action):
-    """Calling a tool of an MCP server. `arguments` is what is sent, as JSON text."""
+    """Calling a tool of an MCP server. `arguments` is the JSON text that is sent."""
 
     server: str
     name: str
@@ -343,7 +343,7 @@ CallServer.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlugin(Action):
-    """Calling a tool of a plugin. `arguments` is what it gets, as JSON text."""
+    """Calling a tool of a plugin. `arguments` is the JSON text that it gets."""
 
     plugin: str
     name: str

@@ -59,7 +59,9 @@ class CanvasBoard(Service):
         raise NotImplementedError
 
     def take_back(self, name: str) -> Canvas:
-        """Show the previous version again, or nothing if there is none. Raises `ToolError`."""
+        """Show the previous version of a canvas again, or stop showing it if there is none. Raises
+        `ToolError`.
+        """
         raise NotImplementedError
 
     def close(self, name: str) -> None:

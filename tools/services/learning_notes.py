@@ -10,7 +10,7 @@ from tools.services.service import Service
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningNote:
-    """A note about a failure. `candidate` is the number of an observed learning."""
+    """A note about a failure. `candidate` is the number of the observed learning that it confirms, if any."""
 
     pattern: str = ""
     error_type: str = ""

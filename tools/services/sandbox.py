@@ -161,7 +161,7 @@ class Boundary(Protocol):
         ...
 
     def prepare(self) -> None:
-        """Do the slow work before the first start. Blocks. Raises `ToolError`."""
+        """Do the slow work that must precede the first start. Blocks. Raises `ToolError`."""
         ...
 
     def look_again(self) -> None:

@@ -60,7 +60,9 @@ class SkillKeeper(Service):
         raise NotImplementedError
 
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
-        """Return the instructions of a skill, or one of its files. Its restrictions apply from then on."""
+        """Return the instructions of a skill, or one of its files. The restrictions of the skill apply from
+        then on.
+        """
         raise NotImplementedError
 
     async def draft(self, change: SkillChange) -> SkillDraft:

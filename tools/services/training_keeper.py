@@ -23,7 +23,7 @@ class TrainingKeeper(Service):
         raise NotImplementedError
 
     async def configuration(self) -> Mapping[str, Any]:
-        """Return what a run would do, and which trainers can work."""
+        """Return the configuration of the next run, and the trainers that can be used."""
         raise NotImplementedError
 
     async def edit(self, field: str, value: Any) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ class CrawlOrder:
 
 
 class WebReader(Service):
-    """Searching and reading. All methods raise `ToolError`."""
+    """The service with which tools search and read the web. All methods raise `ToolError`."""
 
     absent = "The web cannot be read from here."
 

@@ -197,7 +197,7 @@ def far_environment(
 
 
 def missing_hint(output: str, withheld: Collection[str]) -> tuple[str, str]:
-    """Return the variable a failed command seems to lack and a hint; both empty if there is none.
+    """Return the variable that a failed command seems to lack, and a hint; both are empty if there is none.
 
     `withheld` are the variables kept from it. Checks lines at the end of `output` that name one of them and
     say that something is missing.

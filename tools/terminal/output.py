@@ -33,7 +33,7 @@ _LIVE_CHARACTERS, _LIVE_LINES = 2_000, 20
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of a finished command. `spool` is the file with all of it, if it was cut."""
+    """The output of a finished command. `spool` is the file with all of the output, if the text was cut."""
 
     text: str
     total: int
@@ -52,7 +52,7 @@ class OutputCollector:
         limit: int = LIMIT,
         screen: Callable[[str], None] | None = None,
     ) -> None:
-        """`screen` receives each piece."""
+        """`screen` is called with each new piece of output."""
         self._screen = screen
         self._cleaner = Cleaner()
         self._secrets = secrets
@@ -321,7 +321,9 @@ class RollingText:
                 self._dropped_lines += 1
 
     def since(self, position: int) -> tuple[str, int]:
-        """Return text after the first `position` characters, and how many of those were dropped."""
+        """Return the text after the first `position` characters, and how many of its characters were
+        dropped.
+        """
         wanted = self._total - position
         pieces: list[str] = []
         for line in reversed(self._lines):

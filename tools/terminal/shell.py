@@ -78,7 +78,10 @@ class Shell:
         return self._cwd
 
     def place(self, workdir: str | None) -> ShellPlace:
-        """Return the folder for the next command. Raises `ToolError` if `workdir` is not usable."""
+        """Return the folder for the next command: `workdir`, or the current one.
+
+        Raises `ToolError` if `workdir` is not usable.
+        """
         if self._backend.place:
             return self._far_place(workdir)
         note = ""
@@ -237,7 +240,7 @@ class Shell:
 
 
 def folders_file(state: Path) -> Path:
-    """Return the file next to a state that holds the folder and the previous one."""
+    """Return the path of the file, next to a state, that stores the current and the previous folder."""
     return state.with_name(state.name + ".cwd")
 
 
@@ -362,8 +365,8 @@ async def run_command(
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
 
-    `screen_of` is a viewer's terminal. The caller holds the shell's lock. If the wait is cancelled,
-    everything the command started is killed before the cancellation is passed on.
+    `screen_of` is called with the output for a terminal that shows it. The caller holds the shell's lock. If
+    the wait is cancelled, everything the command started is killed before the cancellation is passed on.
     """
     collector = OutputCollector(spool, secrets, screen=screen_of)
     replay = ScreenRecording() if pty else None

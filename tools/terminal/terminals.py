@@ -379,7 +379,9 @@ class Terminals(Service):
         return self._tables[task]
 
     def in_background(self) -> BackgroundRun | None:
-        """Return the background processes running now or since `looked_at`; None if there were none."""
+        """Return the background processes that run, or have run since the last `looked_at`; None if there
+        were none.
+        """
         running: set[str] = set()
         for process in (each for table in self._tables.values() for each in table.all()):
             if process.id not in self._over:

@@ -1,4 +1,4 @@
-"""Results as JSON text that every reader accepts."""
+"""Conversion of results into JSON text that every reader accepts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def to_json(result: Any) -> str:
     """Return `result` as JSON text that every parser and every encoding accepts.
 
-    What JSON does not know becomes text, infinite numbers become null, and half of a surrogate pair becomes
-    the replacement character. Raises `ValueError` on circular data.
+    A value that JSON does not support becomes text, infinite numbers become null, and half of a surrogate
+    pair becomes the replacement character. Raises `ValueError` on circular data.
     """
     try:
         text = json.dumps(result, ensure_ascii=False, default=str, allow_nan=False)

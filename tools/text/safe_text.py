@@ -236,7 +236,7 @@ class Cleaner:
         return rest
 
     def _drop_invisible(self, text: str) -> str:
-        """Return `text` without invisible characters, considering the characters before it."""
+        """Return `text` without invisible characters, taking the characters before it into account."""
         if not text:
             return text
         before = self._previous

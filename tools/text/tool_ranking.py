@@ -26,7 +26,9 @@ class Findable:
 
 
 def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
-    """Return the tools that share a word with the query, best first; an exact name match leads."""
+    """Return the tools that share a word with the query, best first; a tool with exactly this name comes
+    first.
+    """
     query = query.strip()[:LONGEST_QUERY]
     wanted = set(_words(query))
     documents = [_weighted(tool) for tool in tools]

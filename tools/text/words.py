@@ -1,4 +1,4 @@
-"""Words for people: text on one line, text cut to a length, numbers with their noun."""
+"""Small texts for people: on one line, cut to a length, numbers with their noun."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Parallel attempts: one message worked on by several branches at once, each in a copy of the workspace.
 
 Each attempt is a branch of the session with its own agent. When an attempt has ended, its file changes are a
-position of the session's line of steps. Picking an attempt switches to its branch; an undo reverts that.
+step of the session, so that they can be restored. Picking an attempt switches to its branch; an undo reverts
+that.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class AttemptSpec:
 async def open_attempt(
     services: Services, spec: AttemptSpec, emit: Callable[[Event], None]
 ) -> tuple[Agent, AgentWorkspace]:
-    """Return the agent and its workspace; close the workspace after the agent. Raises `HermesError`."""
+    """Open the agent of an attempt; return it and its workspace, which must be closed after the agent. Raises
+    `HermesError`.
+    """
     place = await services.workspaces.open_in(spec.copy, spec.head)
     try:
         return await _open(services, spec, place, emit), place
@@ -241,7 +244,7 @@ class ParallelAttempts:
         return await self._travel.switch((await self.ended_attempt(number)).head, choices=choices)
 
     async def ended_attempt(self, number: int) -> LiveAttempt:
-        """Return the attempt if it has ended and can be picked. Raises `HermesError`."""
+        """Return an attempt that can be picked. Raises `HermesError` if it has not ended."""
         attempt = self._find_attempt(number)
         if attempt.running:
             raise HermesError(f"{attempt.head} still works; wait for its end, or stop it first.")

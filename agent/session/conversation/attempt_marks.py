@@ -27,7 +27,7 @@ _LOOKED_AT = (2, 200, 10_000)
 
 
 def start_note(copy: Path, origin: Path) -> str:
-    """Return the note for the model when it begins to work in a copy."""
+    """Return a note that tells the model that it begins to work in a copy."""
     return (
         f"[From here on you work alone in a copy of the project, in {copy}. Paths in {origin} stand for "
         f"those in the copy: write there only. The user may take your work over when you are done.]"
@@ -35,7 +35,7 @@ def start_note(copy: Path, origin: Path) -> str:
 
 
 def return_note(origin: Path) -> str:
-    """Return the note for the model when the conversation continues from the end of an attempt."""
+    """Return a note that tells the model that the conversation continues from the end of an attempt."""
     return f"[The copy is gone. You work in {origin} again, where files are as you left them in the copy.]"
 
 

@@ -76,7 +76,7 @@ class LiveSession:
         return next((node for node in reversed(self._path) if node.kind == "system"), None)
 
     def messages(self) -> Sequence[MessageHistory]:
-        """Return the conversation for the model. Every call on the path must have its result."""
+        """Return the conversation in the form for the model. Every call on the path must have a result."""
         if self._messages is None:
             self.rebuild()
         elif self._fresh:
@@ -93,7 +93,10 @@ class LiveSession:
             self._messages, self._fresh = messages, self._path[len(opened) :]
 
     def move(self, head: str, path: Sequence[Node]) -> None:
-        """Continue with another branch of the session. The caller must declare the prompt prefix broken."""
+        """Continue with another branch of the session.
+
+        The caller must declare a break of the prompt prefix.
+        """
         self.head = head
         self._path = list(path)
         self._light = False
@@ -176,7 +179,7 @@ class LiveSession:
         return await self._write(write)
 
     async def add_compaction(self, plan: CompactionPlan) -> None:
-        """Commit a compaction, and drop the text that is no longer sent to the model from memory."""
+        """Commit a compaction, and drop from memory the text that is no longer sent to the model."""
         node = await self.add("compaction", plan.sentence(), plan.data)
         # A fold may include again what an earlier one had dropped.
         self._path, self._light = trimmed(await self.whole_path()), True
@@ -210,7 +213,7 @@ class LiveSession:
         return await self._write(write)
 
     async def save_draft(self, text: str, reasoning: str) -> None:
-        """Save the text that the model has written so far of an incomplete message."""
+        """Save what the model has written so far of an incomplete message."""
         await self.store.save_draft(self.id, self.head, text, reasoning)
 
     def todos(self) -> tuple[Todo, ...]:

@@ -23,7 +23,7 @@ from tools.text.words import plural
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session as it was found or created."""
+    """A session that was found or created, with the repairs that were made."""
 
     record: Session
     path: list[Node]

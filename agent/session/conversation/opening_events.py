@@ -103,7 +103,7 @@ def policy_publisher(stream: EventStream, gate: Gate) -> Callable[[PermissionPol
 
 @dataclass(slots=True)
 class _Told:
-    """The state of the permissions as last reported to the person."""
+    """The state of the permissions that was last reported to the person."""
 
     policy: PermissionPolicy
     mode: Mode

@@ -1,7 +1,6 @@
-"""The folder of a session: one workspace each, kept when the session is resumed from another folder.
+"""The folder of a session. Each session has one, and keeps it when it is resumed from another folder.
 
-A session continues in its own folder. It moves only on request (`--here`), or when the folder is found again
-under another name.
+A session moves only on request (`--here`), or when the folder is found again under another name.
 """
 
 from __future__ import annotations

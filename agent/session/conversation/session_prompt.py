@@ -135,7 +135,7 @@ def _prompt(
 
 
 def kept_back(session: LiveSession) -> list[str]:
-    """Return sentences about text that the prompt omits because it reads like an order to an agent."""
+    """Return sentences about text that the prompt omits because it reads like an instruction to an agent."""
     system = session.system()
     parts = system.data.get("parts", ()) if system is not None else ()
     return kept_back_notices([each for part in parts for each in passages_of(part.get("passages"))])

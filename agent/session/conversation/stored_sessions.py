@@ -78,7 +78,10 @@ class StoredSessions:
         patience: float | None = None,
         mode: SearchMode = "auto",
     ) -> SearchHits:
-        """Return the messages that match; after `patience` seconds the matches found so far."""
+        """Return the messages that match.
+
+        The search ends after `patience` seconds, with the matches found so far.
+        """
         patience = PATIENCE if patience is None else patience
         if self._recall is None:
             return await self._store.search(

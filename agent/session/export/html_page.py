@@ -319,7 +319,7 @@ def _facts(session: Session, nodes: Sequence[Node], branch: str) -> Iterator[str
 
 
 def _articles(nodes: Sequence[Node], tools: Registry) -> Iterator[str]:
-    """Yield one article for each message; results of calls are placed with the message of the calls."""
+    """Yield one article for each message; results of calls are part of the message that made the calls."""
     results = _results(nodes)
     for at, node in enumerate(nodes):
         match node.kind:
@@ -340,7 +340,7 @@ def _articles(nodes: Sequence[Node], tools: Registry) -> Iterator[str]:
 
 
 def _results(nodes: Sequence[Node]) -> dict[int, dict[str, Node]]:
-    """Return the results of calls by call id, for the index of each message of the model."""
+    """Return, for the index of each message of the model, the results of its calls by call id."""
     found: dict[int, dict[str, Node]] = {}
     asked = -1
     for at, node in enumerate(nodes):
@@ -402,7 +402,7 @@ def _part(name: str, inside: str) -> str:
 
 
 def _json(text: str, value: Mapping[str, Any]) -> str:
-    """Return JSON indented for reading; other text unchanged."""
+    """Return `value` as indented JSON, or `text` unchanged if it is not JSON."""
     shown = json.dumps(value, indent=2, ensure_ascii=False) if value else text
     return code(truncate(shown, SHOWN), "json")
 

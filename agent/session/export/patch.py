@@ -1,4 +1,4 @@
-"""Patches for `git apply`, made from the difference between two positions of a line of steps."""
+"""Patches for `git apply`, made from the difference between two positions in the steps of a session."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def quote_name(name: bytes) -> bytes:
 
 
 def path_problem(path: str) -> str:
-    """Return why git rejects the path on some system; empty if git accepts it."""
+    """Return why git rejects the path on some operating system; empty if git accepts it everywhere."""
     for part in path.split("/"):
         if _HIDDEN_IN_NAMES.sub("", part).casefold() == ".git" or _is_git_on_windows(part):
             return "git accepts no such name"
@@ -191,13 +191,14 @@ class Patch:
 
 
 class _LeftOutError(Exception):
-    """A path that a patch cannot express; the message is the reason."""
+    """Raised for a path that a patch cannot express. The message is the reason."""
 
 
 def patch_between(
     changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False, units: Units = NO_UNITS
 ) -> Patch:
-    """Return `changes`, one per path, as a patch; with `text` for reading only, without binary contents.
+    """Return `changes`, one per path, as a patch. With `text` it is only for reading and lacks binary
+    contents.
 
     Changes inside `units` are only listed as omitted. Blocking: reads the contents.
     """

@@ -84,7 +84,9 @@ def _plain_function(name: str, arguments: Collection[str]) -> dict[str, Any]:
 
 
 def _results(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the results before the model's next answer, by call id. Later answers may reuse ids."""
+    """Return the results before the model's next answer, by call id. Only these are returned, because later
+    answers may use the same ids again.
+    """
     found: dict[str, str] = {}
     for node in nodes:
         if node.kind == "assistant":
@@ -217,7 +219,7 @@ class ExportFilter:
     """Only these, by id."""
 
     def admits(self, session: Session) -> bool:
-        """Return whether a session passes the conditions that need no nodes."""
+        """Return whether a session meets the conditions that do not depend on its nodes."""
         return (
             (self.sessions is None or session.id in self.sessions)
             and self.project.casefold() in PurePath(session.workspace).name.casefold()

@@ -32,7 +32,7 @@ Prices = Callable[[str], "ModelInfo | None"]
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """The last test run on a branch."""
+    """The last command on a branch that ran tests, and its outcome."""
 
     command: str
     outcome: str
@@ -41,7 +41,7 @@ class TestRun:
 
 @dataclass(frozen=True, slots=True)
 class BranchSide:
-    """A branch from the point where the two diverge."""
+    """What happened on one of two branches since they diverged."""
 
     head: str
     nodes: tuple[Node, ...]

@@ -125,7 +125,7 @@ class RunningOperations:
 
 
 class Uninterruptible(Protocol):
-    """An object whose operations must not stop half-way."""
+    """An object with operations that must complete once they have begun."""
 
     under_way: RunningOperations
 
@@ -245,7 +245,9 @@ class HistoryNavigation:
         return 0
 
     async def changes(self, first: int, second: int) -> tuple[PathChange, ...]:
-        """Return the changes between two positions of the files; for git one change per repository."""
+        """Return the changes between two positions of the files; changes in a git folder are returned as one
+        change per repository.
+        """
         steps = await self.steps()
         found = state_listings.difference(steps, first, second)
         if self._recorder is None:
@@ -285,14 +287,16 @@ class HistoryNavigation:
         return await recorder.run(make_plan)
 
     async def merge_conflict(self, item: PlanItem) -> Merged | None:
-        """Return a conflict with both sides merged, or None if that is impossible. Raises `HermesError`."""
+        """Merge both sides of a conflict; return None if that is impossible. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.plan import merge_changes
 
         objects = self._files().store.objects
         return await asyncio.to_thread(merge_changes, item, objects)
 
     async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> Parted:
-        """Split a file of a plan into hunks, with `merging` towards the merge. Raises `HermesError`."""
+        """Split a file of a plan into hunks, with `merging`, the changes are those to the merged content.
+        Raises `HermesError`.
+        """
         from agent.workspace.checkpoints.restore.hunk_restore import part_of
 
         objects = self._files().store.objects
@@ -511,7 +515,7 @@ class HistoryNavigation:
         return self._recorder
 
     async def _path(self) -> list[int]:
-        """Return the nodes of the conversation, oldest first."""
+        """Return the ids of the nodes in the conversation, oldest first."""
         return [each.id for each in await self._session.whole_path()]
 
     def _moving(self) -> _Moving:

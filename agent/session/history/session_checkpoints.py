@@ -1,4 +1,4 @@
-"""Checkpoints of a session: opened with it, with reports to the person."""
+"""Opening of the checkpoints of a session, and reports about them to the person."""
 
 from __future__ import annotations
 
@@ -350,8 +350,9 @@ class CheckpointService(Checkpoints):
         return await self._position(mark)
 
     async def _choose_hunks(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
-        """Return the choice of hunks for the one file of a plan; a file that others changed is left
-        unchanged.
+        """Return the choice that restores only these hunks of the one file in a plan.
+
+        A file that others have changed is left unchanged.
         """
         if len(plan.items) > 1:
             raise ToolError("Hunks are those of one file; the path is a folder.")

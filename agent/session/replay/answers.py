@@ -39,7 +39,7 @@ _MOST_FRAMES = 10_000_000
 
 @dataclass(slots=True)
 class Compared:
-    """Numbers of compared requests, by the kind of comparison."""
+    """Counts of the compared requests, by the kind of comparison."""
 
     whole: int = 0
     """Byte for byte, as they left."""
@@ -51,7 +51,7 @@ class Compared:
 
 
 def recorded_dialect(record: Mapping[str, Any]) -> Dialect:
-    """Return the dialect of a recorded request. Records of earlier versions lack the dialect of messages."""
+    """Return the dialect of a recorded request. Records of earlier versions lack the part about messages."""
     told = (record.get("sent") or {}).get("dialect") or {}
     base = load(DEFAULT)
     return base.apply_change({name: values for name, values in told.items() if isinstance(values, dict)})

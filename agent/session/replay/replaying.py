@@ -85,7 +85,9 @@ class RecordedCalls:
 
 
 class RecordedStore:
-    """The part of `agent.core.store.store.Store` that an open session uses."""
+    """Replaces the store in a replay. It has the methods of `agent.core.store.store.Store` that a session
+    uses.
+    """
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -286,7 +288,9 @@ class _Replay:
         return {}
 
     def _dialogue_for(self, node: Node) -> Dialogue:
-        """Return the dialogue for a node; framed again if prompt, tools or conversation changed."""
+        """Return the dialogue for a node; its frames are made again if prompt, tools or conversation
+        changed.
+        """
         record = _record(node)
         images = {str(node.data.get("model", "")): bool(record.get("images", True))}
         known = {**self._images, **images}
@@ -376,7 +380,7 @@ class _RecordedSteering(TurnQueue):
 
 
 class _RecordedHooks(SessionHooks):
-    """Hooks with the recorded answers."""
+    """Replaces hooks in a replay; each gives its recorded answer."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape

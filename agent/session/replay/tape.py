@@ -37,7 +37,7 @@ class Difference:
 
 
 class ReplayDifference(HermesError):  # noqa: N818 - it is a finding, not a fault
-    """A difference, which ends the replay."""
+    """Raised at the first difference, which ends the replay."""
 
 
 class Tape:
@@ -67,7 +67,7 @@ class Tape:
             self._take()
 
     def next(self) -> Node | None:
-        """Return the next node that is not fed; None at the end."""
+        """Return the next node that the engine itself must produce; None at the end."""
         self.feed()
         return None if self.over else self.nodes[self.at]
 
@@ -97,7 +97,7 @@ class Tape:
         return None
 
     def pass_result(self, node: Node) -> None:
-        """Mark a result from `take_result` as written."""
+        """Mark a result that `take_result` returned as written."""
         assert self.nodes[self.at] is node
         self._take()
 

@@ -27,7 +27,7 @@ NAMES: Mapping[Measure, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Ceilings; None means no ceiling."""
+    """The ceilings of one owner, by measure; None means no ceiling."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -62,7 +62,7 @@ class Charge:
 
 
 class Ceiling(Protocol):
-    """The owner of a budget, such as an account."""
+    """An object with ceilings that can be raised, such as an account."""
 
     @property
     def budget(self) -> Budget:
@@ -79,10 +79,10 @@ class Ceiling(Protocol):
 
 
 class BudgetReachedError(HermesError):
-    """A request was not sent because it would exceed a ceiling.
+    """Raised if a request was not sent because it would exceed a ceiling.
 
-    `wanted` is the most it may use, `setting` the setting that holds the ceiling, and `model` the model
-    without a known price, if that is the problem.
+    `wanted` is the most that the request may use, and `setting` the setting that holds the ceiling. `model`
+    is set if the problem is a model without a known price.
     """
 
     def __init__(
@@ -141,13 +141,13 @@ def _reached_text(owner: str, measure: Measure, ceiling: float, used: float, wan
 
 
 def _example(measure: Measure, needed: float, ceiling: float) -> str:
-    """Return an example of a ceiling that leaves room for more than one request."""
+    """Return, as an example for a message, a ceiling that leaves room for more than one request."""
     value = 2 * max(needed, ceiling)
     return f"{value:.2f}" if measure == "money" and value >= 0.01 else f"{math.ceil(value)}"
 
 
 class Reservation:
-    """Reserved room for one request. Call `settle` exactly once, also if the request fails."""
+    """The room that is reserved for one request. Call `settle` exactly once, also if the request fails."""
 
     def __init__(self, account: BudgetAccount, most: Charge) -> None:
         self._account = account
@@ -313,11 +313,11 @@ class BudgetAccount:
         await waiter
 
     def hold(self, reservation: Reservation) -> None:
-        """Add a reservation; part of `reserve`."""
+        """Add a reservation to this account. Only `reserve` calls this."""
         self._held.add(reservation)
 
     def release(self, reservation: Reservation, actual: Charge) -> None:
-        """Remove a reservation and add what was spent; part of `Reservation.settle`."""
+        """Remove a reservation and add what was spent. Only `Reservation.settle` calls this."""
         self._held.discard(reservation)
         self.spent += actual
         self._wake()

@@ -66,8 +66,8 @@ class Decisions:
                 self._raised.append(raised)
 
     def apply(self, owner: str, stands: Ceiling) -> None:
-        """Raise ceilings as decided. A ceiling whose setting has changed since the decision is left
-        unchanged.
+        """Raise the ceilings of `owner` that a person has decided to raise. A ceiling whose setting has
+        changed since the decision is left unchanged.
         """
         for each in self._raised:
             if each.owner == owner and getattr(stands.budget, each.measure) == each.stood:

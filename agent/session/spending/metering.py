@@ -166,7 +166,7 @@ class MeteredClient:
                 await close()
 
     async def aclose(self) -> None:
-        """Do nothing: the client belongs to the session, and others use it too."""
+        """Do nothing, because the client belongs to the session and others use it too."""
 
     async def _next(self, deltas: AsyncIterator[Delta]) -> Delta | None:
         try:
@@ -175,7 +175,9 @@ class MeteredClient:
             return None
 
     async def _await_room(self, request: ModelRequest) -> tuple[float, ModelRequest, _Room]:
-        """Wait until the request may be sent; return the time, the request as sent, and its reserved room."""
+        """Wait until the request may be sent; return the time for the throttle, the request to send, and its
+        reserved room.
+        """
         while True:
             await self._pause.over()
             admitted = await self._throttle.admit()
@@ -256,7 +258,7 @@ class MeteredClient:
 
 
 def _size_of_settings(request: ModelRequest) -> int:
-    """Return the bytes of the request's other fields that a model may read."""
+    """Return the size, in bytes, of the request's other fields that a model may read."""
     said = [each for each in (request.extra, request.reply_schema) if each]
     return sum(len(json.dumps(each)) for each in said)
 

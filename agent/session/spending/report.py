@@ -173,7 +173,7 @@ async def overview(metering: Metering) -> SpendingOverview:
 
 
 def _lines(sums: Iterable[RequestSum], prices: Prices) -> tuple[UsageLine, ...]:
-    """Return the lines in order: the engine's own agent, sent agents, the side model."""
+    """Return the lines in order: the engine's own agent, subagents, the side model."""
     together = (replace(each, key=SENT if each.key.startswith(SENT) else each.key) for each in sums)
     lines = fold_sums(together, prices)
     return tuple(lines[key] for key in (request_table.MAIN, SENT, request_table.SIDE) if key in lines)

@@ -136,6 +136,6 @@ def request_log_of(spending: Spending, payer: Payer, info: ModelInfo) -> Request
 
 
 def most_of(info: ModelInfo, most_input: int, output: int) -> RequestAmount:
-    """Return the most that a request can use."""
+    """Return the largest amount that a request can use."""
     cost = most_cost(most_input, output, info)
     return RequestAmount(most_input, output, 0, cost)

@@ -217,7 +217,7 @@ def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
 
 
 def _token_count(data: str) -> int:
-    """Return the tokens in an end node; 0 if it has none, or the agent hardly worked."""
+    """Return the tokens that an agent's final node names; 0 if it names none, or the agent hardly worked."""
     told = json.loads(data)
     usage = told.get("usage")
     if told.get("outcome") not in WORKED or not isinstance(usage, dict):

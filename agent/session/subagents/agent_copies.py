@@ -54,7 +54,7 @@ class CopyDifference:
 
     @property
     def files(self) -> tuple[CopiedFile, ...]:
-        """Return each path with its added and removed lines."""
+        """Return each changed path with the numbers of its added and removed lines."""
         counted = {file.path: file for file in self.patch.files}
         return tuple(_copied_file(change, counted) for change in self.changes)
 
@@ -111,7 +111,10 @@ class AgentCopies:
         return agent in self._open or agent in self._left
 
     async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:
-        """Return the copy an agent works in, and the note about it for the agent. Raises `HermesError`."""
+        """Return the copy in which an agent works, and a note about it for the agent.
+
+        Raises `HermesError`.
+        """
         async with self._lock(run.id):
             before = await agent_table.copy_of(self._store, run.record.id)
             lost = ""
@@ -369,7 +372,7 @@ class AgentWorkspaces:
             raise ToolError(NOT_KEPT)
 
     def of(self, run: AgentWorker) -> AgentWorkspace:
-        """Return the workspace of an agent, or the one it would get if it began now."""
+        """Return the workspace of an agent, or, before it begins, the one that it would get now."""
         return self._own.get(run.ground_of, self.shared)
 
     def step_of(self, agent: str, call: str) -> Step | None:

@@ -411,7 +411,7 @@ class AgentRunner:
 
 
 def _unread(run: LiveAgent, ended: TurnEnded) -> str | None:
-    """Return a message that arrived too late for the turn, or None."""
+    """Return a message that the turn did not read, because it arrived too late; None if there is none."""
     if run.stop or ended.outcome != "done" or run.child is None:
         return None
     turn_queue = run.child.turn_queue

@@ -188,7 +188,7 @@ def _report(id: str, session: str, node: Node, tally: RequestTally) -> AgentRepo
 def _add_cut_off(
     tally: RequestTally, since: Sequence[Node], path: Sequence[Node], infos: Mapping[str, ModelInfo]
 ) -> None:
-    """Add the usage since the agent's last end: counted requests, and the interrupted one."""
+    """Add the usage of an interrupted agent since its last end: counted requests, and the interrupted one."""
     for node in since:
         if node.kind == "assistant" and isinstance(counts := node.data.get("usage"), Mapping):
             usage = Usage(**{name: counts.get(name) for name in COUNTS})

@@ -117,7 +117,7 @@ class Agents:
         return self._scheduler().copies.holds(agent)
 
     async def plan_merge(self, agent: str) -> RestorePlan:
-        """Return the plan of merging an agent's copy into the project."""
+        """Return the plan for merging an agent's copy into the project."""
         return await self._scheduler().copies.plan_merge(agent)
 
     async def merge(
@@ -142,7 +142,7 @@ class Agents:
         return await self._scheduler().copies.discard(self._run(agent))
 
     def _run(self, agent: str) -> LiveAgent:
-        """Return the agent. Raises `HermesError` for an unknown one."""
+        """Return the agent with this id. Raises `HermesError` if there is none."""
         with _as_error():
             return self._scheduler().run(agent)
 

@@ -62,7 +62,9 @@ def first_problem(broken: Broken) -> str:
 
 
 def _apply_definition(task: Task, definition: Definition, registry: Registry) -> Task:
-    """Return the task with the definition applied. Raises `ToolError` if they contradict each other."""
+    """Return the task with the defaults and limits of its kind of agent. Raises `ToolError` if they
+    contradict each other.
+    """
     name = definition.name
     if definition.model and task.model and task.model != definition.model:
         raise ToolError(f"The agent {name} works with {definition.model}; leave `model` out.")

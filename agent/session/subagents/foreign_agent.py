@@ -146,7 +146,7 @@ class _Turn:
         """The id of its session in the other program."""
 
     def take_update(self, update: Any) -> None:
-        """Handle one update."""
+        """Convert one update of the agent into events."""
         match getattr(update, "session_update", ""):
             case "agent_message_chunk":
                 words = clean(str(getattr(update.content, "text", "") or ""))

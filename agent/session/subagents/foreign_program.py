@@ -206,7 +206,9 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
 async def _explain_failures(
     program: ForeignProgram, process: asyncio.subprocess.Process, said: asyncio.Task[str]
 ) -> AsyncIterator[None]:
-    """Turn failures of the process or the protocol into one sentence."""
+    """Raise failures of the process or the protocol inside this context as a `HermesError` of
+    one sentence.
+    """
     from acp import RequestError
 
     try:

@@ -183,14 +183,16 @@ class Slots:
 
 @dataclass(slots=True)
 class FileTurns:
-    """Records which agent changes each path now, and which changed it last. Paths are resolved."""
+    """Lets agents change a file one after the other. It records who changes each path, and who did last.
+    Paths are resolved.
+    """
 
     locks: dict[Path, asyncio.Lock] = field(default_factory=dict)
     last: dict[Path, str] = field(default_factory=dict)
 
 
 class FileTurn:
-    """One agent's access to the file turns. `tell` receives a note for its model."""
+    """One agent's access to `FileTurns`. `tell` receives a note for its model."""
 
     def __init__(self, agent: str, writers: FileTurns, tell: Callable[[str], None]) -> None:
         self._agent = agent

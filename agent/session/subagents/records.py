@@ -44,7 +44,7 @@ Open points:"""
 
 
 class AgentWorker(Protocol):
-    """The part of an agent that its workspace needs."""
+    """The attributes of an agent that its workspace uses."""
 
     @property
     def id(self) -> str: ...

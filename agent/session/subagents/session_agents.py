@@ -1,4 +1,4 @@
-"""The agents of one session for its other parts: opening, recovery, access by calls, closing."""
+"""The agents of one session: opening, recovery, access for tool calls, closing."""
 
 from __future__ import annotations
 

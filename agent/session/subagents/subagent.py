@@ -71,7 +71,7 @@ class Services(AgentServices):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentSpec:
-    """The identity of an agent and the meters for its usage."""
+    """The identity of an agent, and the objects that count and limit its usage."""
 
     id: str
     task: Task
@@ -137,7 +137,7 @@ def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tu
 
 @dataclass(frozen=True, slots=True)
 class _Approver:
-    """Approvals by a person for one agent; publishes that the agent waits."""
+    """Asks a person for approvals for one agent, and publishes that the agent waits."""
 
     inner: PersonApprover
     waiting: Callable[[bool], None]
@@ -152,7 +152,7 @@ class _Approver:
 
 @dataclass(frozen=True, slots=True)
 class _Asker(PersonAsker):
-    """Questions of one agent to a person; publishes that the agent waits."""
+    """Asks a person the questions of one agent, and publishes that the agent waits."""
 
     waiting: Callable[[bool], None]
 

@@ -1,7 +1,7 @@
 """References with `@` in a message of the person: reading their targets and attaching them for the model.
 
 The message itself is unchanged. Attachments pass the guard of secret files and the gate, like a read by a
-tool; what cannot be attached is reported in one sentence, to person and model.
+tool. References that cannot be attached are reported in one sentence, to person and model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The contents and problems of the references of a message."""
+    """The contents to which a message refers, and the references that could not be read."""
 
     text: str = ""
     """For the model; empty if there were none."""
@@ -196,7 +196,7 @@ class ReferenceReader:
                 return await self._page(reference)
 
     async def _place(self, reference: Reference) -> tuple[Path, str]:
-        """Return the path and name of a reference, after guard and gate allow reading it."""
+        """Return the path and name of a reference, after checking that guard and gate allow reading it."""
         path = await asyncio.to_thread(resolve, reference.target, self._workspace)
         name = clean(display_path(path, self._workspace)) or "."
         self._guard.check_read(path, name)
@@ -270,7 +270,7 @@ def _name(reference: Reference) -> str:
 
 
 def _with_lines(reference: Reference) -> str:
-    """Return the target of a reference followed by its lines."""
+    """Return the target of a reference followed by its range of lines."""
     if reference.first is None:
         return reference.target
     last = "" if reference.last == reference.first else f"-{reference.last}"

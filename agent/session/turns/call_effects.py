@@ -28,7 +28,7 @@ GUARDED = "Looking after guarded places"
 
 @dataclass(slots=True, kw_only=True)
 class CallEffects:
-    """The effects of one agent's calls on files."""
+    """Records and checks the effects of one agent's calls on files."""
 
     session: str
     steps: StepRecorder | None

@@ -371,7 +371,7 @@ class CallRunner:
             self._running.discard(call.id)
 
     async def _mask_arguments(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments for surfaces, masked; none if masking fails."""
+        """Return the arguments for surfaces, masked; an empty dict if masking fails."""
         secrets = self._state.secrets
         return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, secrets), {})
 
@@ -391,7 +391,7 @@ class CallRunner:
         )
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
-        """Return the result of a call that is refused without running, or None."""
+        """Return the result for a call that is refused without running; None if it may run."""
         if refusal := self._access.refusal(call.name, shown_name(call)):
             return refusal
         if call.id in self._broken:

@@ -75,7 +75,7 @@ class Lane:
 
     @property
     def size(self) -> int:
-        """The size of the next request for estimates, in bytes."""
+        """The size of the next request, in bytes, from which its tokens are estimated."""
         return self.ledger.size + len(self.head) - self.surplus
 
     @property
@@ -239,7 +239,7 @@ class RequestSettings:
 
 
 class Dialogue:
-    """The model side of one session."""
+    """Sends the conversation of one session to its models, and returns their messages."""
 
     def __init__(
         self,
@@ -608,7 +608,7 @@ class Dialogue:
         return self._meter.estimate(size)
 
     async def _made_room(self, sentence: str) -> None:
-        """Frame the conversation again on every route after a stored compaction."""
+        """Make all frames again, on every route, after a compaction was stored."""
         if self._rules.compacted is not None:
             await self._helpers.ask("Following a compaction", self._rules.compacted, None)
         for route in self._routes:

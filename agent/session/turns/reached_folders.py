@@ -54,7 +54,9 @@ class ReachedFolders:
         self.renew()
 
     def renew(self) -> None:
-        """Read the conversation again: files no longer in it are added when their folder is reached again."""
+        """Read the conversation again: files that are no longer in it are added when a call reaches their
+        folder again.
+        """
         self._known = {*self._prompt, *in_view(self._path())}
 
     async def acting(self, call: str, action: Action) -> None:
@@ -125,7 +127,7 @@ class ReachedFolders:
         return {KEY: files.data()}
 
     def withdraw(self, call: str) -> None:
-        """Forget the files added to a call that was interrupted, as its result does not contain them."""
+        """Forget the files added to a call that was interrupted, because its result does not contain them."""
         self._take_places(call)
         if (files := self._pending.pop(call, None)) is not None:
             self._known.difference_update(files.folders)

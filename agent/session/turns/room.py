@@ -1,8 +1,8 @@
-"""Room in the model's window: when and how the conversation is compacted, and when to give up.
+"""Making room in the model's window: when and how the conversation is compacted, and when to give up.
 
-The cheapest way comes first: old results are masked; then older parts are folded into a summary that quotes
-the person's words. A summary that cannot be used changes nothing; only a conversation that would no longer
-fit is folded without one.
+The cheapest method comes first: old results are masked; then older parts are folded into a summary that
+quotes the person's words. A summary that cannot be used changes nothing; only a conversation that would no
+longer fit is folded without one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ MAX_CHECKED = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The amount that a fold keeps: shares of the window, and for the tail also of the conversation."""
+    """How much a fold keeps, as shares of the window; for the tail also as a share of the conversation."""
 
     tail: float
     words: float
@@ -345,7 +345,7 @@ class ContextRoom:
         return await asyncio.to_thread(fold_plan, path, fold, saved)
 
     async def _apply(self, plan: CompactionPlan) -> None:
-        """Put a plan in force. Once begun, it completes even when the turn is interrupted."""
+        """Carry out a plan. Once begun, this completes even if the turn is interrupted."""
 
         async def apply() -> None:
             await self._session.add_compaction(plan)
@@ -378,7 +378,7 @@ class ContextRoom:
         return any(node.id > since and node.kind in ("user", "assistant") for node in path)
 
     def _is_too_soon(self, path: Sequence[Node]) -> bool:
-        """Return whether the last fold is few requests ago, without a message of the person since."""
+        """Return whether only few requests, and no message of the person, followed the last fold."""
         found = newest_fold(path)
         if found is None or not found[1].automatic:
             return False

@@ -1,4 +1,6 @@
-"""Calls made by a script: governed, shown and recorded like those of the model, outside its context."""
+"""Calls made by a script: permitted, shown and recorded like those of the model, but not part of its
+context.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any],
 
 
 def shown_name(call: ToolCall) -> str:
-    """Return the tool's name for surfaces and errors, shortened: a model may invent one of any length."""
+    """Return the tool's name for surfaces and errors, shortened, because a model may invent a name of any
+    length.
+    """
     return brief(call.name[: 2 * NAME_SHOWN], NAME_SHOWN)
 
 

@@ -38,7 +38,7 @@ class LiveFiles:
         return shown if whole else {}
 
     def withdraw(self, call: str) -> None:
-        """Forget the lines of a call whose result never came into the conversation."""
+        """Forget the lines of a call whose result was not added to the conversation."""
         self._pending.pop(call, None)
 
     def clear(self) -> None:

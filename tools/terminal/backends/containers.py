@@ -103,7 +103,7 @@ class DockerConnector:
         return arguments + [_mount(*mount_parts(mount)) for mount in options.mounts]
 
     def _sweep(self) -> None:
-        """Remove containers whose Hermes process is gone."""
+        """Remove containers whose Hermes process has ended."""
         code, listed = self._client.run(
             [
                 "ps",
@@ -257,7 +257,7 @@ class SingularityConnector:
         return image if "://" in image else str(expanded(image))
 
     def _sweep(self) -> None:
-        """Stop instances whose Hermes process is gone. Hosts of a cluster only list their own instances."""
+        """Stop instances whose Hermes process has ended. Hosts of a cluster only list their own instances."""
         code, listed = self._client.run(["instance", "list"])
         if code != 0:
             return

@@ -101,7 +101,7 @@ _GOODBYE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteSite:
-    """The facts about the remote side after connecting."""
+    """What is known about the remote side after connecting."""
 
     shell: str
     folder: str
@@ -111,7 +111,9 @@ class RemoteSite:
 def connect(
     opener: Callable[[], Channel], script: RemoteScript, reach: Connector
 ) -> tuple[Channel, MarkerSplitter]:
-    """Open a channel and send the script. Blocks. Raises `ToolError` with the cause."""
+    """Open a channel and send the script; return the channel and the splitter for its output. Blocks. Raises
+    `ToolError` with the cause.
+    """
     channel = opener()
     splitter = MarkerSplitter(script.token)
     words = bytearray()

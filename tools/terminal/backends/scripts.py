@@ -1,4 +1,4 @@
-"""The shell text sent to the remote side. Everything variable is quoted here only."""
+"""The shell text sent to the remote side. All variable parts of it are quoted here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def call_script(launch: Launch, command: str, *, folder: str, shell: str, mark: 
 
 
 def anchor_script(owner: str) -> RemoteScript:
-    """Return the script of the anchor."""
+    """Return the script of the anchor, the one program that runs all the time."""
     token = _token()
     prologues = (_prologue("bash"), _prologue("sh"))
     head = f"set -- {' '.join(map(quoted, (token, owner, *prologues)))}\n"

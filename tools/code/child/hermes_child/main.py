@@ -40,7 +40,7 @@ class ScriptSource:
 
 
 def main():
-    """Read the task from standard input and do it; return the exit code of the script."""
+    """Read the setup and a script from standard input and run the script; return its exit code."""
     link = _take_standard_input()
     setup = frames.read_frame(link)
     if setup is None:
@@ -145,7 +145,7 @@ def _prepare(setup, link):
 
 
 def _install(setup, lines):
-    """Make `import hermes_tools` work."""
+    """Install the module `hermes_tools`, so that the script can import it."""
     module = Module("hermes_tools")
     module.__file__ = setup["file"]
     module._call = lines.call
