@@ -112,7 +112,7 @@ class AttachmentStore:
         return data if hashlib.sha256(data).hexdigest() == attachment.sha256 else b""
 
     def any(self) -> bool:
-        """Return whether there are any stored files."""
+        """Return whether any file is stored."""
         try:
             with os.scandir(self._folder) as found:
                 return next(found, None) is not None
@@ -241,7 +241,10 @@ def _image(path: Path) -> tuple[str, bytes]:
 
 
 def _open(path: Path) -> tuple[int, str, int]:
-    """Return an open descriptor of the image at `path`, its media type and size. Never waits for a pipe."""
+    """Open the image at `path`; return the descriptor, the media type and the size in bytes.
+
+    A pipe is refused without waiting.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:

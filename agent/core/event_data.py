@@ -97,7 +97,7 @@ class VerdictPart:
 
 @dataclass(frozen=True, slots=True)
 class ForecastSpan:
-    """A range from the low to the high estimate."""
+    """The range between a low and a high estimate."""
 
     low: float
     high: float

@@ -13,7 +13,7 @@ Listener = Callable[[Event], None]
 
 
 class Listeners:
-    """Passes every event to the listeners of its type, in order and at once.
+    """Passes every event to the listeners of its type, in order, before `pass_on` returns.
 
     Listeners run on the event loop and must be quick. A listener that fails is logged and does not disturb
     others.

@@ -1,4 +1,4 @@
-"""Recognition of addresses of this machine, and construction of addresses below another."""
+"""Recognition of addresses of this machine, and construction of addresses from a base address."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def list_of_models(base_url: str, path: str = "models") -> str:
 
 
 def root_of(base_url: str) -> str:
-    """Return the address of a server, whose API is below `/v1`."""
+    """Return the address of a server without the path `/v1` of its API."""
     parts = urlsplit(base_url.strip())
     return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")))
 

@@ -164,7 +164,7 @@ class DemoClient:
 
 @dataclass(slots=True)
 class _Past:
-    """The progress of the newest tour."""
+    """How far the newest tour in the conversation has come."""
 
     number: int
     """The number of the person's messages before it."""

@@ -39,7 +39,10 @@ async def detect(
     host: str = "127.0.0.1",
     time_limit: float = TIME_LIMIT,
 ) -> tuple[DetectedServer, ...]:
-    """Return the servers that answer within `time_limit` seconds, asked concurrently. Never raises."""
+    """Ask all ports concurrently; return the servers that answer within `time_limit` seconds.
+
+    Never raises.
+    """
     asked = list(ports.items() if isinstance(ports, Mapping) else ports)
     found = await asyncio.gather(*(_ask(name, host, port, time_limit) for name, port in asked))
     return tuple(server for server in found if server is not None)

@@ -88,7 +88,9 @@ class RoleRules(_Rules):
 
 
 class ThinkingModel(_Rules):
-    """The thinking rules of models whose name the expression `match` finds; the first match wins."""
+    """The thinking rules of models whose name the expression `match` finds; of several matches, the first one
+    counts.
+    """
 
     match: str = ""
     ways: tuple[str, ...] = ("enabled", "adaptive")
@@ -224,7 +226,9 @@ class Dialect(_Rules):
         )
 
     def deviation(self) -> dict[str, Any]:
-        """Return the differences to a model that accepts everything, as data for `apply_change`."""
+        """Return the differences to the dialect of a model that accepts everything, as data for
+        `apply_change`.
+        """
         parts = ("calls", "roles", "thinking", "tools", "images", "limits")
         told = {name: getattr(self, name).model_dump(by_alias=True, exclude_defaults=True) for name in parts}
         told["limits"].pop("window_in_refusal", None)

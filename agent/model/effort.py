@@ -103,7 +103,7 @@ def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
 def effort_of(thinking: Thinking | None) -> str:
     """Return `low`, `medium` or `high`; empty for `off` and without a level.
 
-    A budget counts as the smallest word whose budget it does not exceed.
+    A number of tokens counts as the lowest level whose budget it does not exceed.
     """
     if thinking is None or thinking == "off":
         return ""

@@ -61,7 +61,7 @@ class UsageDelta:
 
 @dataclass(frozen=True, slots=True)
 class TokensDelta:
-    """Ids of tokens as counted by the server: `prompt` once, `output` in pieces."""
+    """Ids of tokens that the server reports: `prompt` once, `output` in pieces."""
 
     prompt: tuple[int, ...] = ()
     output: tuple[int, ...] = ()
@@ -259,7 +259,7 @@ SMALL_WINDOW = 16_000
 
 
 def _flat(required: Sequence[str], **kinds: str) -> dict[str, Any]:
-    """Return a schema of plain parameters."""
+    """Return an object schema; `kinds` are the types of its parameters by name."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in kinds.items()},

@@ -327,7 +327,9 @@ def secret_variables(own: ProviderSettings | None) -> list[str]:
 
 
 def address_of(settings: Settings, environ: Mapping[str, str], provider: str) -> str:
-    """Return the address of a provider as written in the settings or elsewhere; empty if there is none."""
+    """Return the address of a provider as the settings or the table of providers name it; empty if there is
+    none.
+    """
     if (own := settings.providers.get(provider)) is not None and own.base_url:
         return own.base_url
     if provider == CUSTOM:

@@ -72,7 +72,7 @@ class Refusal:
 
     @cached_property
     def body_data(self) -> dict[str, Any]:
-        """The body as data."""
+        """The body of the refused request as data."""
         try:
             data = json.loads(self.body) if self.body else {}
         except (ValueError, RecursionError):
@@ -196,7 +196,7 @@ def _drop_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _thinking_key(dialect: Dialect, refusal: Refusal) -> str:
-    """Return the field in which thoughts are required."""
+    """Return the name of the field in which the refusal requires thoughts."""
     for match in _KEYS.finditer(refusal.search_text):
         key = match[1] or match[2]
         if not key.lower().endswith(("_mode", "_effort", "_budget", "_tokens", "enable_thinking")):
@@ -343,7 +343,7 @@ def _most(said: str) -> int:
 
 
 def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tools of a body with their schemas, in order."""
+    """Return the schemas of the tools in a body, by name and in order."""
     found: dict[str, Any] = {}
     for each in sent.get("tools") or ():
         inner = each.get("function", each) if isinstance(each, dict) else {}
@@ -398,7 +398,7 @@ def _drop_field(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
 
 
 def _compact(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield nothing: an overflow is solved by compacting the conversation, not by another form."""
+    """Yield nothing, because an overflow is solved by compacting the conversation, not by another form."""
     yield from ()
 
 

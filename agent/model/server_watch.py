@@ -190,7 +190,7 @@ _LISTENS = "0A"
 
 @dataclass(slots=True)
 class _Said:
-    """The answers of a server at one time."""
+    """What a server answered when it was last asked."""
 
     models: Any = None
     props: Any = None

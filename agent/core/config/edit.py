@@ -236,7 +236,7 @@ def _holds(data: dict[str, Any], path: Path) -> bool:
 
 
 def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy without empty sections."""
+    """Return a copy of `data` without empty sections."""
     pruned = {key: _without_empty(value) if isinstance(value, dict) else value for key, value in data.items()}
     return {key: value for key, value in pruned.items() if value not in (None, {})}
 
@@ -273,7 +273,7 @@ def _remove_entry(text: str, path: Path, data: dict[str, Any]) -> str:
 
 
 def _set_entry(text: str, path: Path, value: Any) -> str:
-    """Return `text` with the piece for `path` replaced or inserted. Raises `_CannotEditError`."""
+    """Return `text` in which the entry at `path` is replaced or inserted. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, compose_exact
 
     root = compose_exact(text)
@@ -295,7 +295,7 @@ def _set_entry(text: str, path: Path, value: Any) -> str:
 
 
 def _insert(text: str, node: MappingNode, path: Path, value: Any, flow: bool, newline: str) -> str:
-    """Add an entry to a section that has others."""
+    """Return `text` with an entry added to a section that has other entries."""
     if flow:
         entry = f"{_flow(path[0])}: {_flow_nested(path[1:], value)}"
         at = _end(node.value[-1][1]) if node.value else node.start_mark.index + 1
@@ -313,7 +313,7 @@ def _insert(text: str, node: MappingNode, path: Path, value: Any, flow: bool, ne
 def _open_section(
     text: str, key: Node, node: ScalarNode, path: Path, value: Any, flow: bool, newline: str
 ) -> str:
-    """Add the first entry to a section without content (`terminal:`)."""
+    """Return `text` with the first entry added to a section without content, such as `terminal:`."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.tag != "tag:yaml.org,2002:null":
         raise _CannotEditError
@@ -326,7 +326,7 @@ def _open_section(
 
 
 def _replace(text: str, node: Node, value: Any, newline: str) -> str:
-    """Replace the text of `node` with `value`."""
+    """Return `text` in which the text of `node` is replaced by `value`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, SequenceNode
 
     start, end = node.start_mark.index, _end(node)

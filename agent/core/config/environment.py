@@ -1,4 +1,6 @@
-"""Variables: the real environment, `~/.hermes/.env` below it, and the settings they override."""
+"""Environment variables: those of the process, those of `~/.hermes/.env`, and the settings that they
+override.
+"""
 
 from __future__ import annotations
 

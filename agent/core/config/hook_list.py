@@ -25,7 +25,7 @@ class HookError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """The answer of one or several hooks."""
+    """The answer of one hook, or the combined answer of several hooks."""
 
     decision: HookDecision = "allow"
     reason: str = ""
@@ -67,7 +67,9 @@ def answer_of(data: Any) -> HookAnswer:
 
 
 def combine(first: HookAnswer, second: HookAnswer) -> HookAnswer:
-    """Combine two answers: the stricter decision with its reason, the later arguments and result."""
+    """Combine two answers: the stricter decision counts, with its reason, and the later arguments and
+    result.
+    """
     stricter = second if _STRICTNESS[second.decision] > _STRICTNESS[first.decision] else first
     return HookAnswer(
         stricter.decision,

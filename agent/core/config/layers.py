@@ -24,7 +24,7 @@ MAX_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class SettingsLayer:
-    """Settings from one source: a file, or the environment. Later layers win."""
+    """Settings from one source: a file, or the environment. Later layers override earlier ones."""
 
     origin: str
     document: SettingsDocument = field(default_factory=SettingsDocument)

@@ -1,8 +1,8 @@
 """The settings of a session, from all their sources.
 
-Later sources win: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a trusted project, the
-environment, choices of the surface for this session. A broken source never stops the program: wrong entries
-are left out and reported, the file is never changed.
+Later sources override earlier ones: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a
+trusted project, the environment, choices of the surface for this session. A broken source never stops the
+program: wrong entries are left out and reported, the file is never changed.
 """
 
 from __future__ import annotations

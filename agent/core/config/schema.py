@@ -84,7 +84,10 @@ KeyVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 def _model_address(text: str) -> str:
-    """Return the address of an API unchanged if it is valid; it may contain a variable `${NAME}`."""
+    """Return the address of an API unchanged. Raises `ValueError` if it is invalid.
+
+    It may contain a variable `${NAME}`.
+    """
     parts = urlsplit(re.sub(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", "x", text))
     is_open = text.startswith("${")
     if not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):

@@ -20,7 +20,10 @@ class SettingsSection(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _bare_words(cls, values: Any) -> Any:
-        """Turn booleans back into words: YAML reads a bare `on`, `yes`, `off` or `no` as true or false."""
+        """Turn booleans back into words where a setting takes a word.
+
+        YAML reads a bare `on`, `yes`, `off` or `no` as true or false.
+        """
         if not isinstance(values, dict) or not any(isinstance(each, bool) for each in values.values()):
             return values
         return {key: _word(cls.model_fields.get(key), value) for key, value in values.items()}

@@ -174,7 +174,7 @@ def _words(annotation: Any) -> str:
 
 
 def _limit(constraint: Any) -> str:
-    """Return one constraint of pydantic's metadata in words; empty for unknown ones."""
+    """Return a description of one constraint in pydantic's metadata; empty for an unknown one."""
     for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
         number = getattr(constraint, name, None)
         if number is not None:

@@ -123,7 +123,7 @@ def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
 
 
 def watched_paths(root: Path) -> list[Path]:
-    """Return all paths whose change may end the trust in the project at `root`."""
+    """Return all paths a change of which may end the trust in the project at `root`."""
     folder = root / FOLDER
     agents = folder / AGENTS
     return [*(folder / name for name in READ_FILES), agents, *(agents / name for name in _names(agents))]

@@ -77,7 +77,7 @@ def canonical(host: str) -> str:
 
 
 def readings(host: str) -> tuple[Address, ...]:
-    """Return every address that some program reads in `host`; empty for a name.
+    """Return every address that some program understands when it reads `host`; empty for a name.
 
     Considers whole numbers, hexadecimal and octal parts, missing parts, full-width and circled digits. Raises
     `ValueError` with a clause if it ends in a number and is not an address.

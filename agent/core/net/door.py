@@ -218,7 +218,7 @@ AGENT = "Mozilla/5.0 (compatible; hermes-tui)"
 
 
 class DoorError(HermesError):
-    """A failed request. The text is a sentence."""
+    """Raised for a failed request. The text is a sentence."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -310,7 +310,9 @@ class Door:
         self._cache = cache
 
     def check(self, url: str, *, base: WebAddress | None = None) -> WebAddress:
-        """Parse an address. Raises `DoorError` for an address that is refused even with permission."""
+        """Parse an address, relative to the page `base` if one is given. Raises `DoorError` for an address
+        that is refused even with permission.
+        """
         found = self._read(url, base)
         if (why := refusal(found)) is not None:
             raise _refusal(found, why)
@@ -609,7 +611,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection in the form the library reads and writes. The door enforces time limits."""
+    """A connection in the form that the HTTP library uses. The door enforces time limits."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -143,7 +143,7 @@ class Network(Protocol):
 
 
 class SystemNetwork:
-    """Name service and sockets of this machine."""
+    """The network of this machine, through its name service and sockets."""
 
     by_name = False
 
@@ -270,7 +270,7 @@ name. Cancelled when the client disconnects."""
 
 
 class Lifts(Protocol):
-    """Exceptions for requests whose address would otherwise be refused."""
+    """Decides on exceptions for requests whose address would otherwise be refused."""
 
     def allows(self, host: str, port: int, headers: Mapping[str, str], *, is_tunnel: bool) -> bool:
         """Return whether a request with these headers, by lower-case name, may reach an address of this
@@ -309,7 +309,7 @@ class _RefusedError(Exception):
 
 
 class ProxyExchange:
-    """Serves one client. The caller closes the socket."""
+    """Serves one client of the proxy. The caller closes the socket."""
 
     def __init__(self, client: socket.socket, rules: ExchangeRules) -> None:
         self._client = client

@@ -157,7 +157,7 @@ class ChunkedEnd:
         self.is_over = False
 
     def feed(self, data: bytes) -> int:
-        """Return how many of these bytes belong to the body. Raises `RequestError`."""
+        """Read the next bytes; return how many of them belong to the body. Raises `RequestError`."""
         place = 0
         while place < len(data) and not self.is_over:
             if self._left:

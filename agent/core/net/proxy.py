@@ -90,10 +90,10 @@ EVERY = 0.5
 
 
 class InnerSockets(Protocol):
-    """Sockets in the closed network."""
+    """Creates sockets in the closed network."""
 
     def take(self, *, v6: bool) -> socket.socket:
-        """Return an unconnected socket. Blocks. Raises `OSError`."""
+        """Return a new, unconnected socket. Blocks. Raises `OSError`."""
         ...
 
 

@@ -126,7 +126,10 @@ class Lineages:
         return next((each for each in found if each is not path), None)
 
     def _count(self, connection: sqlite3.Connection, session: str, node: int) -> int:
-        """Return the number of a session's nodes up to one of them, cached and updated."""
+        """Return the number of a session's nodes up to one of them.
+
+        The number is cached, and only later nodes are counted.
+        """
         (first,) = connection.execute("SELECT min(id) FROM nodes WHERE session = ?", (session,)).fetchone()
         (depth,) = connection.execute("SELECT depth FROM nodes WHERE id = ?", (node,)).fetchone()
         if first is not None and node - first + 1 == depth:
@@ -141,7 +144,7 @@ class Lineages:
 
 
 def _between(connection: sqlite3.Connection, session: str, after: int, upto: int) -> int:
-    """Return the number of nodes of a session after one id, up to another."""
+    """Return the number of nodes of a session whose ids are greater than `after`, up to `upto`."""
     (count,) = connection.execute(
         "SELECT count(*) FROM nodes WHERE session = ? AND id > ? AND id <= ?", (session, after, upto)
     ).fetchone()

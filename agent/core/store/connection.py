@@ -138,7 +138,7 @@ class _Outcome:
 
 
 class _Connection(sqlite3.Connection):
-    """Accepts a function in place of a statement, and calls it with the connection.
+    """Accepts a function instead of an SQL statement, and calls it with the connection.
 
     aiosqlite passes `execute` to its thread; this is the documented way (`factory`) to run a whole
     transaction in one such call.
@@ -183,7 +183,7 @@ class Database:
         return cls(path, connection, wait)
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent view. Raises `StoreError`."""
+        """Run `work` in a read transaction, so that it sees one consistent state. Raises `StoreError`."""
         return await self._run(lambda connection: _attempt(connection, "BEGIN", work, self._wait))
 
     async def write(self, work: Work[T]) -> T:
@@ -251,7 +251,7 @@ class Database:
             self._commit_together(connection)
 
     def _commit_together(self, connection: sqlite3.Connection) -> None:
-        """Carry out the waiting writes, the oldest first. Never raises for the errors of one of them."""
+        """Carry out the waiting writes, the oldest first. An error of one of them does not raise."""
         writes = [self._writes.popleft() for _ in range(min(len(self._writes), _MOST_TOGETHER))]
 
         def alone(work: Work[Any]) -> Any:

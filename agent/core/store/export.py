@@ -39,7 +39,7 @@ def portable_line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str
 
 
 def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
-    """Return a node as JSON-able data. `heads` names the branches that end here."""
+    """Return a node as JSON-able data. `heads` names the branches that end at the node."""
     record: dict[str, Any] = {
         "id": node.id,
         "session": node.session,
@@ -56,8 +56,8 @@ def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
 def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
     """Return the node for export, with secrets masked in all its texts.
 
-    Sealed parts are unchanged, because a changed byte makes them worthless; a sealed part with a readable
-    secret is left out.
+    Sealed parts are unchanged, because providers refuse them if a byte has changed; a sealed part with a
+    readable secret is left out.
     """
     data = {name: value for name, value in node.data.items() if name != SEALED}
     data = redact_data(data, secrets)

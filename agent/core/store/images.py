@@ -21,7 +21,7 @@ _SENT = """kind IN ('user', 'notice') AND data LIKE '%"attachments"%'"""
 
 
 def discarded_images(connection: sqlite3.Connection) -> dict[str, float]:
-    """Return images of discarded sessions by SHA-256, with the time of their last use (seconds since the
+    """Return the images of discarded sessions: by SHA-256, the time of their last use (seconds since the
     epoch).
     """
     rows = connection.execute(

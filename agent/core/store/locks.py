@@ -1,4 +1,4 @@
-"""Locks for one process per session: only the holder of the lock may append and recover."""
+"""Locks for one process per session: only the holder of the lock may append nodes and repair the session."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class BranchHead:
-    """A named end of a conversation. `node` is None for an empty branch."""
+    """The named end of a branch. `node` is None for an empty branch."""
 
     session: str
     name: str

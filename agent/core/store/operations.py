@@ -16,7 +16,7 @@ from agent.core.store.nodes import storable
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """The place of a session: branch, end and position of the files."""
+    """A state of a session: the branch in use, its end, and the position of the files."""
 
     head: str
     """The branch in use."""
@@ -28,7 +28,7 @@ class SessionPlace:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One turn, restore, switch or fork."""
+    """One operation that can be undone: a turn, restore, switch or fork."""
 
     number: int
     kind: str

@@ -133,7 +133,7 @@ _SHORT = 3
 
 
 class Chip(NamedTuple):
-    """A filter in force, as displayed."""
+    """One filter of a search line, in the form in which it is displayed."""
 
     name: str
     """One of `FILTERS`, or `not`."""

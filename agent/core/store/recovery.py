@@ -142,7 +142,7 @@ def save_draft(connection: sqlite3.Connection, session: str, head: str, text: st
 
 
 def draft(connection: sqlite3.Connection, session: str, head: str) -> MessageDraft | None:
-    """Return the message that was being streamed, if any."""
+    """Return the message that was being streamed; None if there is none."""
     row = connection.execute(
         "SELECT content, reasoning FROM drafts WHERE session = ? AND head = ?", (session, head)
     ).fetchone()

@@ -158,7 +158,7 @@ def _nodes(connection: sqlite3.Connection, size: int) -> Iterator[tuple[Any, ...
 
 
 class _Kept:
-    """The nodes copied so far: depth by id, and the last one of each session."""
+    """The nodes copied so far: the depth of each by its id, and the last node of each session."""
 
     def __init__(self) -> None:
         self.depths: dict[int, int] = {}

@@ -338,7 +338,7 @@ def prepare_file(path: Path) -> None:
 
 
 def _is_new(path: Path) -> bool:
-    """Return whether the file is empty; create it if it does not exist."""
+    """Create the file if it does not exist; return whether it is empty."""
     if not path.exists():
         if not path.parent.is_dir() or not path.parent.stat().st_mode & stat.S_ISVTX:
             # A shared (sticky) folder is left unchanged; any other one becomes private.

@@ -166,5 +166,5 @@ def tidy_title(title: str) -> str:
 
 
 def bound_count(number: int) -> int:
-    """Return a limit or offset that SQLite accepts; negative ones become 0."""
+    """Return `number` limited to the range that SQLite accepts for limits and offsets; at least 0."""
     return max(0, min(number, 2**31))

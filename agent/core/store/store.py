@@ -188,7 +188,9 @@ class Store:
         )
 
     async def reserve_events(self, session: str, count: int) -> int:
-        """Reserve `count` event numbers of a session; return the first of them."""
+        """Reserve `count` event numbers of a session; return the first of them, or 1 if the
+        session is gone.
+        """
         return await self._database.write(lambda c: marks.reserve(c, session, count))
 
     def give_back_events(self, session: str, last: int, reserved: int) -> None:
@@ -253,11 +255,11 @@ class Store:
         return await self._database.write(lambda c: node_tree.fork(c, session, node, name))
 
     async def goes_on(self, node: int) -> bool:
-        """Return whether a node has successors on any branch."""
+        """Return whether another node follows a node, on any branch."""
         return await self._database.read(lambda c: bool(node_tree.offspring(c, node, 1)))
 
     async def use_head(self, session: str, name: str) -> BranchHead:
-        """Put a branch in use."""
+        """Put a branch in use, so that the session opens with it."""
         return await self._database.write(lambda c: node_tree.use_head(c, session, name))
 
     async def rename_head(self, session: str, name: str, new: str) -> BranchHead:

@@ -1,7 +1,7 @@
 """Repair of a model's mistakes in a tool call: its arguments and its name.
 
-Only unambiguous mistakes are repaired. Everything else is refused with a sentence the model can act on,
-because a wrong guess would run a wrong command.
+Only unambiguous mistakes are repaired. Everything else is refused with a sentence that tells the model what
+to change, because a wrong guess would run a wrong command.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class LenientReader:
         self.truncated = False
 
     def read(self, at: int = 0) -> tuple[Any, int]:
-        """Return the value that begins at `at`, and its end. Linear in the length. Raises `LenientError`."""
+        """Return the value that begins at `at`, and the position after it. Linear in the length. Raises
+        `LenientError`.
+        """
         value, end = self._value(self._skip(at), 0)
         if value is _MISSING:
             raise LenientError("a value is missing", end)

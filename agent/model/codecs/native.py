@@ -27,7 +27,7 @@ from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta,
 
 
 class NativeCodec:
-    """Calls in the fields that the wire format has for them."""
+    """The codec of the tool mode `native`, which leaves messages as they are."""
 
     mode: ToolMode = "native"
 
@@ -142,7 +142,7 @@ class NativeDecoder:
         return found.lead, self._assemble(found.calls)
 
     def _assemble(self, found: Sequence[ToolCall]) -> Assembled:
-        """Give new ids to calls read from text."""
+        """Return calls that were read from text, with new ids."""
         calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found)
         repairs = ("A tool call written as text was read as a call.",) if calls else ()
         return Assembled(calls, {}, repairs)

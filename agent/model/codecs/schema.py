@@ -278,7 +278,7 @@ _DEEPEST = 12
 
 
 class SchemaCodec:
-    """The tool mode `schema`."""
+    """The codec of the tool mode `schema`."""
 
     mode: ToolMode = "schema"
 

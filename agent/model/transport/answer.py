@@ -263,7 +263,7 @@ class AnswerReader:
             return None
 
     def _finish(self) -> list[Delta]:
-        """Return the last deltas after the end of the body."""
+        """Return the last deltas of the answer, after its body has ended."""
         if self._reader.finish:
             return self._end()
         if not self._saw_event and self._head.strip() and not self._is_event_stream:
@@ -278,7 +278,7 @@ class AnswerReader:
 
 
 def _model_in(event: dict[str, Any]) -> str:
-    """Return the model named in an event of any format."""
+    """Return the name of the model in an event of any format; empty if it names none."""
     for place in (event, event.get("message"), event.get("response")):
         model = place.get("model") if isinstance(place, dict) else None
         if isinstance(model, str) and model:

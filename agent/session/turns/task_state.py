@@ -114,7 +114,7 @@ class ScriptFiles(FileMemory):
 
 
 class TaskState:
-    """The state of one task."""
+    """The state of one task: task list, canvases, files read, and a folder for large outputs."""
 
     def __init__(
         self, task: str, scratch: Path, todos: TodoList, canvases: CanvasBoard, secrets: Mapping[str, str]
@@ -133,7 +133,7 @@ class TaskState:
         return private_folder(self._scratch)
 
     def spill(self, name: str, text: str) -> Path:
-        """Save a large text in a private file."""
+        """Save a large text in a private file; return its path."""
         path = self.scratch / re.sub(r"[^A-Za-z0-9_.-]", "_", name)[-120:]
         path.touch(mode=PRIVATE_FILE)
         path.write_text(text, encoding="utf-8", errors="replace")

@@ -36,7 +36,7 @@ class TurnHelpers:
     _told: set[str] = field(default_factory=set)
 
     def turn_began(self) -> None:
-        """Start a turn: a helper that fails in it is reported again."""
+        """Record that a turn begins, so that a helper that fails in it is reported again."""
         self._told.clear()
 
     async def ask(

@@ -74,7 +74,7 @@ EXIT_CODES: dict[TurnOutcome, ExitCode] = {
 
 @dataclass(slots=True)
 class _Progress:
-    """The progress of a turn so far: steps, answer parts and refusals."""
+    """What has happened in a turn so far: steps, parts of the answer, and refusals."""
 
     calls: int = 0
     nudges: int = 0
@@ -396,7 +396,7 @@ class TurnRunner:
                 progress.refused = False
 
     async def _keep_partial_answer(self) -> str:
-        """Store the model's incomplete answer. Returns a sentence if that failed."""
+        """Store the model's incomplete answer. Returns a sentence if that failed, else an empty text."""
         await self._session.wait_for_write()
         text, reasoning, model = self._dialogue.take_partial()
         if not text.strip():
@@ -428,7 +428,7 @@ class TurnRunner:
                     task.uncancel()
 
     async def _keep_failure(self, error: str, refused: Sequence[int]) -> None:
-        """Store the reason in the session, unless the store itself has failed."""
+        """Store the reason of a failure in the session. An error of the store is ignored."""
         await self._keep_partial_answer()
         try:
             more = {"refused": list(refused)} if refused else {}

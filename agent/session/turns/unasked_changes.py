@@ -125,7 +125,7 @@ class SettingsChanges:
         return _Judged(change, before, after, tuple(keys_to_ask(before, after, had)))
 
     def _write(self, judged: _Judged) -> bool:
-        """Write the file; return whether it changed."""
+        """Write the judged content to the settings file; return whether that changed the file."""
         path, change = judged.change.path, judged.change
         keys = [
             key
@@ -329,7 +329,9 @@ def _runs_nothing(modules: Path) -> bool:
 
 
 def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> bool:
-    """Return whether a change in git's own folder can run programs: a hook, or settings that name some."""
+    """Return whether a change in git's own folder can run programs: a hook, or settings that
+    name a program.
+    """
     if change.after is None or change.after.kind is PathKind.FOLDER:
         return False
     if "hooks" in inside[:-1]:

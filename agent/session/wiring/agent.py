@@ -493,7 +493,9 @@ def _call_web(web: WebServices, call: CallContext) -> WebReader:
 
 
 def _remember(spec: AgentSpec) -> Remember | None:
-    """Return the function that saves facts named in a summary; None for an agent without notes."""
+    """Return the function that saves facts that a summary names as worth remembering; None for an agent
+    without notes.
+    """
     memory = spec.memory
     if memory is None or "memory" not in {tool.name for tool in spec.tools}:
         return None

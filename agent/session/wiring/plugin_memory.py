@@ -1,4 +1,4 @@
-"""Memory stored by a plugin. Hermes decides what may be written, and how much, as for files."""
+"""Memory stored by a plugin. As for files, Hermes decides what may be written, and how much."""
 
 from __future__ import annotations
 
@@ -143,7 +143,9 @@ async def open_notes(
 
 
 def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
-    """Return the name of the plugin service that stores the notes here; empty for files. Reads the disk."""
+    """Return the name of the plugin service that stores the notes of this workspace; empty if they are in
+    files. Reads the disk.
+    """
     from agent.integrations.plugins.shelf import find_agreed
 
     wanted = settings.memory.provider

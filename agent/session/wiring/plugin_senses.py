@@ -79,7 +79,9 @@ class PluginService:
 
 
 class _Folder:
-    """A folder for one exchange. It is held open, so that the plugin cannot replace it with a link."""
+    """A folder for one exchange of files with a plugin. It is held open, so that the plugin cannot replace it
+    with a link.
+    """
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path

@@ -83,7 +83,7 @@ def embedder_of(
 
 
 async def open_recall(store: Store, home: Home, workspace: Path) -> Recall:
-    """Open the recall for a workspace."""
+    """Open the search over messages and notes (recall) for a workspace."""
     from agent.core.config.loader import load
 
     loaded = await asyncio.to_thread(lambda: load(home, dict(os.environ), workspace))

@@ -145,7 +145,7 @@ def profile_of(target: Target) -> Profile:
 
 
 def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
-    """Return the format and the tool mode of a model. Raises `ConfigError` for an unreadable format."""
+    """Return the wire format and the tool mode of a model. Raises `ConfigError` for an unreadable format."""
     mode = target.tool_mode
     if mode == "native" and spoken is not None:
         mode = spoken.current.tools.mode or mode
