@@ -17,9 +17,7 @@ LARGEST = 32_000_000
 
 
 def read_private(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty if there is no such file or it cannot be trusted. Reads the
-    disk.
-    """
+    """Return the JSON object in a file; empty without a file that can be trusted. Reads the disk."""
     content = read_owned(path, LARGEST)
     try:
         data = json.loads(content) if content is not None else {}

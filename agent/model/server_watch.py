@@ -1,4 +1,4 @@
-"""What model servers report about themselves, and detection of their restarts."""
+"""Reports of model servers about themselves, and detection of their restarts."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ class _Agreed:
 
 
 def _unlimited(_action: Action) -> str:
-    """Return an empty text: there is no further limit."""
+    """Return an empty text: nothing limits further."""
     return ""
 
 

@@ -73,7 +73,7 @@ class ChangeReporter:
 
     @asynccontextmanager
     async def during(self, call: str) -> AsyncIterator[None]:
-        """Attribute changes inside this block to the call, or to Hermes if there is no call.
+        """Attribute changes inside this block to the call, or to Hermes without a call.
 
         While the project is still being read for the first time, nothing waits. Changes during that time are
         not attributed to anyone.

@@ -1,4 +1,4 @@
-"""What an editor needs to know of this machine: folders, models, skills, MCP servers. Reads files."""
+"""Facts that an editor needs about this machine: folders, models, skills, MCP servers. Reads files."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class PatchPlan:
 
 
 def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
-    """Load a text file that is to be changed; return its state on disk and its text.
+    """Load a text file that will be changed; return its state on disk and its text.
 
     Raises `ToolError` if it is not a text file.
     """

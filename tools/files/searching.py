@@ -77,8 +77,7 @@ def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
 def records(
     request: SearchRequest, ending: SearchEnding, stop: threading.Event, engine: Engine | None = None
 ) -> Generator[bytes, None, None]:
-    """Yield the records of a search: JSON lines, or paths if there is no pattern. Close the iterator to stop
-    early.
+    """Yield the records of a search: JSON lines, or paths without a pattern. Close it to stop early.
 
     Without `engine`, ripgrep is used if it is installed, and Python for patterns that only Python knows.
     Raises `ToolError` for an invalid pattern.

@@ -125,7 +125,7 @@ def decode(data: bytes) -> TextFile:
 
 
 def mark_of(data: bytes) -> tuple[bytes, Encoding] | None:
-    """Return the byte-order mark at the start of `data` and its encoding; None if there is no mark."""
+    """Return the byte-order mark at the start of `data` and its encoding; None without a mark."""
     return next(((mark, encoding) for mark, encoding in _MARKS if data.startswith(mark)), None)
 
 

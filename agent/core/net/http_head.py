@@ -109,7 +109,7 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _authority(text: str, usual: int | None) -> tuple[str, int]:
-    """Split a text into host and port. The port is required if there is no default `usual`."""
+    """Split a text into host and port. The port is required without a default `usual`."""
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{0,5}))?", text)
     number = found[2] if found is not None else None
     port = int(number) if number else usual

@@ -95,7 +95,7 @@ class SecretStream:
     def feed(self, data: bytes) -> tuple[bytes, str | None]:
         """Return the bytes to send now, and the name of a secret that was found, or None.
 
-        If a secret was found, nothing is to be sent.
+        If a secret was found, nothing may be sent.
         """
         held = self._held + data
         known = self._past + held

@@ -425,7 +425,7 @@ def _occurs(name: str, record: str) -> bool:
 
 
 def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return all decisions verbatim and without repeats; the oldest are dropped if there is no room."""
+    """Return all decisions verbatim and without repeats; the oldest are dropped if space runs out."""
     kept: list[str] = []
     for each in reversed(tuple(dict.fromkeys([*before, *new]))):
         room -= len(each) + 3

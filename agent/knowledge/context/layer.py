@@ -29,7 +29,7 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """Pieces of a part. If there is no room for all, some are left out, but none is shortened."""
+    """Pieces of a part. If not all fit, some are left out, but none is shortened."""
 
     items: tuple[str, ...]
     between: str = "\n"

@@ -508,7 +508,7 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
 
 
 def elision_note(count: int) -> str:
-    """Return the text that replaces `count` messages for which there is no room."""
+    """Return the text that replaces `count` messages that do not fit."""
     return f"[{count} earlier messages are left out to make room; session_search finds them.]"
 
 

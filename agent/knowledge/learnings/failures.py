@@ -154,7 +154,7 @@ def is_unknown_command(failure: Failure) -> bool:
 
 
 def telling_line(output: str) -> str:
-    """Return the line of an output that states the error; empty if there is no text."""
+    """Return the line of an output that states the error; empty for an empty output."""
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     lines = [one_line(each) for each in text.splitlines()]
     lines = [each for each in lines if any(map(str.isalnum, each))]

@@ -222,7 +222,7 @@ def _text(learning: Learning) -> str:
 
 
 class UnknownLearningError(HermesError):
-    """There is no learning with that number."""
+    """No learning has that number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"There is no learning {number}; `hermes learnings list` shows what there is.")

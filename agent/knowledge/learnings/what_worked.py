@@ -1,6 +1,6 @@
 """Fixes of a failure, derived from the calls of one turn: another call, or a step done first.
 
-No model is asked. If files were edited before a failure disappeared, there is no fix: the project changed,
+No model is asked. If files were edited before a failure disappeared, no fix is returned: the project changed,
 and nothing was learned about calling a program. Pure.
 """
 

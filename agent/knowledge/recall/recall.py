@@ -638,7 +638,7 @@ def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
 def _tight(latest: Collection[int], place: int) -> int | None:
     """Return the first place limit up to which there is room only for limited items, counted from `place`.
 
-    Returns None if there is no such limit.
+    Returns None without such a limit.
     """
     for count, last in enumerate(sorted(latest), 1):
         if count > last - place:

@@ -64,8 +64,8 @@ _OWN_SPACE = Path("/proc/self/ns/pid")
 def probe(mode: SandboxMode = "auto") -> Sandbox:
     """Return a working sandbox for `mode`, tested once in this process. Blocks for some 50 ms the first time.
 
-    `auto` selects the first kind that works. If a requested kind does not work, there is no sandbox; the
-    status bar shows that.
+    `auto` selects the first kind that works. If a requested kind does not work, nothing is
+    confined, which the status bar shows.
     """
     if mode == "off":
         return NoSandbox()

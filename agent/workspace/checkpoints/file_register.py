@@ -261,7 +261,7 @@ class FileRegister:
     def news(self) -> FoundChanges:
         """Return the changes since the previous session. It is an alternative to a survey.
 
-        Empty if there is no state of a previous session.
+        Empty without a state of a previous session.
         """
         known = self._baseline.load()
         if known is None:

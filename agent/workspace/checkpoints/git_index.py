@@ -73,7 +73,7 @@ NO_INDEX = Index({})
 def read_index(root: Path) -> Index:
     """Return the plain files that git tracks below `root` (resolved). Blocking; never raises.
 
-    The result is empty if there is no readable repository.
+    The result is empty without a readable repository.
     """
     try:
         top = top_folder(root)

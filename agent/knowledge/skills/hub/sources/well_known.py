@@ -112,9 +112,7 @@ def _current(record: Mapping[str, Any], url: str, name: str, description: str) -
 
 
 def _hex(digest: object, name: str) -> str:
-    """Return the hexadecimal part of a digest; empty if there is no digest. Raises `HubError` for another
-    form.
-    """
+    """Return the hexadecimal part of a digest; empty for None. Raises `HubError` for another form."""
     if digest is None:
         return ""
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
