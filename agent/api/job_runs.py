@@ -45,7 +45,7 @@ def open_runner(
     settings: Settings,
     told: Callable[[Job, JobRun], None] = lambda _job, _run: None,
 ) -> JobRunner:
-    """Return a runner whose jobs work in sessions."""
+    """Return a runner of jobs, which opens a session for each run."""
     commands = commands_of(home)
     return JobRunner(
         database=database,
@@ -61,7 +61,7 @@ def open_runner(
 
 
 def commands_of(home: Home) -> UnattendedCommands:
-    """Return the runner of scripts and mail commands of jobs."""
+    """Return the service that runs the scripts and mail commands of jobs."""
     return UnattendedCommands(home=home, surface="cron", environ=os.environ)
 
 
@@ -222,7 +222,7 @@ async def _message(database: Database, job: Job) -> str:
 
 
 class _Seen:
-    """Collects the data of a run's receipt: models, usage, refusals."""
+    """Collects the data for the receipt of a run: models, usage, refusals."""
 
     def __init__(self) -> None:
         self._refused: list[str] = []

@@ -96,7 +96,9 @@ class Link:
         return await self.ask(lambda number: {"call": number, **frame})
 
     async def ask(self, frame: Callable[[int], Mapping[str, Any]]) -> Any:
-        """Send a numbered frame and wait for the reply to it. Raises `HermesError`."""
+        """Send a frame and wait for the reply. `frame` makes the frame from its number. Raises
+        `HermesError`.
+        """
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:

@@ -33,7 +33,7 @@ from agent.safety import grants
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustEntry:
-    """One consent. Name, place and the result of `read` are outside text."""
+    """One consent. `name`, `where` and the result of `read` are outside text."""
 
     kind: str
     """One word, such as `hook`."""
@@ -55,7 +55,7 @@ class TrustEntry:
 
     @property
     def id(self) -> str:
-        """The kind and the beginning of a hash; stable as long as the consent exists."""
+        """The kind and the beginning of a hash; the same as long as the consent exists."""
         return f"{self.kind}-{hashlib.sha256(self.key.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
@@ -159,7 +159,7 @@ def _projects(home: Home) -> Iterator[TrustEntry]:
 
 
 def _edited_skills(home: Home) -> Iterator[TrustEntry]:
-    """Yield installed skills that a person accepted although they differ from the delivered ones."""
+    """Yield consents to installed skills that differ from the delivered version."""
     lock = LockFile(home)
 
     def take_back(row: LockedSkill) -> bool:

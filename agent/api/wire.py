@@ -217,7 +217,7 @@ def encode_error(error: HermesError) -> dict[str, Any]:
 
 
 def decode_error(value: Mapping[str, Any]) -> HermesError:
-    """Return the error of the other side, in the same class if this side knows it."""
+    """Return an error that the other side sent, as the same class if this side has it."""
     kind: type[HermesError] = HermesError
     module, _, name = str(value["kind"]).partition(":")
     if module.partition(".")[0] in ("agent", "tools"):
@@ -242,7 +242,7 @@ HELD = 1_000_000
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """Return the next frame; None at the end of the stream, even within a frame. Raises `WireError`."""
+    """Return the next frame; None if the stream ends, even within a frame. Raises `WireError`."""
     try:
         return await children.read_frame(reader, LARGEST)
     except children.FrameError as error:

@@ -93,7 +93,7 @@ class Meter:
 
     @property
     def window_told(self) -> bool:
-        """True if the server itself reported the window."""
+        """True if the window comes from the server itself."""
         return "context_window" in self._info.told
 
     def learn_window(self, tokens: int) -> None:
@@ -116,7 +116,7 @@ class Meter:
 
     @property
     def ratio(self) -> float:
-        """The characters per token, learned from the last count."""
+        """The number of characters per token, derived from the provider's last count."""
         return self._ratio
 
     def add(self, usage: Usage, size: int, route: str = "") -> None:

@@ -191,12 +191,14 @@ def prepare_tools(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolS
 
 
 def schema_digest(tool: ToolSpec) -> str:
-    """Return a digest that distinguishes a refused tool from one with another schema."""
+    """Return a digest of a tool's schema, by which a refused tool is recognised while its schema is
+    unchanged.
+    """
     return hashlib.sha256(json.dumps(tool.parameters, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class _ModeFramer:
-    """Frames messages after the tool mode has rewritten them."""
+    """Makes frames from messages after the tool mode has rewritten them."""
 
     def __init__(self, mode: Codec, inner: Framer) -> None:
         self._mode = mode

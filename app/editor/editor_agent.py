@@ -165,7 +165,7 @@ class EditorAgent:
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
-        """Open a stored session whose history the editor already shows."""
+        """Open a stored session without sending its history, which the editor already shows."""
         if await self._with_request_errors(self._look_on(cwd, session_id, show=False)):
             return schema.ResumeSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
@@ -391,7 +391,7 @@ class EditorAgent:
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        """Set mode, model or effort."""
+        """Set one option of a session: mode, model or effort."""
         session = self._need(session_id)
         match config_id:
             case choices.MODE:

@@ -44,7 +44,7 @@ LARGEST_DIFF = 400_000
 
 
 class Editor(Protocol):
-    """The editor's interface as a session uses it."""
+    """The part of the editor's interface that a session uses."""
 
     @property
     def offer(self) -> EditorOffer:
@@ -68,7 +68,7 @@ class Editor(Protocol):
     async def permission(
         self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> str | None:
-        """Return the id of the chosen option; None if the question was cancelled."""
+        """Ask for a permission; return the id of the chosen option, or None if the question was cancelled."""
         ...
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
@@ -140,7 +140,7 @@ class EditorSession:
                 pass
 
     def _look(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that must finish before the turn ends."""
+        """Start a task that is awaited before the turn is reported as ended."""
         task = asyncio.create_task(work)
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
@@ -335,7 +335,7 @@ class EditorSession:
                 return request.cancelled
 
     def _call_of(self, request: Asked) -> str:
-        """Return the id of the call that a request concerns, if known."""
+        """Return the id of the call that a request concerns; if unknown, an id made from the request's."""
         if self._updates is not None and request.agent == "main" and isinstance(request, ApprovalAsked):
             same = [each.call for each in self._updates.running.values() if each.tool == request.tool]
             if same:

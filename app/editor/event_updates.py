@@ -269,7 +269,7 @@ def _fence(words: str, language: str = "") -> str:
 
 
 def contents(display: Display, result: str) -> list[Any]:
-    """Return the content of a finished call, without its file changes."""
+    """Return what the editor shows of a finished call, without its file changes."""
     match display.detail:
         case TextDetail(text=words, language=language) if words.strip():
             return [text(_fence(words, language))]
@@ -289,7 +289,7 @@ def _error(result: str) -> str:
 
 
 def status_of(outcome: Outcome) -> Literal["completed", "failed"]:
-    """Return the protocol's status for an outcome."""
+    """Return the status that the protocol has for the outcome of a call."""
     return "completed" if outcome == "done" else "failed"
 
 

@@ -70,7 +70,7 @@ class LineTransport:
             await self._refuse(_INVALID_REQUEST, "A message is no object.")
 
     def leave(self) -> None:
-        """Stop reading."""
+        """Stop reading, so that `receive` returns None."""
         if not self._gone.done():
             self._gone.set_result(None)
 

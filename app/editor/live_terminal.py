@@ -29,7 +29,10 @@ PATIENCE = 10.0
 
 
 class LiveTerminal:
-    """One terminal. `write` may be called on any thread, all other methods on the event loop."""
+    """One terminal of the editor.
+
+    `write` may be called on any thread, all other methods on the event loop.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class LiveTerminal:
         self._task = asyncio.create_task(self._run())
 
     def write(self, text: str) -> None:
-        """Append output."""
+        """Append output of the command to the terminal."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._take, text)
 

@@ -73,7 +73,7 @@ def need_model(model: str | None) -> None:
 
 
 def server_entries(servers: Sequence[Any] | None) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Return an editor's MCP servers in the form of the settings. Pure."""
+    """Return an editor's MCP servers as pairs of name and entry, in the form of the settings. Pure."""
     found: list[tuple[str, dict[str, Any]]] = []
     for each in servers or ():
         match each:

@@ -33,7 +33,7 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class EditorChoice:
-    """One possible answer."""
+    """One possible answer to a question, with the reply that it stands for."""
 
     id: str
     name: str
@@ -178,7 +178,7 @@ def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormR
 
 
 def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
-    """Return the answer in a submitted form."""
+    """Return the person's answer from a submitted form."""
     said = str((content or {}).get(ANSWER) or "").strip()
     return PersonAnswer("answered", said) if said else PersonAnswer("declined")
 

@@ -61,7 +61,7 @@ async def body_of(request: Request, most: int) -> bytes:
 
 
 def parse_object(data: bytes | str) -> dict[str, Any]:
-    """Parse a JSON object. Raises `TurnedAwayError`."""
+    """Parse a JSON object. Raises `TurnedAwayError` for anything else."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -72,7 +72,11 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
 
 
 def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most: int = 400_000) -> str:
-    """Return a text field of an object; lone surrogates are replaced. Raises `TurnedAwayError`."""
+    """Return the text in a field of an object, with lone surrogates replaced.
+
+    Returns `default` if the field is missing. Raises `TurnedAwayError` for another type, or above `most`
+    characters.
+    """
     value = data.get(name, default)
     if not isinstance(value, str):
         raise TurnedAwayError(400, f"`{name}` is to be a text.")

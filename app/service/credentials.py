@@ -86,7 +86,7 @@ class _Contents:
 
 
 class Credentials:
-    """The credentials file and its contents."""
+    """Reads and changes the file with devices and pairing codes."""
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
@@ -183,7 +183,7 @@ class Credentials:
     # The file
 
     def _contents(self) -> _Contents:
-        """Return the file's contents, read again after a change."""
+        """Return the file's contents, which is read again only after it has changed."""
         try:
             status = self._file.stat()
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -391,12 +391,12 @@ class GuardedProtocol(H11Protocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time limit."""
+        """Cancel the time limit for the head."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of a head."""
+        """Count the bytes of a request's head; close the connection if there are too many."""
         if self.transport.is_closing():
             return
         if self.conn.their_state is h11.IDLE:

@@ -28,7 +28,7 @@ PIECES = frozenset({"text", "reasoning", "call_drafted", "tool_progress", "agent
 
 
 class EventLog:
-    """The file and the position of each event in it."""
+    """The log file of one session, with the position of each event in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""The service's interface for messengers: its sessions, and an address for platform calls."""
+"""The service's interface for messengers: its sessions, and the HTTP routes that platforms call."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _reason(refusal: TurnedAwayError) -> HermesError:
 
 
 class Messengers:
-    """The gateways of a service and their resources."""
+    """Starts, uses and closes the gateways of a service to messengers."""
 
     def __init__(self, hub: SessionHub, gateways: AllGateways, store: Store) -> None:
         self._hub = hub

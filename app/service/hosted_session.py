@@ -192,7 +192,7 @@ class HostedSession:
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
 
     def decide(self, request: str, reply: Reply, by: str) -> bool:
-        """Give a reply once; return whether it was the first."""
+        """Resolve a request with a reply; return False if it was already resolved."""
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             return False
@@ -254,7 +254,7 @@ class HostedSession:
                 log.exception("a head failed on %s", event.type)
 
     def _release(self, event: Event) -> None:
-        """Wake senders whose message is stored or queued."""
+        """Wake the callers that wait until their message is stored or queued."""
         if not self._to_be_kept or event.agent != "main":
             return
         match event:

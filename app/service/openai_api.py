@@ -150,7 +150,7 @@ SETTLING = 2.0
 
 
 class OpenAiApi:
-    """The routes below `/v1`."""
+    """The HTTP handlers for the paths below `/v1`."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class OpenAiApi:
         self._images = images
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
+        """Return the HTTP routes of these handlers."""
         return [
             Route("/v1/models", self._with_refusals(self._list, "look"), methods=["GET"]),
             Route("/v1/models/{model:path}", self._with_refusals(self._one_model, "look"), methods=["GET"]),

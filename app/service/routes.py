@@ -58,7 +58,7 @@ class Routes:
         self.heads.read_message = partial(message_of, home=home)
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
+        """Return the HTTP routes of sessions."""
         one = "/api/sessions/{session}"
         return [
             Route("/api/pair", self._with_refusals(self._pair), methods=["POST"]),
@@ -302,7 +302,9 @@ async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequen
 
 
 def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
-    """Store a message's images in the home. Blocking. Raises `TurnedAwayError`."""
+    """Store a message's images in the home and return them as attachments. Blocking. Raises
+    `TurnedAwayError`.
+    """
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-serve-") as folder:
         for number, image in enumerate(images):
@@ -359,7 +361,7 @@ class PageFiles:
     """Routes of the web page. The page contains no secret; without a token it explains pairing."""
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
+        """Return the HTTP routes of the page's files."""
         return [
             Route("/", self._page),
             Route("/sw.js", self._asset),

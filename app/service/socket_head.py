@@ -160,7 +160,7 @@ class SocketHead:
                 raise TurnedAwayError(400, "A frame is of type message, answer, interrupt or move.")
 
     async def _look(self, socket: WebSocket, caller: HeadIdentity) -> None:
-        """Close the connection when the device is revoked."""
+        """Close the connection as soon as the device is revoked."""
         while True:
             await asyncio.sleep(LOOK)
             device = self._credentials.device(caller.device)

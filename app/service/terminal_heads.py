@@ -31,7 +31,7 @@ MOST = 64_000_000
 
 
 class TerminalHeads:
-    """The socket and its attached terminals."""
+    """Listens on the socket and serves the terminals that are attached to it."""
 
     def __init__(self, hub: SessionHub, home: Home) -> None:
         self._hub = hub
@@ -93,7 +93,7 @@ class TerminalHeads:
 
 
 def _identity(connection: socket.socket) -> HeadIdentity:
-    """Return the peer's identity as the operating system reports it."""
+    """Return the identity of the process at the other end, which the operating system reports."""
     pid = 0
     if hasattr(socket, "SO_PEERCRED"):
         pid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], "little")
@@ -146,7 +146,7 @@ class _AttachedSession:
 
 
 class _TerminalHead(EngineServer):
-    """The service's side of one terminal: one session, possibly shared with others."""
+    """Serves one attached terminal. Its session may be shared with other clients."""
 
     def __init__(self, outlet: Outlet, hub: SessionHub, identity: HeadIdentity) -> None:
         super().__init__(outlet)

@@ -674,7 +674,7 @@ def split_lead(text: str) -> tuple[str, str]:
 def _real_calls(
     drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
 ) -> Iterator[ToolCall]:
-    """Yield the calls among the drafts that are valid calls of offered tools."""
+    """Yield the drafts as calls of offered tools, until one is not valid."""
     seed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     for number, draft in enumerate(drafts):
         name = repair_name(draft.name, offered)

@@ -211,7 +211,7 @@ def _report(line: bytes) -> dict[str, Any]:
 
 
 def _reason(code: int, said: str) -> str:
-    """Return a sentence on why the child ended, from its exit code and its last output."""
+    """Return a clause on why the child ended, from its exit code and its last output."""
     lowered = said.lower()
     if "unable to allocate" in lowered or "failed to allocate" in lowered or "bad_alloc" in lowered:
         return "there is not enough memory; lower local.context or take a smaller model"

@@ -44,7 +44,7 @@ _PIECES = {
 
 @dataclass(slots=True)
 class _Block:
-    """A block while its pieces arrive."""
+    """The parts of one content block that have arrived so far."""
 
     start: dict[str, Any]
     call: int

@@ -58,7 +58,10 @@ class ChunkSeals:
                     last[name] = last.get(name, "") + value
 
     def add_details(self, details: Any) -> None:
-        """Add the details of one chunk. Pieces of one detail have equal number and type."""
+        """Add the reasoning details of one chunk.
+
+        Pieces with the same number and type belong to one detail.
+        """
         for each in details if isinstance(details, list) else ():
             if not isinstance(each, dict):
                 continue
@@ -245,7 +248,7 @@ class ChunkReader:
         deltas += self._seals.of_call(state.index, call.get(EXTRA))
 
     def _state(self, index: object, call_id: str, name: str, arguments: str) -> _CallState:
-        """Return the call a piece belongs to, a new one if necessary."""
+        """Return the call to which a piece belongs; it is created if necessary."""
         key: object = str(index) if isinstance(index, (int, str)) and index != "" else None
         if key is not None:
             known = self._by_key.get(key)

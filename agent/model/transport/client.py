@@ -313,7 +313,10 @@ class FormatClient:
                 )
 
     def _connect(self) -> AsyncOpenAI:
-        """Return a client of the package. Slow (imports, certificates): runs in a thread."""
+        """Return a client of the `openai` package.
+
+        Slow, because it imports the package and loads certificates; meant for a thread.
+        """
         import httpx2
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
@@ -341,7 +344,7 @@ class FormatClient:
         )
 
     def _request_headers(self) -> dict[str, Any]:
-        """Return headers that keep OpenAI's own headers from other providers."""
+        """Return headers that suppress those that the package sends only for OpenAI."""
         from openai import Omit
 
         own = {name.lower() for name in self._own_headers}
@@ -350,7 +353,7 @@ class FormatClient:
 
 
 def _certificate_places() -> tuple[str, str]:
-    """Return the certificate file and folder named in the environment."""
+    """Return the paths of the certificate file and the certificate folder that the environment names."""
     return os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", "")
 
 

@@ -1,7 +1,7 @@
 """Failures of a provider as one `ModelError` with a cause and a fix.
 
-No message ever contains an API key: a provider's text is cleaned of keys, control bytes and length before a
-person reads it.
+No message ever contains an API key: keys and control bytes are removed from a provider's text, and it is
+shortened, before a person reads it.
 """
 
 from __future__ import annotations
@@ -297,7 +297,10 @@ class Failures:
         )
 
     def bad_reply(self, what: str, found: str = "") -> ModelError:
-        """Return the error for a response that is not a reply."""
+        """Return the error for a response that is not a reply.
+
+        `what` describes what came instead, `found` quotes it.
+        """
         shown = f": {self.clean(found)}" if found.strip() else ""
         return ModelError(
             "bad_reply",

@@ -92,8 +92,8 @@ class KeyPool:
         self._at = (self._keys.index(key) + 1) % len(self._keys)
 
     def _worst(self, refusals: list[ModelError]) -> ModelError:
-        """Return the refusal to report if all keys failed: preferably a temporary one with the shortest
-        wait.
+        """Return the refusal to report if all keys failed: the temporary one with the shortest wait, if any
+        is temporary.
         """
         passing = [error for error in refusals if error.kind not in LASTING]
         if not passing:

@@ -67,7 +67,7 @@ class ModelRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """A complete reply. `route` names its route; `broken` is as in `DecodedReply`."""
+    """A complete reply. `route` names its route; `broken` has the meaning as in `DecodedReply`."""
 
     text: str
     reasoning: str
@@ -339,7 +339,7 @@ def _reply(
 
 
 def _merge_usage(known: Usage, newer: Usage) -> Usage:
-    """Merge two counts from several deltas; newer values win."""
+    """Merge two counts from several deltas; newer values replace older ones."""
     said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
     return replace(known, **said)
 

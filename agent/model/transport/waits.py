@@ -200,7 +200,7 @@ class Pause:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def end(self) -> None:
-        """End the pause."""
+        """End the pause, so that held back requests are sent."""
         if self.on:
             self._waited(self._clock() - self._since)
             self._flows.set()
@@ -291,7 +291,9 @@ class Throttle:
             return now
 
     def record_refusal(self, admitted: float, retry_after: float | None = None) -> None:
-        """Slow down after a refusal; `admitted` is the time at which the request was admitted."""
+        """Increase the time between requests after a refusal. `admitted` is the time at which the request was
+        admitted.
+        """
         now = self._clock()
         if admitted > self._slowed:
             # Other requests of the same series were already sent: their refusals say nothing new.
@@ -301,7 +303,7 @@ class Throttle:
         self._opens = max(self._opens, now + wait)
 
     def record_answer(self) -> None:
-        """Speed up after a successful request."""
+        """Decrease the time between requests after a successful request."""
         self.gap *= RECOVERY
         if self.gap < NO_GAP:
             self.gap = 0.0

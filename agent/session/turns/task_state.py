@@ -85,9 +85,10 @@ class CallFiles(FileMemory):
 
 
 class ScriptFiles(FileMemory):
-    """The file memory of an agent for a script: nothing the script reads was shown to the model.
+    """The file memory of an agent for the calls of a script. Nothing that a script reads counts as shown to
+    the model.
 
-    The agent knows what the script writes; what it only reads is known to the script alone.
+    What the script writes counts as known to the agent. What it only reads is known to the script alone.
     """
 
     def __init__(self, seen: dict[Path, SeenFile]) -> None:
