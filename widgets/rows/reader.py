@@ -225,8 +225,8 @@ class Reader(KeptRow):
     ) -> None:
         """`show` makes each piece of `text` safe to display; matches of `marks` are drawn in the error style.
 
-        `gutter` is the number of characters at each line's start that wrapped text is indented by. With `diffs`,
-        lines of unified diffs have their colours.
+        `gutter` is the number of characters at each line's start that wrapped text is indented by. With
+        `diffs`, lines of unified diffs have their colours.
         """
         super().__init__(classes=classes)
         look = look or ReaderLook()

@@ -65,6 +65,11 @@ class Ceiling(Protocol):
     """An object with ceilings that can be raised, such as an account."""
 
     @property
+    def owner(self) -> str:
+        """The owner, in words."""
+        ...
+
+    @property
     def budget(self) -> Budget:
         """The ceilings in force."""
         ...
@@ -81,38 +86,35 @@ class Ceiling(Protocol):
 class BudgetReachedError(HermesError):
     """Raised if a request was not sent because it would exceed a ceiling.
 
-    `wanted` is the most that the request may use, and `setting` the setting that holds the ceiling. `model`
-    is set if the problem is a model without a known price.
+    `stands` is what can be raised, `wanted` the most it may use, `setting` the setting that holds it,
+    and `unpriced` the model without a known price, if that is the problem.
     """
 
     def __init__(
         self,
-        owner: str,
+        stands: Ceiling,
         measure: Measure,
         ceiling: float,
         used: float,
         *,
         wanted: float = 0.0,
-        unpriced: bool = False,
+        unpriced: str | None = None,
         may_pass: bool = False,
         setting: str = "",
-        model: str = "",
-        stands: Ceiling | None = None,
     ) -> None:
-        self.owner = owner
+        owner = self.owner = stands.owner
         self.measure: Measure = measure
         self.ceiling = ceiling
         self.used = used
         self.wanted = wanted
-        self.unpriced = unpriced
+        self.unpriced = unpriced is not None
         self.may_pass = may_pass
         """True if running requests may use less than was reserved for them."""
         self.setting = setting
         self.stands = stands
-        """The ceiling that can be raised; None if there is none."""
-        if unpriced:
+        if unpriced is not None:
             sentence = (
-                f"The budget of {owner} is ${ceiling:.4f}, but the price of {model or 'the model'} is not "
+                f"The budget of {owner} is ${ceiling:.4f}, but the price of {unpriced or 'the model'} is not "
                 "known; give its prices under providers.*.models, or a budget in tokens."
             )
         else:
@@ -249,15 +251,14 @@ class BudgetAccount:
                 continue
             if amount is None or (amount >= ceiling if measure == "seconds" else amount > ceiling):
                 raise BudgetReachedError(
-                    self.owner,
+                    self,
                     measure,
                     ceiling,
                     so_far,
                     wanted=0.0 if amount is None else amount - so_far,
-                    unpriced=amount is None,
+                    unpriced="" if amount is None else None,
                     may_pass=measure != "seconds" and amount is not None and bool(self._held),
                     setting=self.setting(measure),
-                    stands=self,
                 )
 
     def time_over(self) -> BudgetReachedError | None:
@@ -266,9 +267,7 @@ class BudgetAccount:
             ceiling, used = account.budget.seconds, account.seconds
             if ceiling is not None and used >= ceiling:
                 setting = account.setting("seconds")
-                return BudgetReachedError(
-                    account.owner, "seconds", ceiling, used, setting=setting, stands=account
-                )
+                return BudgetReachedError(account, "seconds", ceiling, used, setting=setting)
         return None
 
     def raise_to(self, measure: Measure, value: float) -> None:

@@ -135,14 +135,12 @@ class CeilingQuestions:
 
     def asks(self, reached: BudgetReachedError) -> bool:
         """Return whether the person can help by raising a ceiling. That is not so if the price is unknown."""
-        return bool(
-            self._inbox.attended and reached.setting and reached.stands is not None and not reached.unpriced
-        )
+        return bool(self._inbox.attended and reached.setting and not reached.unpriced)
 
     async def ask(self, reached: BudgetReachedError, agent: str) -> bool:
         """Ask about a ceiling; return whether it was raised. If not, the agent stops."""
         stands = reached.stands
-        if stands is None or not self.asks(reached):
+        if not self.asks(reached):
             return False
         key = (reached.owner, reached.measure)
         async with self._asking.setdefault(key, asyncio.Lock()):

@@ -187,7 +187,7 @@ class MeteredClient:
                 made, room = await self._reserve_room(request)
             except BudgetReachedError as reached:
                 if reached.may_pass:
-                    await (reached.stands or self._account).given_back()
+                    await reached.stands.given_back()
                 elif not await self._reached(reached):
                     raise
                 continue

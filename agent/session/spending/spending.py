@@ -143,17 +143,15 @@ class SharedBudget:
             if ceiling is None or (amount is not None and amount <= ceiling):
                 continue
             raise BudgetReachedError(
-                self.owner,
+                self,
                 measure,
                 ceiling,
                 so_far,
                 wanted=0.0 if amount is None else amount - so_far,
-                unpriced=amount is None,
+                unpriced=unpriced if amount is None else None,
                 may_pass=amount is not None
                 and request_table.under_way(connection, now - LEASE, self.session),
                 setting=f"{self.setting}.{measure}",
-                model=unpriced,
-                stands=self,
             )
 
 

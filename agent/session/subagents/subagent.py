@@ -285,13 +285,12 @@ async def _more_steps(spec: SubagentSpec) -> int:
         if (left := ceiling - account.spent.turns - 1) > 0:
             return left
         reached = BudgetReachedError(
-            account.owner,
+            account,
             "turns",
             ceiling,
             account.spent.turns,
             wanted=2,
             setting=account.setting("turns"),
-            stands=account,
         )
         if not await spec.reached(reached):
             break

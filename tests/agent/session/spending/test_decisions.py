@@ -89,7 +89,7 @@ async def test_decisions_are_found_on_whatever_branch_they_were_made(tmp_path: P
             await engine.run("Go.")
             head = engine.session.path[-1].id
             decisions = Decisions(engine.session, lambda _event: None)
-            reached = BudgetReachedError("this session", "turns", 9, 9)
+            reached = BudgetReachedError(BudgetAccount("this session", Budget(turns=9)), "turns", 9, 9)
             await decisions.ceiling_raised(reached, 20, "Raised.")
             await engine.session.store.fork(engine.session.id, head, "earlier")
             await engine.session.store.use_head(engine.session.id, "earlier")
