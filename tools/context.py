@@ -132,9 +132,9 @@ class Assignment:
     isolation: Literal["shared", "readonly", "copy"] = "shared"
     budget: Mapping[str, float] = field(default_factory=dict)
     model: str = ""
-    """Its model, as named in the settings; empty: the session's."""
+    """The agent's model, as named in the settings; empty means the session's."""
     prompt: str = ""
-    """Its instructions."""
+    """The agent's instructions."""
     only_answers: bool = False
     """Whether it only answers `goal` as a question, without any tools."""
     reads: int = 0

@@ -38,7 +38,7 @@ class TrustEntry:
     kind: str
     """One word, such as `hook`."""
     words: str
-    """Its purpose, placed before its name in a sentence."""
+    """What the consent is for, in words that precede its name in a sentence."""
     name: str
     where: str
     """The folder or surface it is valid for; empty if it is valid everywhere."""

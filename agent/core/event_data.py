@@ -73,7 +73,7 @@ class Usage:
     reasoning: int | None = None
     """Part of `output` that was spent on reasoning."""
     written: int | None = None
-    """Part of `input` that was written to the prompt cache, where that is charged for."""
+    """Part of `input` that was written to the prompt cache, if that is charged for."""
     cost: float | None = None
     """US dollars of the request, if reported by the server."""
 

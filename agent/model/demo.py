@@ -37,7 +37,7 @@ _PIECE = re.compile(rf"(?:\S+\s*){{1,{WORDS_PER_PIECE}}}|\s+")
 _LETTERS_PER_FRAGMENT = 24
 
 TOUR_REQUEST = "Show me the tour."
-"""The message that begins the tour where nobody has typed one."""
+"""The message that begins the tour if the person has not typed one."""
 INTRODUCTION = (
     "Hello! I am the demo: a fixed script, no language model, so this is all I can do. "
     "I show you how an agent works here; the tools I call are the real ones."

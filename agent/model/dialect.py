@@ -71,7 +71,7 @@ class CallRules(_Rules):
     content: Literal["null", "empty", "filled"] = "null"
     """Placeholder for the text of a message that only calls."""
     text: bool = True
-    """True if a text may stand beside calls."""
+    """True if a message may have a text besides calls."""
     named: bool = False
     """True if a result names its tool."""
 
@@ -100,7 +100,7 @@ class ThinkingModel(_Rules):
     display: bool = False
     """True if it is asked to show its thoughts, which it otherwise hides."""
     unasked: bool = False
-    """True if it thinks where a request says nothing about it."""
+    """True if the model thinks although the request does not ask for it."""
     always: bool = False
     """True if thinking cannot be switched off."""
     binds: bool = False
@@ -172,7 +172,7 @@ class RefusalRule(_Rules):
     field: str = ""
     """The field that `drop_field` omits; empty: the field that the sentence names."""
     change: dict[str, Any] = {}
-    """Its change of the dialect; empty: the usual one of the repair."""
+    """The change of the dialect; if empty, the usual change of the repair."""
 
 
 class Dialect(_Rules):

@@ -85,7 +85,7 @@ def effort_word(level: Thinking | None) -> str:
 
 
 BUDGETS = {"low": 4_096, "medium": 12_288, "high": 24_576}
-"""Tokens of thought that a word stands for."""
+"""Tokens for thinking that each level allows."""
 
 GATEWAY_BUDGETS = {"low": 1_024, "medium": 2_048, "high": 16_384}
 """The same for models other than Claude: gateways make efforts of budgets, low below 2,048, high from

@@ -17,7 +17,7 @@ from agent.model.wire_format import compact
 
 GOES_ON = b'{"role":"user","content":"(The conversation goes on.)"}'
 SEEN = b'{"role":"assistant","content":"(I have seen the results.)"}'
-"""A short answer behind a result that nobody continued."""
+"""A short answer that is inserted after a result without an answer."""
 
 CALLS_ONLY = "(calls only)"
 """Text of a message that only calls, for models that take neither null nor nothing."""

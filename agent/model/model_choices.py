@@ -63,9 +63,9 @@ class ModelChoice:
     """One model on the list."""
 
     name: str
-    """What is chosen: a name `agent.model.providers.resolve` understands."""
+    """The name to choose, as `agent.model.providers.resolve` takes it."""
     label: str
-    """What the model is called once it answers (`Engine.model`)."""
+    """The name that the model has once it answers (`Engine.model`)."""
     origin: Origin
     info: ModelInfo = UNKNOWN
     problem: str = ""

@@ -104,7 +104,7 @@ class ToolSpec:
 
 
 THOUGHT = "thought"
-"""Kind of a frame that holds reasoning; it is left out where a request may not ask for thinking."""
+"""Kind of a frame that holds reasoning; it is left out if a request may not ask for thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Frame:
     role: str = ""
     """The speaker, for formats that join frames of one speaker."""
     kind: str = ""
-    """Its kind, if the format needs it later, such as `THOUGHT`."""
+    """The kind of the frame, if the format needs it later, such as `THOUGHT`."""
     images: int = 0
     """Images in it."""
     own: bool = False
@@ -146,7 +146,7 @@ class ModelRequest:
     """Positions of the frames up to which the provider should cache, in order."""
     max_output: int | None = None
     usual_output: int | None = None
-    """Tokens of a reply where `max_output` is open, for formats that want a limit."""
+    """Output limit if `max_output` is None, for formats that require a limit."""
     temperature: float | None = None
     thinking: Thinking | None = None
     """None: the provider's default."""
@@ -230,9 +230,9 @@ class Profile:
     result_limit: int = 100_000
     """Characters of a tool result that stay in the conversation."""
     max_output: int | None = None
-    """Upper limit of tokens for one reply where the configuration sets none."""
+    """Upper limit of tokens for one reply, if the configuration sets none."""
     temperature: float | None = None
-    """Sampling temperature where the configuration sets none."""
+    """Sampling temperature, if the configuration sets none."""
     guard: Guard | None = None
 
     def offer(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:

@@ -212,7 +212,7 @@ class ToolAccess:
     further: FurtherTools | None
     """The tools that are reached through `tool_call`; None if the agent has none."""
     in_force: CapabilitiesInForce | None
-    """What a skill allows; None where skills are switched off."""
+    """The restrictions of skills in force; None if skills are switched off."""
 
     def offer(self, tools: Iterable[str], result_limit: int) -> None:
         """Allow only these tools from now on, with results of at most `result_limit` characters."""

@@ -28,7 +28,7 @@ class Options:
     """Id, start of an id, or title of a session to go on with."""
     resume_last: bool = False
     here: bool = False
-    """True if a resumed session moves to `workspace`; else it works where it did."""
+    """True if a resumed session moves to `workspace`; else it keeps its folder."""
     approve: ModeName | None = None
     """A mode for this session that overrides settings and permissions."""
     effort: str | None = None

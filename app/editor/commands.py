@@ -20,7 +20,7 @@ class EditorCommand:
     description: str
     act: Callable[[SessionClient, str], Awaitable[str]]
     hint: str = ""
-    """What may follow it; empty where nothing does."""
+    """A hint on the arguments of the command; empty if it takes none."""
 
 
 async def _compact(client: SessionClient, focus: str) -> str:

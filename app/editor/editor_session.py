@@ -100,7 +100,7 @@ class EditorSession:
         self.id = ""
         self._closed = False
         self.cancels = 0
-        """How often it was cancelled."""
+        """The number of cancels of the session so far."""
         self.servers: tuple[tuple[str, dict[str, Any]], ...] = ()
         """MCP servers that the editor passed on."""
         self.side = SessionEditor(

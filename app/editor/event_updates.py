@@ -40,7 +40,7 @@ from tools.text.words import brief, one_line
 LIVE = 8_000
 """Characters at the end of what a running call printed that are shown."""
 _TOLD = ("warning", "recovery", "compaction")
-"""Kinds of notices that are told."""
+"""Kinds of notices that the editor shows."""
 
 
 class EventUpdates:
@@ -52,7 +52,7 @@ class EventUpdates:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._streamed = False
-        """Whether the message under way was sent piece by piece."""
+        """Whether pieces of the current message have been sent."""
         self._printed: dict[str, str] = {}
         self.shown: dict[str, list[Any]] = {}
         """What is shown of calls of this turn, by their id."""

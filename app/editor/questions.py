@@ -47,10 +47,10 @@ class EditorQuestion:
 
     title: str
     text: str
-    """What is at stake, in full."""
+    """The complete text of the question."""
     choices: tuple[EditorChoice, ...]
     form: bool = False
-    """Whether it takes words of the person's own, which need a form."""
+    """Whether the person can answer with free text, which needs a form."""
 
     @property
     def options(self) -> list[schema.PermissionOption]:

@@ -63,7 +63,7 @@ class Device:
     created: float
     seen: float = 0.0
     address: str = ""
-    """Where it was seen last."""
+    """The address from which the device connected last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class PairingCode:
     """A code with which one device can be paired, once."""
 
     id: str
-    """Its first part, which names it; the rest is the secret."""
+    """The first part of the code, which identifies it; the rest is the secret."""
     hash: str
     scope: Scope
     name: str
@@ -296,7 +296,7 @@ class RateLimit:
         self._burst = burst
         self._now = now
         self._buckets: dict[str, tuple[float, float]] = {}
-        """What is left, and when that was so."""
+        """By device: the requests left, and the time of that count."""
 
     def take(self, key: str) -> float:
         """Count one request; return 0 if it is allowed, else the seconds to wait."""

@@ -60,12 +60,12 @@ class HeadIdentity:
     """The sender of a request: a paired device, or a terminal of the same person."""
 
     device: str
-    """Its id; empty for a terminal."""
+    """The id of the device; empty for a terminal."""
     name: str
     scope: Scope
     address: str
     surface: str = "serve"
-    """Where it comes from: `serve`, `terminal`, or `gateway.NAME` of a messenger."""
+    """The surface of the sender: `serve`, `terminal`, or `gateway.NAME` of a messenger."""
 
     def may(self, scope: Scope) -> bool:
         """Return whether the identity's scope includes another one."""

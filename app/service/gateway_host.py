@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agent.integrations.gateways.ports import ChatSession, How, WordKind
 
 CALLS = "/gateways/"
-"""Where platforms call us; what they send is signed, and checked by their adapter."""
+"""The path that platforms call; their requests are signed, and their adapter checks that."""
 
 
 class GatewaySession:

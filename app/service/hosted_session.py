@@ -67,7 +67,7 @@ class HostedSession:
         self.used = 0.0
         """When something happened in it last, by the clock of the machine."""
         self.opened: SessionOpened
-        """How the session began in this process."""
+        """The event with which the session was opened in this process."""
         self.newest: dict[str, Event] = {}
         """The last word on tasks, usage and queue, by type, for a head that comes in."""
         self._early: list[Event] | None = []
@@ -327,7 +327,7 @@ class HostedSession:
 Mover = Callable[[HostedSession, str], Awaitable[str]]
 
 SURFACE = "serve"
-"""How permissions and the audit log call what begins here."""
+"""The surface of sessions that begin here, in permissions and the audit log."""
 NOT_YET = "The messengers of the service are not there yet."
 LISTED = 200
 """Sessions of one list."""
@@ -340,7 +340,7 @@ class SessionHub:
         self._home = home
         self._model = model
         self.workspace = str(Path.cwd())
-        """Where sessions begin for which no folder is named."""
+        """The folder of sessions for which none is named."""
         self._open: dict[str, asyncio.Future[HostedSession]] = {}
         self._closing = False
         self.opened: Callable[[HostedSession], None] = lambda _session: None

@@ -255,7 +255,7 @@ CANVAS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""What goes with a document of an agent."""
+"""The headers that are sent with a document of an agent."""
 NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 

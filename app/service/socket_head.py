@@ -39,7 +39,7 @@ FRAME = 1_000_000
 LOOK = 1.0
 """Seconds between two looks at whether the device is still welcome."""
 REVOKED, GOING = 4401, 1001
-"""How a socket is closed: the device was revoked; the session or the service ends."""
+"""Codes that close a socket: the device was revoked; the session or the service ends."""
 TURN = 50
 """Frames in a row before others get their turn."""
 
@@ -174,7 +174,7 @@ async def _send(socket: WebSocket, frame: dict[str, Any]) -> None:
 
 
 Words = dict[str, str]
-"""What is told of a command: `told`, and a `draft` where a message came back."""
+"""The result of a command: the text `told`, and a `draft` if a message becomes one again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class HeadCommand:
     help: str
     act: Callable[[SessionHub, HostedSession, str], Awaitable[Words]]
     hint: str = ""
-    """What may follow it; empty where nothing does."""
+    """A hint on the arguments of the command; empty if it takes none."""
 
 
 async def word_kind(client: SessionClient, name: str) -> WordKind:

@@ -54,7 +54,7 @@ class BrowserSession:
         self.lock = asyncio.Lock()
         self._permit: Permit | None = None
         self._origins: set[str] = set()
-        """Agreed origins, where pages may stay."""
+        """Approved origins, within which pages may navigate."""
         self._pending: dict[str, asyncio.Task[None]] = {}
         self._arrived = asyncio.Event()
         self.is_closed = False

@@ -33,7 +33,7 @@ class Service:
     """
 
     absent: ClassVar[str] = "This is not available in this session."
-    """What the model reads where a session does not have it."""
+    """The text for the model if a session does not have the service."""
 
     @classmethod
     def open(cls, caller: Caller) -> Self:

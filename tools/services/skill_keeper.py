@@ -43,7 +43,7 @@ class SkillDraft:
     """Lines."""
     removed: int
     danger: tuple[str, ...] = ()
-    """What would read like an attack in the skill; the user must agree to it separately."""
+    """What would read like an attack in the skill; the user must approve it separately."""
     findings: tuple[str, ...] = ()
     """Further findings of the scan."""
     plan: Any = None

@@ -175,7 +175,7 @@ class Launch:
     state: Path
     """The initial state of the shell; the file may be missing."""
     new_state: Path | None
-    """Where the shell writes its state when it ends; None = nowhere."""
+    """The file to which the shell writes its state at its end; None for no file."""
     command_file: Path
     """Private file with the text of the command, which may be too large for an argument."""
     mark: str

@@ -34,7 +34,7 @@ START = {
 
 _FOLDER = Path(__file__).parent
 _WRITE_PATIENCE = 5.0
-"""Seconds after which input that nobody reads is given up."""
+"""Seconds after which input that the program does not read is dropped."""
 
 
 class LocalBackend:

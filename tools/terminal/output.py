@@ -213,7 +213,7 @@ class OutputWatch:
         tells_end: bool = False,
     ) -> None:
         self.tells_end = tells_end
-        """Whether the end of the process is told, too."""
+        """Whether the end of the process is reported, too."""
         self._patterns = [_compile(pattern) for pattern in patterns if pattern]
         self._clock = clock
         self._next = float("-inf")

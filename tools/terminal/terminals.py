@@ -35,7 +35,7 @@ MAX_TYPED = 65_536
 # A line that ends with a backslash continues.
 _LINE_END = re.compile(r"(?<!\\)[\r\n]")
 MAX_LINES = 200
-"""Lines `log` shows unless told otherwise."""
+"""Lines that `log` shows by default."""
 
 
 @dataclass(frozen=True, slots=True)

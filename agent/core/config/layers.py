@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_PROBLEMS = 50
-"""Problems told one by one; a file with more is not a settings file."""
+"""Problems reported one by one; a file with more is not a settings file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from agent.core.net.http_head import LONGEST_HEAD, ChunkedEnd, RequestError, Req
 from agent.core.net.secret_scan import SecretScan
 
 _PIECE = 1 << 20
-"""Bytes that are moved at once, and the size of the pipe in between, where the kernel grants it."""
+"""Bytes that are moved at once, and the size of the pipe in between, if the kernel permits it."""
 _HAS_SPLICE = hasattr(os, "splice")
 
 

@@ -267,7 +267,7 @@ class OutlineRow(NamedTuple):
     text: str
     """The first non-empty line, cleaned and shortened."""
     step: int | None
-    """The position on the line of file steps, where the node says one."""
+    """The position of the files, if the node names one."""
     tool: str
     """The tool a result came from; empty for the rest."""
     outcome: str

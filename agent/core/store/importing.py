@@ -50,9 +50,9 @@ class ImportedSession:
     """The result of importing one session."""
 
     name: str
-    """Its id in the file."""
+    """The session's id in the file."""
     session: str
-    """Its id here."""
+    """The session's id in this store."""
     nodes: Mapping[int, int]
     """The id here of each node, by the one in the file."""
 

@@ -154,7 +154,7 @@ def readable(kind: str, content: str, data: Mapping[str, Any]) -> str:
 
 
 LINE = 160
-"""Characters of a line that stands for a message."""
+"""Characters of a line that represents a message."""
 
 
 def first_line(text: str) -> str:

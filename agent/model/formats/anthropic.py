@@ -28,7 +28,7 @@ from agent.model.wire_format import compact, never_blank, object_text, wire_name
 VERSION = "2023-06-01"
 
 USUAL_OUTPUT = 32_000
-"""Tokens of a reply where nobody says how many: the limit is a required field."""
+"""Output limit if none is known, because the limit is a required field."""
 UNKNOWN_OUTPUT = 8_192
 """The same for a model nothing is known of."""
 

@@ -24,7 +24,7 @@ LONGEST_ID = 40
 """Characters of a call's id that every provider takes."""
 
 USUAL_OUTPUT = 8_192
-"""Tokens of a reply where a limit has to be named and nothing is known of the model."""
+"""Output limit if one is required and the model's is unknown."""
 _OWN_FIELDS = ("model", "messages")
 NO_THOUGHT = "(none)"
 """Placeholder for missing thoughts, for models that require some."""

@@ -43,7 +43,7 @@ class Weights:
     part_size: int
     """Bytes of each part but the last."""
     url: str = ""
-    """Where exactly it lies; empty: on the model hub and in the package index."""
+    """The address of the file; empty if it is on the model hub and in the package index."""
 
     @property
     def parts(self) -> int:

@@ -48,7 +48,7 @@ class _Block:
 
     start: dict[str, Any]
     call: int
-    """Its number among the calls of the reply; -1 for other blocks."""
+    """The index of the call among the calls of the reply; -1 for other blocks."""
     pieces: dict[str, list[str]] = field(default_factory=dict)
 
     @property

@@ -58,7 +58,7 @@ class ModelRoute:
     images: bool = True
     """True if the model is sent images; if not, it reads that there were some."""
     usual_output: int | None = None
-    """Tokens of one reply where nobody says how many, for formats that want a limit."""
+    """Output limit if none is known, for formats that require a limit."""
     watched: WatchedModel | None = None
     """The model with the watch of its server, if that is asked for its models."""
     spoken: SpokenDialect = field(default_factory=SpokenDialect)
@@ -84,7 +84,7 @@ class ModelReply:
     answered: str = ""
     """The model that answered, if the server names another one than requested."""
     tokens: Mapping[str, Any] | None = None
-    """Ids of tokens, `prompt`, `output` and `logprobs`, where the server gave them."""
+    """Ids of tokens, `prompt`, `output` and `logprobs`, if the server sent them."""
 
 
 class ReplyListener(Protocol):

@@ -57,7 +57,7 @@ class AttemptSpec:
 
     record: Session
     head: str
-    """Its branch, which is also its agent name in events."""
+    """The attempt's branch, which is also the name of its agent in events."""
     copy: WorkspaceCopy
     model: str
     """Empty: the models of the session."""
@@ -133,7 +133,7 @@ class LiveAttempt:
     """One branch that works on the message, or has worked on it."""
 
     head: str
-    """Its branch, which is also its agent name in events."""
+    """The attempt's branch, which is also the name of its agent in events."""
     prompt: str
     model: str | None
     """None: the model of the session."""
@@ -141,7 +141,7 @@ class LiveAttempt:
     """The position of the files at its beginning; after its end, the position it left."""
     outcome: TurnOutcome | Literal["running"] = "running"
     text: str = ""
-    """Its answer, or the reason there is none."""
+    """The attempt's answer, or the reason why there is none."""
     calls: int = 0
     tokens: int = 0
     cost: float | None = None
@@ -153,7 +153,7 @@ class LiveAttempt:
     started: float = field(default_factory=time.monotonic)
     stopping: bool = False
     work: asyncio.Task[TurnEnded] | None = field(default=None, repr=False, metadata={"json": False})
-    """Its turn while it runs."""
+    """The attempt's turn while it runs."""
 
     @property
     def number(self) -> int:
@@ -334,7 +334,9 @@ class ParallelAttempts:
     async def _run_agent(
         self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None
     ) -> tuple[TurnOutcome, str]:
-        """Run the turn of an attempt's agent on the message; return its outcome and the last text."""
+        """Run the turn of an attempt's agent on the message; return its outcome, and the answer
+        or an error.
+        """
         hearing = _Hearing(attempt, self._emit)
         spec = AttemptSpec(
             record=self._session.record,

@@ -37,7 +37,7 @@ from tools.results import Outcome, ToolError
 log = logging.getLogger(__name__)
 
 KEPT_DAYS = 30
-"""Days after which the journal of a script that nobody went on with is removed."""
+"""Days after which the journal of a script that was not continued is removed."""
 LARGEST = 4_000_000
 """Characters of a result that is kept; a call with a larger one is made again."""
 SHOWN = 160
@@ -66,7 +66,7 @@ class Recorded:
     after: int
     """The number of calls that had ended when this one began."""
     place: int | None = None
-    """Its place among the calls in the order of their ends; None: it did not end."""
+    """The index of the call in the order in which calls ended; None if it did not end."""
     outcome: str = ""
     result: str | None = None
 

@@ -26,7 +26,7 @@ NO_BLOB = b"0" * 40
 
 _ESCAPES = {7: b"a", 8: b"b", 9: b"t", 10: b"n", 11: b"v", 12: b"f", 13: b"r", 34: b'"', 92: b"\\"}
 _BINARY_LINE = 52
-"""Bytes that one line of a binary literal stands for."""
+"""Bytes that one line of a binary literal encodes."""
 _HIDDEN_IN_NAMES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
@@ -148,7 +148,7 @@ def _is_git_on_windows(part: str) -> bool:
 
 
 LARGEST = 20_000_000
-"""Bytes of a file above which it is left out of a patch: nobody reads it, and git holds it in memory."""
+"""Bytes of a file above which it is left out of a patch: git would keep it in memory."""
 
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 

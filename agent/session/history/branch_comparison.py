@@ -49,11 +49,11 @@ class BranchSide:
     position: int
     """The position of its files."""
     written: int | None
-    """Tokens the model wrote; None where no provider said so."""
+    """Tokens that the model wrote; None if no provider reported them."""
     read: int | None
     """Tokens that were sent to the model."""
     cost: float | None
-    """US dollars; None where a price is not known."""
+    """US dollars; None if a price is unknown."""
     tests: TestRun | None
 
 

@@ -31,13 +31,13 @@ PER_MESSAGE = 16
 """Tokens that a chat template puts around one message, at most; and around the tools."""
 
 PER_IMAGE = 4_000
-"""Tokens of one image, at most, where its bytes are fewer: some providers count by tiles."""
+"""Tokens of one image, at most, if it has fewer bytes: some providers count tiles."""
 
 LEAST_OUTPUT = 256
 """Output tokens below which a request is not worth sending: the budget counts as reached."""
 
 USUAL_OUTPUT = 8_192
-"""Output limit of a request inside a budget, where neither settings nor catalog know one."""
+"""Output limit of a request inside a budget, if neither settings nor catalog name one."""
 
 LARGEST_OUTPUT = 16_384
 """Output limit of a request inside a budget unless settings say otherwise: others want room too."""

@@ -21,7 +21,7 @@ class RequestEntry:
     """One request, from before it is sent until it has ended. Its tokens are the most that it can use."""
 
     row: int | None
-    """Its row, if it was written down before it left."""
+    """The id of the request's row, if it was recorded before it was sent."""
     input: int
     output: int
     created: float

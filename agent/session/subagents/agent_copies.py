@@ -77,7 +77,7 @@ class AgentCopies:
         self._left: dict[str, str] = {}
         """Ids of copies that an earlier process held, by agent."""
         self._unmerged: dict[str, int] = {}
-        """Paths that are neither merged nor discarded, by agent, as last told."""
+        """Paths that are neither merged nor discarded, by agent, as last reported."""
         self._looking: asyncio.Task[None] | None = None
         self._closing = False
         self._taking_up = asyncio.Lock()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.session.subagents.scheduler import Scheduler
 
 SUMMARY_CHARS = 300
-"""Characters of a report that is told of an agent of an earlier process."""
+"""Characters shown of the report of an agent of an earlier process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ LONGEST_PROMPT = 20_000
 """Characters."""
 MOST_TOOLS = 64
 TOLD = 4
-"""Problems that are told when a session is opened; the others are counted."""
+"""Problems that are reported when a session is opened; the others are counted."""
 UNTRUSTED = "This project brings agents of its own, which were not read; see `hermes config trust`."
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -69,7 +69,7 @@ class Definition:
     model: str = ""
     """The model it asks; empty: that of the session."""
     effort: Thinking | None = None
-    """Its thinking effort; None: the session's."""
+    """The agent's thinking effort; None means the session's."""
     budget: Budget = field(default_factory=Budget)
     isolation: Isolation = "shared"
     """The minimum isolation."""

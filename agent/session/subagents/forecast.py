@@ -54,7 +54,7 @@ class Planned:
     start: int
     """Tokens of its first request: tools, system prompt and task."""
     budget: Budget = Budget()  # noqa: RUF009 - frozen
-    """Its own ceilings."""
+    """The agent's own ceilings."""
     only_answers: bool = False
     """True if it makes one request: it answers a question."""
     reads: int = 0

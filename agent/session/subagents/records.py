@@ -78,7 +78,7 @@ class Task:
     model: str = ""
     """The model it asks, as settings name it; empty: that of the session."""
     effort: Thinking | None = None
-    """Its thinking effort; None: the session's."""
+    """The agent's thinking effort; None means the session's."""
     foreign: str = ""
     """The program of the settings that runs it; empty: an agent of ours."""
     only_answers: bool = False
@@ -133,7 +133,7 @@ class AgentReport:
     """Files it changed or named, relative to the workspace if inside."""
     open_points: tuple[str, ...] = ()
     copied: tuple[CopiedFile, ...] = ()
-    """Its changes in its copy."""
+    """The agent's changes in its copy."""
     usage: RequestTally = field(default_factory=RequestTally)
     seconds: float = 0.0
     session: str = ""

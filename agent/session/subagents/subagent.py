@@ -93,7 +93,7 @@ class SubagentSpec:
     reached: Reached
     """Awaited at a ceiling."""
     delegates: Callable[[str], Delegates]
-    """By call: the service with which it sends agents."""
+    """Returns the service with which a call, given by its id, starts agents."""
 
 
 def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:

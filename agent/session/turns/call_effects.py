@@ -32,7 +32,7 @@ class CallEffects:
 
     session: str
     steps: StepRecorder | None
-    """None where the file changes of calls are not recorded."""
+    """The recorder of steps; None if the file changes of calls are not recorded."""
     unasked: UnaskedChanges
     helpers: TurnHelpers
     around: Around | None
@@ -40,7 +40,7 @@ class CallEffects:
     settled: Callable[[], None]
     """Called when a call that may change something has ended, with all its consequences."""
     _steps: dict[str, Step] = field(default_factory=dict)
-    """What calls that have ended did to files, until their result is committed."""
+    """The steps of calls that have ended, by call, until their result is committed."""
 
     async def run(
         self, call: str, tool: str, label: str, context: ToolContext, work: Callable[[], Awaitable[str]]

@@ -203,7 +203,7 @@ FAULT = (
     '{"error": "A fault of Hermes ended this call; its effects may be partial.", "status": "interrupted"}',
     '{"error": "A fault of Hermes came before this call started; nothing was done."}',
 )
-"""The same where nobody interrupted."""
+"""The result of a call that a fault of Hermes ended."""
 LEARNING = "Learning from calls"
 FOLDERS = "Reading what the project says about a folder"
 SHOWING = "Showing a call"
@@ -212,7 +212,7 @@ READ = "Noting which lines were shown"
 
 ContextFor = Callable[[ToolCall], ToolContext]
 LeftBy = Callable[[str, int], Awaitable[str]]
-"""What a call of a message (by its node) had done when it was cut off; empty when nothing is known."""
+"""Returns what a call of a message, given by its node, had done when it was interrupted; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,9 +221,9 @@ class CallHearers:
 
     hooks: SessionHooks
     learnings: CallLearnings | None
-    """None where nothing is learned from calls."""
+    """The learnings from calls; None if they are switched off."""
     folders: ReachedFolders
-    """What the project says about places that calls reach."""
+    """Adds the project files of folders that calls reach."""
     left_by: LeftBy
 
 

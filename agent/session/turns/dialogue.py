@@ -257,7 +257,7 @@ class Dialogue:
         self._profile = profile
         self._meter = meter
         self.asking = asking
-        """How the next request is made."""
+        """The settings of the next request."""
         self._rules = rules
         self._shrink = rules.shrink
         self._helpers = helpers

@@ -49,7 +49,7 @@ from tools.text.words import plural
 TARGET = 0.6
 """Share of the window that a compaction aims at, so that the next one is far away."""
 MASKED = 0.7
-"""Share of the window that may be used where masking alone is enough."""
+"""Share of the window that may be used if masking alone is enough."""
 ENOUGH = 0.75
 """Share of the window that may be used after a compaction at most."""
 FULL = 0.95
@@ -59,7 +59,7 @@ WORTH = 0.05
 APART = 5
 """Requests that lie between two folds, unless the person said something meanwhile."""
 UNKNOWN_WINDOW = 32_000
-"""Tokens taken for the window of a model of which none is known, where one is needed."""
+"""Tokens assumed for the window of a model if it is unknown."""
 MAX_FILES = 60
 """Files that are checked for changes."""
 MAX_CHECKED = 2_000_000

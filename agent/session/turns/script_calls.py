@@ -64,7 +64,7 @@ class Scripts:
     emit: Callable[[Event], None]
     secrets: Mapping[str, str]
     confined: bool
-    """Whether the operating system confines them."""
+    """Whether the operating system confines scripts."""
     hooks: SessionHooks
     journals: ScriptJournals
     """The journals of scripts that were cut off."""

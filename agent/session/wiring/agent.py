@@ -182,13 +182,13 @@ class AgentServices:
     plugins: SessionPlugins | None = None
     """The session's plugins; None without any."""
     skills: SkillCatalog | None = None
-    """The skills that can be used; None where they are switched off."""
+    """The skills that can be used; None if they are switched off."""
     senses: SessionSenses | None = None
     """The services that see, draw and speak; None without any."""
     further: FurtherTools | None = None
     """The tools of servers and plugins that are reached through `tool_call`."""
     web: WebServices | None = None
-    """What reads the web; None where it cannot be read."""
+    """The services that read the web; None if there are none."""
     training: TrainingKeeper | None = None
     """The service for training runs."""
     jobs: Callable[[Path], JobKeeper] | None = None
@@ -196,7 +196,7 @@ class AgentServices:
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's variables, by which skills report missing ones."""
     closers: list[Callable[[], Awaitable[None]]]
-    """What is closed with the session."""
+    """Functions that are called when the session is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +204,11 @@ class AgentSpec:
     """The settings that distinguish an agent from the others of its session."""
 
     session: LiveSession
-    """Its conversation, which may have a history."""
+    """The agent's conversation, which may have a history."""
     place: AgentWorkspace
-    """Its workspace, its means to act there, and the recorder of its steps."""
+    """The agent's workspace, with the services to act there and the recorder of steps."""
     scratch: Path
-    """Its folder for files too large for the conversation; made when first needed."""
+    """The folder for files too large for the conversation; it is created on first use."""
     tools: tuple[ToolSpec, ...]
     """The tools it is offered, in the form of its profile."""
     routes: Sequence[ModelRoute]
@@ -221,27 +221,27 @@ class AgentSpec:
     gate: Gate
     """Decides on its actions, and asks the person if possible."""
     asker: Asker
-    """Receives its questions."""
+    """Receives the questions of the agent."""
     turn_queue: TurnQueue
     emit: Callable[[Event], None]
-    """Receives its events."""
+    """Receives the events of the agent."""
     acting: Sequence[Acting] = ()
-    """Each hears, in order, of every action that is allowed, before it is done."""
+    """Functions that are called, in order, with every allowed action before it is done."""
     around: Around | None = None
     step_of: StepOf | None = None
     checkpoints: Checkpoints | None = None
     memory: SessionMemory | None = None
-    """By call: its notes that outlive the session."""
+    """The notes that outlive the session; None if the agent has none."""
     delegates: Callable[[str], Delegates] | None = None
-    """By call: the service with which it sends agents."""
+    """Returns the service with which a call, given by its id, starts agents."""
     summary_route: ModelRoute | None = None
     """The route for summaries when its conversation is folded; None: its first model."""
     attach: Callable[[str], Awaitable[Attached]] | None = None
     """Returns the contents of a message's references."""
     supplements: Sequence[Callable[[str], Awaitable[str]]] = ()
-    """What the model is told besides a message of the person."""
+    """Functions that return texts for the model in addition to a message of the person."""
     effort: Thinking | None = None
-    """Its thinking effort; None: the session's."""
+    """The agent's thinking effort; None means the session's."""
     editor: EditorSide = field(default_factory=EditorSide)
     """The editor in whose buffers it reads and writes."""
 

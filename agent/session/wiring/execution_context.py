@@ -85,7 +85,7 @@ class ExecutionContext:
     closed_places: Callable[[], Sequence[Path] | None]
     """Guarded places that are read-only to programs now; None if no place can be."""
     settings: SettingsLender | None
-    """Lends copies of git's settings to commands; None where they run on another machine."""
+    """Lends copies of git's settings to commands; None if they run on another machine."""
     ask_remote: Callable[[str], Awaitable[Sequence[str]]]
     """Returns the commits of the repository at an address; empty if it is not asked."""
     runs_in: str

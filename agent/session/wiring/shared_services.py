@@ -54,11 +54,11 @@ class SharedServices:
     home: Home
     settings: Settings
     hooks: tuple[Hook, ...]
-    """The hooks that are declared, agreed to or not."""
+    """All declared hooks, with or without consent."""
     plan: RoutePlan
     environ: Mapping[str, str]
     variables: Mapping[str, str]
-    """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
+    """`environ` with `~/.hermes/.env` below it, in which keys of providers are looked up."""
     store: Store
     recall: Recall
     notes: MemoryProvider

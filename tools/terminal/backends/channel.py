@@ -21,7 +21,7 @@ from tools.text.safe_text import clean
 
 _PIECE = 8_192
 _WRITE_PATIENCE = 5.0
-"""Seconds after which input that nobody reads is given up."""
+"""Seconds after which input that the program does not read is dropped."""
 # The first terminal a session leader opens becomes its controlling terminal.
 _ON_TERMINAL = 'exec <>"$1" >&0 2>&1; shift; exec "$@"'
 

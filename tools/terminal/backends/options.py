@@ -26,7 +26,7 @@ class DockerOptions:
     mounts: tuple[str, ...] = ()
     """`source:target`, or `source:target:ro`."""
     user: str = ""
-    """Who commands run as; empty = who runs Hermes."""
+    """The user as whom commands run; empty for the user who runs Hermes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
