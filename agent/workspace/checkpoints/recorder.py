@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
@@ -427,10 +428,22 @@ class StepRecorder:
         recording.blind = not self._surveyed.is_set()
         # What a program that runs already did is found out when that ends.
         others = any(each.wide for each in self._open if each is not recording)
-        kept = not self._at_hand.is_set() if recording.blind else others or await self._guarded(self._take_in)
+        kept: bool | None = not self._at_hand.is_set()
+        if not recording.blind:
+            kept = await self._is_kept() and (others or await self._guarded(self._take_in))
         if not kept and not self._stop.is_set():
             recording.wide = recording.blind = False
             raise undo_refusal()
+
+    async def _is_kept(self) -> bool:
+        """Return False if contents could not be stored before, and the store still takes nothing.
+
+        One file that does not fit on the disk stops no command.
+        """
+        if not self._keeps or not self._at_hand.is_set() or self._register.complete:
+            return True
+        probe = str(time.time_ns()).encode()
+        return await self._guarded(lambda: self.store.objects.add(probe)) is not None
 
     def _take_in(self) -> bool:
         """Record changes by others as a separate step."""

@@ -269,13 +269,14 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_then_no_call_may_
     (root / "file").write_text("x")
     troubles: list[str] = []
     recorder = opened(troubles=troubles)
-    recorder.start()
-    await recorder.ready()
 
     def full(_self: object, _data: bytes) -> str:
         raise StoreError("There is no room.")
 
+    # Before the start, or contents that are stored then need no room at the first command.
     monkeypatch.setattr(type(recorder.store.objects), "add", full)
+    recorder.start()
+    await recorder.ready()
     for _ in range(2):
         with pytest.raises(ToolError, match="could not be undone"):
             await command(recorder, "echo z >file")
