@@ -1,18 +1,18 @@
-"""Reports of file changes from the operating system.
+"""Reports of changes from the operating system, through watchdog.
 
-On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread. A
-recursive watch would spend thousands of watches on ignored folders. On other systems watching a whole tree
-costs nothing.
+On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread, because
+a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree costs
+nothing.
 """
 
 from __future__ import annotations
 
-import ctypes
+import itertools
 import logging
 import os
-import select
-import struct
+import secrets
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +24,7 @@ from agent.workspace.project_tree import FileEvents
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers.api import BaseObserver
+    from watchdog.observers.inotify_c import CallbackId, InotifyEvent, InotifyFD, Mask, WatchDescriptor
 
 log = logging.getLogger(__name__)
 
@@ -32,33 +33,17 @@ Report = Callable[[str | None], None]
 thread.
 """
 
-_EVENT = struct.Struct("iIII")
-_AT_ONCE = 65_536
-_OVERFLOW, _IGNORED, _DELETE_SELF = 0x4000, 0x8000, 0x400
-_WANTED = (
-    0x2  # what is in a file changes
-    | 0x8  # a file that was written is closed
-    | 0x40  # a name is moved away,
-    | 0x80  # to here,
-    | 0x100  # made,
-    | 0x200  # or removed
-    | _DELETE_SELF
-    | 0x800  # the folder itself is moved
-    | 0x0100_0000  # only folders,
-    | 0x0200_0000  # no links to them,
-    | 0x0400_0000  # and nothing of files that are gone
-)
-"""The events of inotify(7)."""
+_UNREADABLE = -1
 _CATCH_UP_SECONDS = 1.0
 _TREE_SECONDS = 0.2
 """The longest delay of an event on systems that watch whole trees."""
 
 
 class FileEventSource(FileEvents, Protocol):
-    """A source of change reports that can be waited for and closed. Both may block for a moment."""
+    """A source that can be waited for and closed. Both may block for a moment."""
 
     def catch_up(self) -> None:
-        """Wait until past changes were reported, as far as the system allows that."""
+        """Return when past changes were reported, as far as the system reveals that."""
         ...
 
     def close(self) -> None:
@@ -67,9 +52,7 @@ class FileEventSource(FileEvents, Protocol):
 
 
 def open_source(root: Path, report: Report) -> FileEventSource:
-    """Return the best source of change reports on this system for the project at `root` (resolved). Never
-    raises.
-    """
+    """Return the best source of this system for the project at `root` (resolved). Never raises."""
     # Without this, warnings of the library would be written across the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:
@@ -79,7 +62,7 @@ def open_source(root: Path, report: Report) -> FileEventSource:
 
 
 class NoWatcher:
-    """The source for systems that cannot watch folders: everything has to be checked at intervals."""
+    """The source for systems without watches: everything has to be checked at intervals."""
 
     def watch(self, folder: str) -> bool:
         return False
@@ -95,97 +78,143 @@ class NoWatcher:
 
 
 class FolderWatches:
-    """One inotify watch per folder. Raises `OSError` if no inotify instance is available."""
+    """One inotify watch per folder. Raises `OSError` if the system has no inotify instance left."""
 
     def __init__(self, root: Path, report: Report) -> None:
+        from watchdog.observers.inotify_c import InotifyFD
+
         self._root = root
         self._report = report
         self._lock = threading.Lock()
-        self._watches: dict[str, int] = {}
-        self._folders: dict[int, tuple[str, ...]] = {}
-        """By their watch: one for two folders where they are the same, as while a folder is renamed."""
-        self._mark = 0
-        self._seen = threading.Event()
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._events = _checked(self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
-        self._stopped, self._stop = os.pipe()
-        self._thread = threading.Thread(target=self._read, name="inotify", daemon=True)
-        self._thread.start()
+        self._watches: dict[str, tuple[WatchDescriptor, CallbackId]] = {}
+        self._numbers = itertools.count(1)
+        self._closed = False
+        self._mark: _Mark | None = None
+        self._inotify: InotifyFD = InotifyFD()
+        self._inotify.start()
 
     def watch(self, folder: str) -> bool:
         self.unwatch(folder)
+        number = self._number()
+        path = os.fsencode(self._root / folder)
+        try:
+            descriptor = self._inotify.add_callback(path, _mask(), _Folder(folder, self), number)
+        except OSError:
+            return False
+        if descriptor == _UNREADABLE:
+            self._inotify.remove_callbacks([(descriptor, number)])
+            return False
         with self._lock:
-            # What happens in it before it is known here waits for the lock.
-            try:
-                number = self._add(os.fsencode(self._root / folder), _WANTED)
-            except OSError:
-                return False
-            self._watches[folder] = number
-            self._folders[number] = (*self._folders.get(number, ()), folder)
+            self._watches[folder] = (descriptor, number)
         return True
 
     def unwatch(self, folder: str) -> None:
         with self._lock:
-            number = self._watches.pop(folder, None)
-            if number is None:
-                return
-            if others := tuple(each for each in self._folders.pop(number, ()) if each != folder):
-                self._folders[number] = others
-            else:
-                self._libc.inotify_rm_watch(self._events, number)
+            watch = self._watches.pop(folder, None)
+        if watch is not None:
+            self._inotify.remove_callbacks([watch])
 
     def catch_up(self) -> None:
-        # Events come in order: when the end of this watch is told, so was all before it.
-        self._seen.clear()
+        # Events come in order, so when the mark is reported, all earlier ones were.
         try:
-            self._mark = self._add(os.fsencode(os.devnull), _DELETE_SELF)
-            _checked(self._libc.inotify_rm_watch(self._events, self._mark))
-            self._seen.wait(_CATCH_UP_SECONDS)
+            if self._mark is None:
+                self._mark = self._new_mark()
+            self._mark.set_and_wait()
         except OSError as error:
+            # No watch is left, the disk is full, or somebody tidied the folder of the mark away.
             log.info("no mark can be set to catch up with events by: %s", error)
+            self._drop_mark()
             time.sleep(_TREE_SECONDS)
 
     def close(self) -> None:
-        os.close(self._stop)
-        self._thread.join()
-        os.close(self._events)
-        os.close(self._stopped)
+        self._closed = True
+        self._inotify.stop()
+        self._inotify.join()
+        self._drop_mark()
 
-    def _add(self, path: bytes, wanted: int) -> int:
-        return _checked(self._libc.inotify_add_watch(self._events, path, wanted))
+    def _new_mark(self) -> _Mark:
+        mark = _Mark()
+        try:
+            self._inotify.add_callback(os.fsencode(mark.folder.name), _mask(), mark, self._number())
+        except OSError:
+            mark.folder.cleanup()
+            raise
+        return mark
 
-    def _read(self) -> None:
-        """Read events and report them until closed."""
-        ready = select.poll()
-        ready.register(self._events, select.POLLIN)
-        ready.register(self._stopped, select.POLLHUP)
-        while self._stopped not in (descriptor for descriptor, _ in ready.poll()):
-            data, at = os.read(self._events, _AT_ONCE), 0
-            while at < len(data):
-                number, what, _, length = _EVENT.unpack_from(data, at)
-                at += _EVENT.size + length
-                self._hear(number, what, os.fsdecode(data[at - length : at].rstrip(b"\0")))
+    def _drop_mark(self) -> None:
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            mark.folder.cleanup()
 
-    def _hear(self, number: int, what: int, name: str) -> None:
-        if what & _OVERFLOW:
-            self._report(None)
-        if what & _OVERFLOW or (what & _IGNORED and number == self._mark):
+    def _number(self) -> CallbackId:
+        from watchdog.observers.inotify_c import CallbackId
+
+        return CallbackId(next(self._numbers))
+
+    def report(self, path: str | None) -> None:
+        """Pass on a report from the watch of a folder."""
+        if not self._closed:
+            self._report(path)
+
+
+class _Mark:
+    """A folder of ours in which a file is made to see whether it is reported."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="hermes-watch-")
+        self._awaited = b""
+        self._seen = threading.Event()
+
+    def set_and_wait(self) -> None:
+        self._seen.clear()
+        self._awaited = secrets.token_hex(8).encode()
+        file = Path(self.folder.name, self._awaited.decode())
+        file.touch(mode=0o600)
+        self._seen.wait(_CATCH_UP_SECONDS)
+        file.unlink(missing_ok=True)
+
+    def on_event(self, event: InotifyEvent) -> None:
+        if event.name == self._awaited:
             self._seen.set()
-        with self._lock:
-            folders = self._folders.get(number, ())
-        for folder in folders:
-            self._report("/".join(part for part in (folder, name) if part))
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        return
+
+    def on_queue_overflow(self) -> None:
+        self._seen.set()
 
 
-def _checked(result: int) -> int:
-    """Return the result of a system call, or raise `OSError` if it failed."""
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
+class _Folder:
+    """Receives the events of one folder. Its methods run in the reading thread and must not raise."""
+
+    def __init__(self, path: str, watches: FolderWatches) -> None:
+        self._path = path
+        self._watches = watches
+
+    def on_event(self, event: InotifyEvent) -> None:
+        name = os.fsdecode(event.name)
+        self._watches.report("/".join(part for part in (self._path, name) if part))
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        self._watches.report(self._path)
+
+    def on_queue_overflow(self) -> None:
+        self._watches.report(None)
+
+
+def _mask() -> Mask:
+    from watchdog.observers.inotify_c import InotifyConstants as Inotify
+    from watchdog.observers.inotify_c import Mask
+
+    content = Inotify.IN_MODIFY | Inotify.IN_CLOSE_WRITE
+    names = Inotify.IN_CREATE | Inotify.IN_DELETE | Inotify.IN_MOVED_FROM | Inotify.IN_MOVED_TO
+    itself = Inotify.IN_DELETE_SELF | Inotify.IN_MOVE_SELF
+    how = Inotify.IN_ONLYDIR | Inotify.IN_DONT_FOLLOW | Inotify.IN_EXCL_UNLINK
+    return Mask(content | names | itself | how)
 
 
 class TreeWatch:
-    """One recursive watch of the whole project, for systems on which that is cheap."""
+    """One recursive watch of the whole project, for systems where that is cheap."""
 
     def __init__(self, root: Path, report: Report, observer: BaseObserver | None = None) -> None:
         from watchdog.observers import Observer
@@ -239,7 +268,7 @@ def _handler(take: Callable[[FileSystemEvent], None]) -> FileSystemEventHandler:
     from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
-        """Passes every event to `report`."""
+        """Passes every event on."""
 
         def on_any_event(self, event: FileSystemEvent) -> None:
             take(event)

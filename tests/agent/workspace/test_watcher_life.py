@@ -49,8 +49,10 @@ async def test_a_system_without_watches_left_is_looked_at(
     def refuse(*arguments: object) -> int:
         raise OSError(28, "inotify watch limit reached")
 
+    from watchdog.observers.inotify_c import InotifyFD
+
     monkeypatch.setattr("agent.workspace.watcher.SWEEP_SECONDS", 0.1)
-    monkeypatch.setattr(fs_events.FolderWatches, "__init__" if instances else "_add", refuse)
+    monkeypatch.setattr(InotifyFD, "_create_inotify_fd" if instances else "add_callback", refuse)
     (tmp_path / "a").mkdir()
     async with watching(tmp_path) as here:
         assert "0 of 2 folders are watched" in here.watcher.coverage
@@ -258,14 +260,27 @@ async def test_a_project_that_is_moved_away_and_back_is_told_even_when_it_is_emp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there are no watches of single folders")
+@pytest.mark.parametrize("lacks", ["watches", "room", "its folder"])
 async def test_a_command_is_waited_for_where_no_mark_can_be_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
-    def refuse(*arguments: object) -> int:
+    from watchdog.observers.inotify_c import InotifyFD
+
+    def refuse(*arguments: object, **options: object) -> int:
         raise OSError(28, "No space left on device")
 
-    async with watching(tmp_path) as here:
-        monkeypatch.setattr(fs_events.FolderWatches, "_add", refuse)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "work").mkdir()
+    async with watching(tmp_path / "work") as here:
+        if lacks == "its folder":
+            async with here.watcher.claim():
+                here.write("before", "1\n")
+            (mark,) = [each for each in tmp_path.iterdir() if each.name.startswith("hermes-watch-")]
+            shutil.rmtree(mark)
+        elif lacks == "watches":
+            monkeypatch.setattr(InotifyFD, "add_callback", refuse)
+        else:
+            monkeypatch.setattr("agent.workspace.fs_events.Path.touch", refuse)
         for name in ("a", "b"):
             async with here.watcher.claim():
                 here.write(name, "by a command\n")
@@ -273,3 +288,4 @@ async def test_a_command_is_waited_for_where_no_mark_can_be_set(
         # Without a mark, word of the commands may be so late that it counts as a person's.
         while "c" not in (await here.next()).added:
             pass
+    assert [each.name for each in tmp_path.iterdir()] == ["work"]
