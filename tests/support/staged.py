@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import cached_property
 from time import monotonic
 from typing import Any
 
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 from agent.events import Event
 from agent.workspace.git import Checkout
 from app.tui.application import HermesApp
+from app.tui.conversation.background_watch import GitBranchWatch
 from app.tui.conversation.bridge import Bridge
 from app.tui.conversation.session_host import Listener, SessionRequest
 from tests.support.waiting import until
@@ -45,6 +47,11 @@ class Staged(HermesApp):
         super().__init__(self._wait, load_skin(skin).skin)
         setattr(self, "bridge", Bridge(self.session, self.requests, self.attention, self.clock))  # noqa: B010
         self._checkout = branch
+
+    @cached_property
+    def branch(self) -> GitBranchWatch:
+        # What the workspace really is must not replace what a scene says.
+        return GitBranchWatch(lambda _found: None)
 
     async def _wait(self, _wish: SessionRequest, listener: Listener) -> Any:
         self._stop_clocks()

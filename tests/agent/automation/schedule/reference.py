@@ -116,7 +116,7 @@ class Minutes:
         """The instants of the window at which an expression is due."""
         found: list[datetime] = []
         for at, local, again, skipped in self.rows:
-            if spec.has_fixed_times:
+            if spec.fixed:
                 is_due = (not again and spec.matches(local)) or any(map(spec.matches, skipped))
             else:
                 is_due = spec.matches(local)
