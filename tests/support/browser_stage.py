@@ -132,7 +132,7 @@ class _Heard(SessionBrowsers):
         super().__init__(*given)
         self.heard: list[ProxyRefusal] = []
 
-    def _told(self, refusal: ProxyRefusal) -> None:
+    def _note_refusal(self, refusal: ProxyRefusal) -> None:
         self.heard.append(refusal)
         super()._note_refusal(refusal)
 
