@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -27,6 +28,7 @@ from textual.strip import Strip
 from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import NewNode
 from app.tui.screens.history.timeline import TimelineScreen
+from app.tui.screens.history.timeline_engine import EngineTimeline
 from tests.app.tui.pages import PageHost
 from tests.app.tui.timeline_stage import Book, opened
 from widgets.timeline.layout import TimelineFilter, lay_out
@@ -90,7 +92,7 @@ async def once(book: Quick) -> tuple[float, float, float]:
     host = PageHost(lambda: ModalScreen())
     async with host.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        screen = TimelineScreen(book)
+        screen = TimelineScreen(cast(EngineTimeline, book))
         painted = asyncio.Event()
         view = screen.timeline
         compose = view.render_lines

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from functools import cached_property
 from time import monotonic
 from typing import Any
 
@@ -47,11 +46,8 @@ class Staged(HermesApp):
         super().__init__(self._wait, load_skin(skin).skin)
         setattr(self, "bridge", Bridge(self.session, self.requests, self.attention, self.clock))  # noqa: B010
         self._checkout = branch
-
-    @cached_property
-    def branch(self) -> GitBranchWatch:
         # What the workspace really is must not replace what a scene says.
-        return GitBranchWatch(lambda _found: None)
+        setattr(self, "branch", GitBranchWatch(lambda _found: None))  # noqa: B010
 
     async def _wait(self, _wish: SessionRequest, listener: Listener) -> Any:
         self._stop_clocks()
