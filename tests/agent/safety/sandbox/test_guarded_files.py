@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -173,7 +174,7 @@ def test_git_brings_other_versions_whole_and_cannot_change_its_own_settings(cell
     git("add", ".")
     git("commit", "-qm", "second")
     git("checkout", "-q", "main")
-    cell.boundary._opens = _place_reader(top, cell.user / ".hermes")
+    cell.boundary._reads = replace(cell.boundary._reads, opens=_place_reader(top, cell.user / ".hermes"))
     command = "git checkout -q other"
     need = Need(opens=cell.boundary.opens(command, top), dies_with_parent=True)
     ended = cell.shell(f"{command} && git status --porcelain; echo evil > .git/hooks/x", need=need)
