@@ -131,6 +131,8 @@ class Startup:
         """Send the held events again; `kept` collects events held back once more, None holds back none."""
         held, self._keys = self._keys or [], kept
         for event in held:
+            if not self._app.screen_stack:
+                return  # the application closes
             await self._app.on_event(event)
 
 
