@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
-from agent.events import Event
+if TYPE_CHECKING:
+    from agent.events import Event
 
 log = logging.getLogger(__name__)
 
-Listener = Callable[[Event], None]
+Listener: TypeAlias = "Callable[[Event], None]"
 
 
 class Listeners:
