@@ -148,7 +148,9 @@ class Home(NamedTuple):
 
     @property
     def judges(self) -> Path:
-        """The agreement of judges with labelled pairs, one file per model and set: see docs/eval.md."""
+        """The folder of judges' agreement with labelled pairs, one file per model and set: see
+        docs/eval.md.
+        """
         return self.root / "judges"
 
     @property

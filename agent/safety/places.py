@@ -376,7 +376,7 @@ class PathCache:
             return False
 
     def _step(self, folder: str, name: str) -> str:
-        """Return the path of `name` in `folder` with links followed. The folder itself has no links."""
+        """Return the path of `name` in `folder`, following links. `folder` must already be resolved."""
         if name in ("", "."):
             return folder
         if name == "..":

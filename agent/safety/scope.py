@@ -163,7 +163,9 @@ def mark_text(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def _temporary(path: str) -> str | None:
-    """Return the path of the entry in a temporary folder that contains an absolute path; otherwise None."""
+    """Return the top-level entry of a temporary folder that an absolute path lies in; None if it lies in
+    none.
+    """
     for folder in TEMPORARY:
         if path.startswith(f"{folder}/"):
             return f"{folder}/{path[len(folder) + 1 :].partition('/')[0]}"

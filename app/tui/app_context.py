@@ -141,7 +141,7 @@ class AppContext(Protocol):
     @property
     def direct_write(self) -> Callable[[str], None] | None:
         """A function that writes rows to the terminal outside Textual's frames; None if the terminal is not
-        ours.
+        controlled by the application.
         """
         ...
 

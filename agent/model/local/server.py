@@ -109,7 +109,7 @@ class LocalServer:
         return Endpoint(f"{report['address']}/v1", token)
 
     async def stop(self) -> None:
-        """Stop the child process. May be called at any time, and again."""
+        """Stop the child process. May be called at any time, and more than once."""
         process, self._process = self._process, None
         if process is not None:
             if process.stdin is not None:

@@ -165,7 +165,7 @@ def _belongs(store: Path, tree: Path) -> bool:
 
 
 def _is_index_of(data: bytes, tree: Path) -> bool:
-    """Return whether one of the first entries of an index (versions 2 and 3) describes a current file of
+    """Return whether one of the first entries of a git index (version 2 or 3) matches a file that exists in
     `tree`.
     """
     place = 12

@@ -156,12 +156,12 @@ class SharedBudget:
 
 
 def day_ceilings(budget: Budget) -> SharedBudget:
-    """Return the ceilings of each day."""
+    """Return the spending limits that apply per day."""
     return SharedBudget("this day", DAY_SETTING, budget)
 
 
 def total_ceilings(budget: Budget) -> SharedBudget:
-    """Return the ceilings of all requests of a home."""
+    """Return the limits on the total spending of all requests made from one home folder."""
     return SharedBudget("this home", "budget.total", budget, ever=True)
 
 

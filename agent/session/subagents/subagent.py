@@ -258,7 +258,7 @@ def _meter_route(services: Services, spec: SubagentSpec, route: ModelRoute) -> M
 
 
 def _gate(services: Services, place: AgentWorkspace, spec: SubagentSpec) -> Gate:
-    """Return the gate of the workspace for this agent. It asks the person if one attends the session."""
+    """Return the workspace gate of an agent; it asks the user for approval when the session is attended."""
     reach = place.reach
     approver = PersonApprover(services.pending_requests, spec.id, reach.around)
     asks = _Approver(approver, spec.waiting) if services.pending_requests.attended else None

@@ -98,7 +98,7 @@ async def plan_routes(
 
 
 def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
-    """Return targets with the windows that refusals named, unless a server reports one."""
+    """Return `targets` with context windows from earlier refusals, unless the server reports its own."""
     book = DialectBook(home.root)
     informed = []
     for target in targets:

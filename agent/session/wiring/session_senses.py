@@ -1,4 +1,4 @@
-"""The senses of a session: its available tools for pictures and sound, and their services per agent."""
+"""Pictures, speech and messages of a session, and the services that each agent uses for them."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class UnitMark:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The file changes in a workspace by one call, one restore, or somebody else."""
+    """The changes of workspace files by one call, by one restore, or from outside the session."""
 
     number: int
     kind: StepKind

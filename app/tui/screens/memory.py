@@ -142,7 +142,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
             self.dismiss(MemorySource(entry.origin.session, entry.origin.node))
 
     def action_scope(self) -> None:
-        """Show the next filter: all scopes, then each alone."""
+        """Switch to the next scope filter: all scopes, then each scope in turn."""
         order = (None, *SCOPES)
         self._scope = order[(order.index(self._scope) + 1) % len(order)]
         self._show()

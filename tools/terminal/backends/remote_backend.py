@@ -446,7 +446,7 @@ class RemoteBackend:
 
     @property
     def place(self) -> str:
-        """The name of the machine or container in messages."""
+        """The name of the machine or container that messages show."""
         return self._reach.place
 
     async def open(self) -> int:

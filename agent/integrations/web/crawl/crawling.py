@@ -321,7 +321,7 @@ class _Crawl:
     def _within(self) -> CallGate:
         """Return the permission gate limited to this host.
 
-        A page of another host is an error instead of a question.
+        A page on another host raises an error instead of asking the user.
         """
 
         async def ask(action: Any) -> None:
