@@ -173,8 +173,8 @@ class Watcher:
     async def claim(self) -> AsyncIterator[WriteClaim]:
         """Attribute changes inside this block, such as by a command, to Hermes and not to the user.
 
-        Earlier changes are reported first. All changes inside the block belong to the claim, whoever made
-        them. Claims may overlap; then each gets the same changes. While the project is still being read,
+        Earlier changes are reported first. All changes inside the block belong to the claim, also those by
+        others. Claims may overlap; then each gets the same changes. While the project is still being read,
         nothing waits, and changes during that time are not attributed.
         """
         claim = WriteClaim()

@@ -180,7 +180,7 @@ class BudgetAccount:
     """The account of `owner` and all agents that it starts. For one event loop; `clock` returns seconds.
 
     `setting` is the settings section that holds the ceilings, or empty. Ceilings of the measures in `chosen`
-    are not in the settings: whoever started the owner chose them.
+    are not in the settings: they were chosen when the owner was started.
     """
 
     def __init__(

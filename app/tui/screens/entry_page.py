@@ -247,15 +247,15 @@ class FollowedRows(RowList, Generic[Entry]):
     def hint(self, some: bool) -> str:
         """Return what stands in an empty list; `some`: entries that are not accepted were read."""
 
-    def take(self, entries: Sequence[Entry], *, anew: bool = False) -> None:
-        """Add entries; with `anew` they replace the others."""
-        if anew:
+    def take(self, entries: Sequence[Entry], *, replace: bool = False) -> None:
+        """Add entries; with `replace` they replace the others."""
+        if replace:
             self._all, self.entries = [], []
         self._all = [*self._all, *entries][-self.kept :] if entries else self._all
         shown = [each for each in entries if self.accepts(each)]
         over = max(len(self.entries) + len(shown) - self.kept, 0)
         self.empty = self.hint(bool(self._all))
-        if anew:
+        if replace:
             self.entries = shown[-self.kept :]
             self.reset(len(self.entries))
         elif shown:

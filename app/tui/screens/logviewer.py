@@ -52,10 +52,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogUpdate:
-    """The lines that were read. If `anew` is true, they replace all lines read before."""
+    """The lines that were read. If `replaces` is true, they replace all lines read before."""
 
     lines: tuple[LogLine, ...] = ()
-    anew: bool = False
+    replaces: bool = False
 
 
 class UnreadableLogError(HermesError):
@@ -92,8 +92,8 @@ class LogTail:
         status = os.fstat(descriptor)
         file, size = (status.st_dev, status.st_ino), status.st_size
         # Another file, a shorter one, or too many new lines to follow: start again.
-        anew = file != self._file or size < self._offset or size - self._offset > TAIL_BYTES
-        if anew:
+        replaces = file != self._file or size < self._offset or size - self._offset > TAIL_BYTES
+        if replaces:
             self._forget()
             self._file = file
             self._offset = max(size - TAIL_BYTES, 0)
@@ -101,7 +101,7 @@ class LogTail:
             self._within = self._offset > 0
         data = os.pread(descriptor, min(size - self._offset, TAIL_BYTES), self._offset)
         self._offset += len(data)
-        return LogUpdate(tuple(self._lines(data)), anew)
+        return LogUpdate(tuple(self._lines(data)), replaces)
 
     def _forget(self) -> None:
         self._offset = 0
@@ -169,7 +169,7 @@ class LogScreen(Page[None]):
             except UnreadableLogError as error:
                 self._lines.explain(str(error))
             else:
-                self._lines.take(news.lines, anew=news.anew)
+                self._lines.take(news.lines, replace=news.replaces)
             self._tell()
             await asyncio.sleep(POLL)
 

@@ -42,12 +42,12 @@ def test_only_news_is_read_again_and_half_a_line_waits(log: Path) -> None:
     log.write_text(record("one") + "half of")
     tail = LogTail(log, {})
     first = tail.read()
-    assert [line.message for line in first.lines] == ["one"] and first.anew
+    assert [line.message for line in first.lines] == ["one"] and first.replaces
     assert tail.read().lines == ()
     with log.open("a") as file:
         file.write(" a line\n" + record("two"))
     news = tail.read()
-    assert [line.message for line in news.lines] == ["half of a line", "two"] and not news.anew
+    assert [line.message for line in news.lines] == ["half of a line", "two"] and not news.replaces
 
 
 def test_rotation_and_truncation_begin_anew(log: Path) -> None:
@@ -57,10 +57,10 @@ def test_rotation_and_truncation_begin_anew(log: Path) -> None:
     log.rename(log.with_name("hermes.log.1"))
     log.write_text(record("rotated"))
     news = tail.read()
-    assert news.anew and [line.message for line in news.lines] == ["rotated"]
+    assert news.replaces and [line.message for line in news.lines] == ["rotated"]
     log.write_text("x\n")
     news = tail.read()
-    assert news.anew and [line.text for line in news.lines] == ["x"]
+    assert news.replaces and [line.text for line in news.lines] == ["x"]
 
 
 def test_only_the_tail_of_a_long_file_is_read_and_it_begins_with_a_whole_line(log: Path) -> None:
@@ -77,7 +77,7 @@ def test_more_news_than_a_tail_begins_anew(log: Path) -> None:
     tail.read()
     with log.open("a") as file:
         file.write(record("more") * (2 * TAIL_BYTES // 60))
-    assert tail.read().anew
+    assert tail.read().replaces
 
 
 def test_a_line_longer_than_a_tail_is_left_out_and_the_next_one_is_not(log: Path) -> None:

@@ -236,7 +236,7 @@ class _Runs:
     ours: list[PathChange]
     """Our changes, newest first; adjacent ones without others' changes in between are joined."""
     left: PathEntry | None
-    """The state after the last step, whoever made it."""
+    """The state after the last step, by the agent or by others."""
     others: bool
     """Whether somebody else changed it last."""
     unnamed: bool = True
