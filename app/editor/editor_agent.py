@@ -228,7 +228,7 @@ class EditorAgent:
     ) -> schema.ListSessionsResponse:
         """List stored sessions, most recently used first."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
-            raise RequestError(_INVALID_PARAMS, "The cursor is none of ours; leave it out to begin anew.")
+            raise RequestError(_INVALID_PARAMS, "The cursor is none of ours; leave it out to begin again.")
         start = int(cursor or 0)
         found = await self._with_request_errors(self._list_stored(cwd, start))
         more = len(found) > LISTED

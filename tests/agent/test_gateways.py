@@ -189,7 +189,7 @@ def test_trouble_of_the_gateway_itself_is_not_told_as_the_persons(
     )
     body = json.dumps({"error": {"message": words}}).encode()
     told = str(failures.refusal_error(status, {}, body))
-    assert ("whoever runs the gateway" in told) is not ours
+    assert ("the operator of the gateway" in told) is not ours
     assert ("NEAR_KEY" in told or "choose one it offers" in told) is ours
 
 

@@ -193,7 +193,7 @@ registry.register(
                     "type": "string",
                     "description": "Name of an interpreter that keeps its variables between scripts.",
                 },
-                "reset": {"type": "boolean", "description": "Start that interpreter anew."},
+                "reset": {"type": "boolean", "description": "Restart that interpreter."},
                 "resume": {
                     "type": "string",
                     "description": "Id of a script that was cut off: give the same code, its completed calls "

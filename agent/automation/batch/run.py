@@ -99,7 +99,7 @@ Runner = Literal["local", "docker", "ssh", "ray"]
 _KEPT = ("done", "denied")
 """Outcomes that asking again would not change."""
 _ONE_AT_ONCE = (
-    "One task at once: the model runs on this machine, and each session loads its weights anew. "
+    "One task at once: the model runs on this machine, and each session loads its own weights. "
     "A server of your own, named under `providers`, serves several."
 )
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0

@@ -83,7 +83,7 @@ class SuiteResult:
         if not self.judged_tasks():
             return ""
         if self.judge is None:
-            return "Scores of the judge do not count: it was not calibrated; run the suite anew to do so."
+            return "Scores of the judge do not count: it was not calibrated; run the suite again to do so."
         return self.judge.agreement.doubt()
 
     def by_task(self) -> dict[str, list[RunFigures]]:

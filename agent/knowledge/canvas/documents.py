@@ -210,7 +210,7 @@ class LiveCanvases(CanvasBoard):
     async def read(self, version: CanvasVersion) -> bytes:
         found = await asyncio.to_thread(self._documents.read, self._session, version.sha256)
         if found is None:
-            raise ToolError("What this canvas shows is no longer there; show it anew.")
+            raise ToolError("What this canvas shows is no longer there; show it again.")
         return found[1]
 
     def take_back(self, name: str) -> Canvas:

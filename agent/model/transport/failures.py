@@ -416,7 +416,7 @@ class Failures:
     def _mend(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
         if kind in _OF_THE_GATEWAY and _BEHIND.search(detail):
             return (
-                "your own key is not what is wrong: whoever runs the gateway has to correct its settings, "
+                "your own key is not what is wrong: the operator of the gateway has to correct its settings, "
                 "or choose another model: `hermes --model NAME`"
             )
         match kind:

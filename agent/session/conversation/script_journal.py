@@ -109,7 +109,7 @@ class ScriptRecord:
         if done:
             parts.append(
                 f'To go on, run the same code again with resume="{self.script}": completed calls are '
-                "answered from the record, everything else is done anew."
+                "answered from the record, everything else is done again."
             )
         return " ".join(parts)
 

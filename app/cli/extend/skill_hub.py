@@ -402,7 +402,7 @@ def _show_audit(each: AuditedSkill) -> None:
 
 def _approve(hub: SkillHub, each: AuditedSkill, args: argparse.Namespace) -> int:
     if each.state not in ("ok", "changed"):
-        raise ConfigError(f"{each.row.name} {_WORDS[each.state]}; install it anew.")
+        raise ConfigError(f"{each.row.name} {_WORDS[each.state]}; install it again.")
     if not args.as_json:
         _show_audit(each)
         show(scan_lines(each.scan))

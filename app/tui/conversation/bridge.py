@@ -81,7 +81,7 @@ def tell(transcript: Transcript, event: Event) -> None:
             for kind, words in turn_end_notices(event):
                 transcript.add_notice(kind, words)
         case PrefixBroken():
-            transcript.add_notice("info", f"The provider's cache begins anew: {event.reason}.")
+            transcript.add_notice("info", f"The provider's cache starts over: {event.reason}.")
         case Noticed():
             transcript.add_notice(event.kind, event.text, event.detail)
         case _ if said := event.notice():

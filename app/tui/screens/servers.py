@@ -101,7 +101,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
 
     @change_entry
     async def action_restart(self, server: ServerState) -> None:
-        self.notify(f"{line(server.name)} is started anew.", markup=False)
+        self.notify(f"{line(server.name)} is being restarted.", markup=False)
         await self._apply_change(self._servers.restart(server.name), f"{line(server.name)} runs again.")
 
     @change_entry

@@ -15,7 +15,7 @@ from app.cli.automate.batch_lines import line_of
 from app.cli.automate.batch_table import LiveTable
 
 LONG = "a very long name of a task that goes on and on"
-NOTE = "One task at once: " + "the model runs on this machine and each session loads its weights anew. " * 2
+NOTE = "One task at once: " + "the model runs on this machine and each session loads its own weights. " * 2
 
 
 def result(number: int) -> TaskResult:

@@ -114,7 +114,7 @@ ENDED = {"text": "", "session": "s", "usage": {}}
         ),
         (
             PrefixBroken(reason="compaction"),
-            ("add_notice", "info", "The provider's cache begins anew: compaction."),
+            ("add_notice", "info", "The provider's cache starts over: compaction."),
         ),
     ],
     ids=lambda value: getattr(value, "type", ""),

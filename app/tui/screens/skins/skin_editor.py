@@ -363,7 +363,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
             question = f"Change {colours} in your skin {name}? The rest of its file stays."
             yes = "Change them"
         elif taken:
-            question, yes = f"You have a skin {name} already. Write its file anew?", "Write it anew"
+            question, yes = f"You have a skin {name} already. Replace its file?", "Replace it"
         elif skin_files.hides_builtin(name):
             question = f"{name} comes with Hermes. Your own skin of that name would take its place."
             yes = "Let mine take its place"
