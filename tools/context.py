@@ -6,6 +6,7 @@ small objects and moved to another process later.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -67,11 +68,11 @@ class PersonAnswer:
     text: str = ""
 
 
-class Asker(Service):
+class Asker(Service, ABC):
     """The service that asks the user questions."""
 
-    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer:
-        raise NotImplementedError
+    @abstractmethod
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,11 @@ class SeenFile:
     """How often this region was requested again while unchanged."""
 
 
-class FileMemory(Service):
+class FileMemory(Service, ABC):
     """The files the agent has read and written, by resolved path, for one call."""
 
-    def seen_file(self, path: Path) -> SeenFile | None:
-        raise NotImplementedError
+    @abstractmethod
+    def seen_file(self, path: Path) -> SeenFile | None: ...
 
     def remember(self, path: Path, seen: SeenFile) -> None:
         """Record at once what the agent knows of a file because it wrote it."""
@@ -101,23 +102,23 @@ class FileMemory(Service):
         They count as shown once the model has the result.
         """
 
-    def forget(self, path: Path) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def forget(self, path: Path) -> None: ...
 
 
-class Folded(Service):
+class Folded(Service, ABC):
     """The messages of this conversation that are no longer sent to the model in full."""
 
+    @abstractmethod
     async def message(self, id: int) -> FoundMessage:
         """Return one message of the conversation with its whole text. Raises `ToolError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def search_messages(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
         """Search the folded messages for all words of `query`.
 
         Returns the number of hits, and the newest of them, oldest first.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,7 @@ Conflicts = Literal["keep", "take", "merge"]
 """The treatment of files also changed in the workspace: keep, take theirs, or merge both."""
 
 
-class Delegates(Service):
+class Delegates(Service, ABC):
     """Access to the agents that an agent has started.
 
     Results are JSON-able; all methods raise `ToolError`.
@@ -173,54 +174,54 @@ class Delegates(Service):
 
     absent = "No other agents can be sent from here; do it yourself."
 
+    @abstractmethod
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
         """Ask the user if agents may use much; return True only if the user was asked and agreed."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Start agents, and wait for their reports unless they work in the background."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
         """Start agents, and return the answer of each, in order."""
-        raise NotImplementedError
 
-    async def list(self) -> Mapping[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    async def list(self) -> Mapping[str, Any]: ...
 
+    @abstractmethod
     async def wait(self, id: str, seconds: float | None) -> Mapping[str, Any]:
         """Wait for the reports of one agent, or of all if `id` is empty, up to a time limit."""
-        raise NotImplementedError
 
-    async def result(self, id: str) -> Mapping[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    async def result(self, id: str) -> Mapping[str, Any]: ...
 
-    async def send_input(self, id: str, text: str) -> Mapping[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    async def send_input(self, id: str, text: str) -> Mapping[str, Any]: ...
 
-    async def pause(self, id: str) -> Mapping[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    async def pause(self, id: str) -> Mapping[str, Any]: ...
 
+    @abstractmethod
     async def resume(self, id: str, text: str) -> Mapping[str, Any]:
         """Resume a paused or ended agent. `text` is a message for it."""
-        raise NotImplementedError
 
-    async def kill(self, id: str) -> Mapping[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    async def kill(self, id: str) -> Mapping[str, Any]: ...
 
+    @abstractmethod
     async def diff(self, id: str, paths: Sequence[str]) -> Mapping[str, Any]:
         """Return an agent's unmerged changes in its copy; all of them if no paths are named."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def merge(
         self, id: str, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
     ) -> Mapping[str, Any]:
         """Merge an agent's changes into the workspace as one undoable step, after `permit` returned."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def discard(self, id: str) -> Mapping[str, Any]:
         """Discard an agent's copy."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +250,12 @@ class MemoryView:
     """A notice for the user."""
 
 
-class MemoryKeeper(Service):
+class MemoryKeeper(Service, ABC):
     """The service that reads and writes notes that outlive the session."""
 
     absent = "No notes are kept from here; tell the agent that sent you what should be remembered."
 
+    @abstractmethod
     async def write(
         self, target: str, changes: Sequence[MemoryChange], permit: Permit | None = None
     ) -> MemoryView:
@@ -261,29 +263,28 @@ class MemoryKeeper(Service):
 
         `permit` is asked if the notes are sent to a service.
         """
-        raise NotImplementedError
 
 
-class InnerCaller(Service):
+class InnerCaller(Service, ABC):
     """Calls made by a script, each governed like a call of the model."""
 
+    @abstractmethod
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Return definitions of the offered tools: `name`, `description`, `parameters`, `for_scripts`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def all_tools(self) -> frozenset[str]:
         """Return the names of all tools, offered or not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def confined(self) -> bool:
         """Return whether the operating system confines scripts."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def run(
         self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
     ) -> str:
         """Run a call; return its result as JSON text. `waiting` is entered while the user is asked."""
-        raise NotImplementedError
 
     async def resume(self, script: str) -> None:
         """Answer further calls from the record of an earlier script, as long as they are the same calls.
@@ -291,9 +292,9 @@ class InnerCaller(Service):
         Raises `ToolError` if the record does not exist.
         """
 
+    @abstractmethod
     async def over(self, complete: bool) -> str:
         """End the script. If it was interrupted, return a text on its calls and how to continue."""
-        raise NotImplementedError
 
 
 class ToolContext(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,9 +47,10 @@ class FoundNote:
     ways: tuple[str, ...] = ()
 
 
-class SessionSearch(Service):
+class SessionSearch(Service, ABC):
     """Search over all stored messages and notes."""
 
+    @abstractmethod
     async def search(
         self,
         query: str,
@@ -68,4 +70,3 @@ class SessionSearch(Service):
 
         Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
         """
-        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,37 +137,37 @@ def until_ready() -> bool:
     return False
 
 
-class Senses(Service):
+class Senses(Service, ABC):
     """The services that the tools of the senses need. All methods raise `ToolError`."""
 
     absent = "Nothing that sees, draws or speaks is set up here."
 
+    @abstractmethod
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
         """Fetch a picture from the web, through the checked network access."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
         """Ask a model a question about a picture, or recognise its text without a model."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
         """Draw a picture."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
         """Convert a text to speech; return it as a sound file."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
         """Transcribe a recording."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
         """Query or control Home Assistant."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def send(
         self, target: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
     ) -> Mapping[str, Any]:
         """Send a message to a configured target, a chat or, with `here`, the chat of this session."""
-        raise NotImplementedError

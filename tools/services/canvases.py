@@ -7,6 +7,7 @@ versions follow from the path of the conversation, like the task list.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast, get_args
@@ -43,30 +44,30 @@ class Canvas:
     versions: tuple[CanvasVersion, ...]
 
 
-class CanvasBoard(Service):
+class CanvasBoard(Service, ABC):
     """The canvases of one agent."""
 
+    @abstractmethod
     def canvases(self) -> tuple[Canvas, ...]:
         """Return the canvases that are shown, the most recently changed one last."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
         """Add a version to the canvas `name` and return the canvas. Raises `ToolError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def read(self, version: CanvasVersion) -> bytes:
         """Return the content of a version. Raises `ToolError` if it is gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_back(self, name: str) -> Canvas:
         """Show the previous version of a canvas again, or stop showing it if there is none. Raises
         `ToolError`.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self, name: str) -> None:
         """Stop showing a canvas. Raises `ToolError`."""
-        raise NotImplementedError
 
 
 def result_of(canvas: Canvas) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,7 @@ PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]
 """Asks whether paths may be restored to a position: changed paths, and removed paths."""
 
 
-class Checkpoints(Service):
+class Checkpoints(Service, ABC):
     """The positions of the session that can be restored. A reference is a name, or the number of a step.
 
     All methods raise `ToolError`.
@@ -83,20 +84,21 @@ class Checkpoints(Service):
 
     absent = "What happens to files is not kept in this session, so there are no checkpoints."
 
+    @abstractmethod
     async def save(self, name: str) -> SavedPoint:
         """Give the current position a name."""
-        raise NotImplementedError
 
-    async def list(self) -> PointList:
-        raise NotImplementedError
+    @abstractmethod
+    async def list(self) -> PointList: ...
 
+    @abstractmethod
     async def diff(self, reference: str, path: str = "") -> SinceThen:
         """Return the changes since a reference.
 
         With `path` only its changes are returned; those of a file are numbered hunks.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
     ) -> TakenBack:
@@ -105,8 +107,7 @@ class Checkpoints(Service):
         `path` is a file, or a folder with its content. With `hunks`, only these hunks of the file are
         restored.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def branch(self, name: str) -> str:
         """Create a branch of the conversation at the current position; return a sentence about it."""
-        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,15 +42,15 @@ class LearningView:
     refuted: int
 
 
-class LearningKeeper(Service):
+class LearningKeeper(Service, ABC):
     """The store of what failed and what worked. All methods raise `ToolError`."""
 
     absent = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 
+    @abstractmethod
     async def save(self, note: LearningNote) -> LearningView:
         """Store a note, or promote a candidate; return the stored learning."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def search(self, query: str, limit: int) -> Sequence[LearningView]:
         """Return learnings of this project and general ones, best first."""
-        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -50,27 +51,27 @@ class SkillDraft:
     """The keeper's data for the change."""
 
 
-class SkillKeeper(Service):
+class SkillKeeper(Service, ABC):
     """The usable skills. All methods raise `ToolError`."""
 
     absent = "Skills are switched off here; see the setting skills.enabled."
 
+    @abstractmethod
     async def list(self, category: str) -> Mapping[str, Any]:
         """Return names and descriptions of the skills of one category, or of all if it is empty."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
         """Return the instructions of a skill, or one of its files. The restrictions of the skill apply from
         then on.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def draft(self, change: SkillChange) -> SkillDraft:
         """Prepare a change: check its format, scan it and compare it with the present skill. Nothing is
         written.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def carry_out(self, draft: SkillDraft) -> Mapping[str, Any]:
         """Write a prepared change, if the skill has not changed in the meantime."""
-        raise NotImplementedError

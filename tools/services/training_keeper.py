@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,47 +10,47 @@ from tools.services.actions import Permit
 from tools.services.service import Service
 
 
-class TrainingKeeper(Service):
+class TrainingKeeper(Service, ABC):
     """Environments, configuration and runs of this home. Results are JSON-able; all raise `ToolError`."""
 
     absent = "Nothing is trained from here."
 
+    @abstractmethod
     async def environments(self) -> Mapping[str, Any]:
         """Return the environments, and how many tasks each has."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def select(self, name: str, permit: Permit) -> Mapping[str, Any]:
         """Choose the environment for training."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def configuration(self) -> Mapping[str, Any]:
         """Return the configuration of the next run, and the trainers that can be used."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def edit(self, field: str, value: Any) -> Mapping[str, Any]:
         """Change one field of the configuration."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def start(self, run: str, permit: Permit) -> Mapping[str, Any]:
         """Start a run in a separate process, or continue one that ended early."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def status(self, run: str) -> Mapping[str, Any]:
         """Return the progress of a run."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def stop(self, run: str) -> Mapping[str, Any]:
         """Stop a run; its results are kept."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def results(self, run: str) -> Mapping[str, Any]:
         """Return the result of each step, and of the whole run."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def runs(self) -> Mapping[str, Any]:
         """Return all runs, newest first."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def test(self, tasks: int, group: int, model: str, permit: Permit) -> Mapping[str, Any]:
         """Run a model on a few tasks without training, to check that scores arrive and differ."""
-        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,19 +25,19 @@ class CrawlOrder:
     """Patterns of excluded paths."""
 
 
-class WebReader(Service):
+class WebReader(Service, ABC):
     """The service with which tools search and read the web. All methods raise `ToolError`."""
 
     absent = "The web cannot be read from here."
 
+    @abstractmethod
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
         """Return the results of the first service that has any."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:
         """Return pages as text, in order; a page that cannot be fetched has an `error` instead."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
         """Save pages of a site to disk, with an index."""
-        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -196,8 +197,8 @@ _DECLINE, _OPENED = "Decline", "Done, go on"
 class FormAsker(Asker):
     """Asks a person who can fill in a form."""
 
-    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
-        raise NotImplementedError
+    @abstractmethod
+    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply: ...
 
 
 async def ask_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
