@@ -270,7 +270,7 @@ DEMANDS = (
     Demand("anthropic: ids", unique_ids),
     Demand("deepseek: thoughts", thoughts("reasoning_content", "The `reasoning_content` in the thinking mode must be passed back to the API.")),
     Demand("moonshot: thoughts", thoughts("reasoning_content", "thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}", filled=True)),
-    Demand("another key", thoughts("reasoning", "Missing `reasoning` field in assistant message with tool calls at index {at}"), 422, "detail"),
+    Demand("another key: thoughts", thoughts("reasoning", "Missing `reasoning` field in assistant message with tool calls at index {at}"), 422, "detail"),
     Demand("groq: thoughts", no_thoughts("'messages.{at}' : for 'role:assistant' the following must be satisfied[('messages.{at}' : property '{key}' is unsupported)]")),
     Demand("cerebras: thoughts", no_thoughts("body.messages.{at}.assistant.{key}: property 'messages.{at}.assistant.{key}' is unsupported"), 400, "plain"),
     Demand("fireworks: fields", without("stream_options", "Extra inputs are not permitted, field: 'stream_options', value: {'include_usage': True}")),
