@@ -65,6 +65,9 @@ def main() -> int:
         if skeleton.show(sys.argv[1:]) is not None:
             # What is read now stays, so it is not searched for garbage; `app.tui.startup.handover` ends this.
             gc.disable()
+        from tools.kit.deferred_methods import defer_methods
+
+        defer_methods()
         from app.main import main as run
 
         return run()

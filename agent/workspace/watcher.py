@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,9 @@ _SWEEP_SHARE = 0.01
 
 _QUICK_SWEEP = 0.5
 """Seconds a command may be delayed by such a check."""
+
+_GRACE = 0.3
+"""Seconds before the project is read, unless somebody asks for it: a first request goes ahead."""
 
 _ROOT_SECONDS = 1.0
 """Seconds between two checks for a missing project folder."""
@@ -80,6 +83,8 @@ class Watcher:
         self._lock = asyncio.Lock()
         self._sweep_seconds = SWEEP_SECONDS
         self._next_sweep = 0.0
+        self._wanted = asyncio.Event()
+        """Set when the project must be read without further delay."""
         self._unsure = False
         self._sweep_unsure = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -129,6 +134,7 @@ class Watcher:
     async def ready(self) -> None:
         """Wait until the project was read; later changes are noticed."""
         if self._task is not None:
+            self._wanted.set()
             await self._ready.wait()
 
     async def catch_up(self) -> None:
@@ -151,6 +157,7 @@ class Watcher:
         thread.shutdown(wait=True)
         self._task = self._thread = self._tree = None
         self._ready.clear()
+        self._wanted.clear()
 
     def own_write(self, path: Path, digest: str | None) -> None:
         """Announce a write to `path`: `digest` is the SHA-256 of the content in hex, None for a removal.
@@ -178,6 +185,7 @@ class Watcher:
         nothing waits, and changes during that time are not attributed.
         """
         claim = WriteClaim()
+        self._wanted.set()
         self._unsure |= not self._ready.is_set()
         await self.catch_up()
         self._claims.append(claim)
@@ -196,6 +204,9 @@ class Watcher:
 
     async def _run(self) -> None:
         try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):
+                    await self._wanted.wait()
             await self._in_thread(self._open)
             if self._unsure:
                 # Earlier changes belong to nobody; later ones must not be dropped with them.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
+from app.tui.startup.preload import hurry
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -179,6 +180,7 @@ class MessageSender:
     def release(self, client: SessionClient) -> None:
         """Send the messages that were held until the session was open."""
         held, self._held = self._held, []
+        hurry(False)
         for item in held:
             client.submit(item.text, item.attachments)
 
@@ -224,6 +226,7 @@ class MessageSender:
         client = self._host.client
         if client is None:
             self._held.append(item)
+            hurry(True)
             self._show(tuple(self.waiting()))
             return
         try:

@@ -23,11 +23,14 @@ DRAWING = (
     *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
 )
 """Modules that draw an answer, or the conversation of a resumed session."""
-ASKING = ("httpx2", "openai", "tree_sitter", "tree_sitter_bash")
-"""Modules that query a model and read the commands it wants to run: 14 MB of memory, so not before they are
-needed. Both lists are in the order in which an answer needs them; modules that are not installed are
-skipped. A module whose package imports it must not be listed: another thread importing the package would
-wait for the module, and the module for the package.
+ASKING = ("httpx2", "anyio._backends._asyncio")
+"""Modules that query a model: read while the session opens, as its first steps wait for the disk."""
+READING = ("tree_sitter", "tree_sitter_bash")
+"""Modules that read the commands that a model wants to run: not before they are needed.
+
+These lists are in the order in which an answer needs them; modules that are not installed are skipped. A
+module whose package imports it must not be listed: another thread importing the package would wait for the
+module, and the module for the package.
 """
 SURFACE = (
     *("agent.core.config.loader", "app.tui.conversation.bridge", "app.tui.commands.keys"),
@@ -42,10 +45,15 @@ PATIENCE, TRIES = 0.02, 3
 waiting.
 """
 
+FIRST = 0.2
+"""The longest time, in seconds, that a first message has the interpreter to itself."""
+
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 _changing = threading.Lock()
+_hurried = threading.Event()
+"""Set while a message waits for the session to open."""
 _complete: dict[str, ModuleType] = {}
 """Modules that are completely imported: one that another thread still imports is in `sys.modules` too."""
 
@@ -56,6 +64,17 @@ async def bring(name: str) -> ModuleType:
     if known is None or sys.modules.get(name) is not known:
         known = _complete[name] = await yielding_thread(lambda: importlib.import_module(name))
     return known
+
+
+def hurry(waits: bool) -> None:
+    """Say whether a message waits for the session to open: then imports no longer wait for the event loop.
+
+    The interpreter still changes threads every millisecond, so keys are echoed.
+    """
+    if waits:
+        _hurried.set()
+    else:
+        _hurried.clear()
 
 
 async def bring_surface() -> None:
@@ -138,6 +157,8 @@ class _Courtesy:
         if threading.get_ident() != self._thread:
             self._in_vain = TRIES
             return
+        if _hurried.is_set():
+            return
         if self._round.is_set():
             self._round.clear()
             with suppress(RuntimeError):  # the loop has ended
@@ -150,13 +171,18 @@ class _Courtesy:
         self._round.set()
 
 
-async def warm_up(last_key: Callable[[], float], touched: asyncio.Event, *, asks: bool = True) -> None:
-    """Import the modules that draw an answer; with `asks`, also those that request one, once the person
-    types.
+async def warm_up(
+    last_key: Callable[[], float], touched: asyncio.Event, busy: Callable[[], bool], *, asks: bool = True
+) -> None:
+    """Import the modules that draw an answer; with `asks`, also those that read the commands in one, once the
+    person types.
 
     `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
-    one.
+    one. `busy` returns whether a first message is on its way: it goes first.
     """
+    end = time.monotonic() + FIRST
+    while busy() and time.monotonic() < end:  # noqa: ASYNC110 - the request sets no event here
+        await asyncio.sleep(FIRST / 10)
     await read(DRAWING, last_key)
     await _quiet(last_key)
     from widgets.transcript.markdown import prepare
@@ -164,10 +190,10 @@ async def warm_up(last_key: Callable[[], float], touched: asyncio.Event, *, asks
     await yielding_thread(prepare)
     if asks:
         await touched.wait()
-        await read(ASKING, last_key)
+        await read(READING, last_key)
 
 
-async def read(modules: Sequence[str], last_key: Callable[[], float]) -> None:
+async def read(modules: Sequence[str], last_key: Callable[[], float] = lambda: float("-inf")) -> None:
     """Import `modules` as `bring` does, each after a pause in typing; missing ones are skipped."""
     for name in modules:
         if name in sys.modules:

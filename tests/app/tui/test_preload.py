@@ -46,14 +46,14 @@ async def test_nothing_is_read_while_somebody_types(tmp_path: Path, monkeypatch:
         await typing
 
 
-async def test_what_asks_a_model_is_not_read_before_the_first_key(
+async def test_what_reads_commands_is_not_read_before_the_first_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_modules(tmp_path, monkeypatch, "ahead_drawing", "ahead_asking")
     monkeypatch.setattr(preload, "DRAWING", ["ahead_drawing"])
-    monkeypatch.setattr(preload, "ASKING", ["ahead_asking"])
+    monkeypatch.setattr(preload, "READING", ["ahead_asking"])
     touched = asyncio.Event()
-    drawn = asyncio.create_task(preload.warm_up(lambda: float("-inf"), touched))
+    drawn = asyncio.create_task(preload.warm_up(lambda: float("-inf"), touched, lambda: False))
     while "ahead_drawing" not in sys.modules:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
@@ -147,9 +147,9 @@ async def test_what_the_loop_reads_itself_is_not_kept_from_it(signals: Any, name
 def test_what_is_read_ahead_exists() -> None:
     import importlib.util
 
-    named = (*preload.DRAWING, *preload.ASKING)
+    named = (*preload.DRAWING, *preload.ASKING, *preload.READING)
     found = [name for name in named if importlib.util.find_spec(name.split(".", 1)[0])]
-    assert {"markdown_it", "openai", "rich.syntax", "tree_sitter_bash"} <= set(found)
+    assert {"markdown_it", "httpx2", "rich.syntax", "tree_sitter_bash"} <= set(found)
 
 
 @pytest.mark.thorough

@@ -1,0 +1,94 @@
+"""Data classes whose methods are compiled when they are called behave like any others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.command import ROOT
+
+CODE = """
+import copy, dataclasses, pickle, sys, threading
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+if sys.argv[1] == "deferred":
+    from tools.kit.deferred_methods import defer_methods
+    defer_methods()
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    '''A place.'''
+    x: int
+    y: int = 2
+
+@dataclass(frozen=True, slots=True)
+class Named(Point):
+    name: str = field(default="", compare=False, kw_only=True)
+
+@dataclass(order=True)
+class Tree:
+    '''Itself again.'''
+    depth: int
+    parts: list = field(default_factory=list, repr=True)
+    total: int = field(init=False, default=0)
+    seed: dataclasses.InitVar[int] = 3
+
+    def __post_init__(self, seed):
+        self.total = self.depth * seed
+
+class Own(Tree):
+    def __init__(self):
+        super().__init__(7, seed=1)
+
+said = []
+def tell(*each):
+    said.append(repr(each))
+def fails(work):
+    try:
+        work()
+    except Exception as error:
+        tell(type(error).__name__, str(error))
+
+tell(Point(1), Named(1, name="a"), Named(1, name="a") == Named(1, name="b"), Point(1) == Named(1))
+tell(hash(Point(1)) == hash(Point(1, 2)), {Point(1): 1}[Point(1)], Point.__match_args__, Point.__doc__)
+tell(replace(Named(1), y=5), asdict(Named(3)), [each.name for each in fields(Named)])
+tell(copy.deepcopy(Named(1, name="deep")), pickle.loads(pickle.dumps(Named(1, name="kept"))))
+fails(lambda: setattr(Point(1), "x", 2))
+fails(lambda: setattr(Named(1), "x", 2))
+fails(lambda: delattr(Point(1), "x"))
+fails(lambda: Point())
+fails(lambda: Point(1, 2, 3))
+fails(lambda: Point(1, z=2))
+fails(lambda: Point(1) < Point(2))
+tree = Tree(2)
+tree.parts.append(tree)
+tell(tree, Tree(1) < Tree(2), Tree(1) >= Tree(2), Own(), Own().total, Tree(4).total)
+fails(lambda: hash(Tree(1)))
+tell(Point.__init__.__qualname__, Named.__eq__.__qualname__, Tree.__repr__.__qualname__)
+made = []
+ready = threading.Barrier(8)
+@dataclass
+class Shared:
+    value: int
+def make(number):
+    ready.wait()
+    made.append(Shared(number).value)
+threads = [threading.Thread(target=make, args=(number,)) for number in range(8)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+tell(sorted(made))
+print("\\n".join(said))
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="nothing is deferred there")
+def test_deferred_methods_do_what_compiled_ones_do() -> None:
+    plain, deferred = (
+        subprocess.run(
+            [sys.executable, "-c", CODE, way], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        for way in ("plain", "deferred")
+    )
+    assert plain.returncode == 0, plain.stderr
+    assert deferred.stdout == plain.stdout, deferred.stderr
