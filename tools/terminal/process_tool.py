@@ -146,8 +146,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if "exit_code" in result:
         summary += f" · exit {result['exit_code']}"
     output = result.get("screen") or result.get("output")
-    detail = TextDetail(str(output)) if output else None
-    return Display(verb, subject, summary, detail, exit_code=result.get("exit_code"))
+    return Display(verb, subject, summary, TextDetail(str(output)) if output else None)
 
 
 registry.register(

@@ -17,8 +17,6 @@ from textual.timer import Timer
 
 from tools.text.words import plural
 from widgets.painting.filtered_rows import DrawnRow
-from themes.states import draws_ascii_only, glyph, state_of
-from themes.states import draws_ascii_only, glyph, state_of
 from widgets.panes import status
 from widgets.panes.pane import Pane, Summary
 from widgets.rows.row_list import RowList
@@ -32,6 +30,7 @@ KEPT = 16
 """Counts that are remembered; the oldest ones go."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
+_POOR_TERMINALS = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +81,28 @@ def pace(rates: Sequence[float]) -> float:
     return sum(rates) / len(rates) if rates else 0.0
 
 
+def draws_ascii_only(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal's font lacks blocks of different heights. Pure."""
+    return environ.get("TERM", "") in _POOR_TERMINALS
+
+
 AgentState = Literal[
     "pending", "running", "waiting", "paused", "stopping", "done", "failed", "denied", "interrupted", "budget"
 ]
 """`waiting`: it asks the person something; `stopping`: it was told to stop and has not ended yet."""
 
+LOOKS: Mapping[AgentState, tuple[str, str]] = {
+    "pending": ("○", "dim"),
+    "running": ("▶", "accent"),
+    "waiting": ("◆", "warning"),
+    "paused": ("‖", "warning"),
+    "stopping": ("■", "warning"),
+    "done": ("✓", "success"),
+    "failed": ("✗", "error"),
+    "denied": ("⊘", "warning"),
+    "interrupted": ("■", "warning"),
+    "budget": ("■", "warning"),
+}
 WORDS: Mapping[AgentState, str] = {
     "pending": "waits for room",
     "running": "works",
@@ -166,7 +182,7 @@ def height(row: AgentRow) -> int:
 
 def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     """Return the lines of a row: goal, current action, usage; one line for an inactive agent."""
-    glyph, role, *_ = state_of(row.state)
+    glyph, role = LOOKS[row.state]
     live = row.state in LIVE
     ink = look.ink
     depth = min(row.depth, DEEPEST)
@@ -382,7 +398,7 @@ class AgentsPane(Pane):
         waiting = self._waiting()
         if not waiting:
             return super().title_end()
-        return Text.assemble((f"{glyph('waiting')}{waiting}", self.ink("warning", bold=True)), "  ", super().title_end())
+        return Text.assemble((f"◆{waiting}", self.ink("warning", bold=True)), "  ", super().title_end())
 
     def summary(self) -> Summary:
         return Summary(self.title, str(self._live() or len(self.agents)), alerts=self._waiting())
@@ -457,7 +473,7 @@ class AgentHeader(DrawnRow):
         return to_strip(line, width, base, self.app.console)
 
     def _who(self, row: AgentRow, width: int) -> Text:
-        glyph, role, *_ = state_of(row.state)
+        glyph, role = LOOKS[row.state]
         style = self.palette.style
         left = Text.assemble(
             " ",

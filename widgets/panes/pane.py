@@ -258,7 +258,7 @@ class PaneBar(DrawnRow, can_focus=True):
 
 
 def _badge(summary: Summary) -> str:
-    return f" {glyph('needs you')}{summary.alerts}" if summary.alerts else ""
+    return f" ◆{summary.alerts}" if summary.alerts else ""
 
 
 class RegionRule(DrawnRow):

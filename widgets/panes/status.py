@@ -195,7 +195,7 @@ class StatusBar(DrawnRow):
         if self.status.questions:
             return [StatusPart("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(took.text), 3)]
         skin, accent = self.palette.skin, self.ink("accent")
-        faces = skin.spinner if self.motion and skin.spinner else (glyph("working"),)
+        faces = skin.spinner if self.motion and skin.spinner else ("▶",)
         face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
         verbs = skin.verbs or ("Working",)
         verb = verbs[(self._turns - 1) % len(verbs)]
@@ -223,12 +223,12 @@ class StatusBar(DrawnRow):
         parts = []
         if status.questions:
             parts.append(
-                StatusPart("questions", Text(f"{glyph('needs you')} {status.questions}", self.ink("warning", bold=True)))
+                StatusPart("questions", Text(f"◆ {status.questions}", self.ink("warning", bold=True)))
             )
         for name, shown, text, role in (
-            ("trouble", bool(status.trouble), f"{glyph('failed')} {status.trouble}", "error"),
-            ("budget", status.budget_reached, f"{glyph('stopped')} budget reached", "warning"),
-            ("service", status.service == "ended", f"{glyph('failed')} service ended", "error"),
+            ("trouble", bool(status.trouble), f"✗ {status.trouble}", "error"),
+            ("budget", status.budget_reached, "■ budget reached", "warning"),
+            ("service", status.service == "ended", "✗ service ended", "error"),
             ("service", status.service == "attached", "attached", "accent"),
             ("unsandboxed", status.unsandboxed, "unsandboxed", "error"),
             ("place", bool(status.place), one_line(status.place, 24), "accent"),

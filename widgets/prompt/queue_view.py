@@ -101,7 +101,7 @@ def paint(
     for place in shown:
         text = f"{place + 1}  {_first_line(queued[place])}"
         chosen = place == selected
-        strips.append(_row("▸ " if chosen else f"{glyph('pending')} ", text, width, palette, chosen=chosen))
+        strips.append(_row("▸ " if chosen else "○ ", text, width, palette, chosen=chosen))
     return strips
 
 

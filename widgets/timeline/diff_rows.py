@@ -277,7 +277,7 @@ class HunkRows(DiffRows):
 
     def start(self, start: HunkStart, width: int) -> Text:
         taken = start.number in self.taken
-        sign, word = (glyph("done"), "taken") if taken else (glyph("pending"), "left")
+        sign, word = ("✓", "taken") if taken else ("○", "left")
         left = Text(f" {sign} hunk {start.number:,} of {len(self._numbers()):,} · {word}")
         left.stylize(self.ink("accent" if taken else "dim", bold=taken))
         hunk = self.file.parts[start.hunk]

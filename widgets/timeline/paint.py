@@ -17,7 +17,7 @@ from widgets.timeline.node_tree import ENGINE, NodeRow, NodeTree
 
 GLYPHS = {"user": "●", "assistant": "○", "tool": "·", "notice": "┊", "compaction": "≡", "system": "◌"}
 """What a node is."""
-OUTCOMES = ("failed", "denied", "interrupted")
+OUTCOMES = {"failed": ("✗", "error"), "denied": ("⊘", "warning"), "interrupted": ("◌", "warning")}
 """How a call that went wrong ended."""
 AGE_CELLS = 7
 LEAST_WORDS = 12
@@ -82,7 +82,7 @@ def draw_row(drawing: Drawing, number: int, width: int, around: PaintContext) ->
 def _glyph(tree: NodeTree, line: DrawnLine, ink: Ink) -> Text:
     row = tree.rows[line.node]
     if row.outcome in OUTCOMES:
-        glyph, role, *_ = state_of(row.outcome)
+        glyph, role = OUTCOMES[row.outcome]
         return Text(glyph, ink(role))
     bold = bool(tree.on_path[line.node])
     return Text(GLYPHS.get(row.kind, "·"), ink(lane_role(line.lane), bold=bold))

@@ -308,10 +308,6 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
     """Return the header row of a card."""
     display = item.display
     state = item.outcome or "running"
-    if state == "done" and display.exit_code:
-        state = "exit"
-    if state == "done" and display.exit_code:
-        state = "exit"
     summary = clean(display.summary)
     if fold is not Fold.CLOSED and summary and summary.strip() == clean(error_of(item)).strip():
         # The full sentence is below the row.
@@ -449,7 +445,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
         case NoticeItem(kind=kind, text=text):
             role = _NOTICE_ROLES.get(kind, "dim")
             if kind == "error":
-                return list(_long(clean(text), role, glyph("failed")))
+                return list(_long(clean(text), role, "✗"))
             return [
                 WordsPart(piece, role, glyph="┊", glyph_role=role, every_row=True)
                 for piece in chunks(clean(text))
@@ -457,7 +453,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
         case CutItem(reason=reason):
             said = clean(reason).strip()
             text = f"The reply broke off: {said}" if said else "The reply broke off."
-            return list(_long(text, "warning", glyph("stopped")))
+            return list(_long(text, "warning", "■"))
 
 
 def gap_between(before: Item | None, item: Item) -> bool:
