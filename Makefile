@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers lint style types house bench bench-peers test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -64,6 +64,12 @@ bench:
 	@for file in benchmarks/[a-z]*.py; do \
 	  [ -e "$$file" ] || continue; echo "== $$file"; $(BIN)/python "$$file" || exit 1; \
 	done
+
+# Measures Hermes by turns with other agents, which are installed below the cache folder at first, and prints the
+# table of docs/developing/benchmarks.md. Some of it: make bench-peers ARGS="--only start,task --peers codex,pi"
+bench-peers:
+	@sh .ci/environment dev
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 # Runs the tests that talk to a real model on this machine.
 test-realmodel:
