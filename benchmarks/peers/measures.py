@@ -218,7 +218,7 @@ def once(work: Work) -> Figures:
         start_new_session=True,
     )
     try:
-        out, _ = process.communicate(timeout=40.0)
+        out, _ = process.communicate(timeout=40.0 * Screen.patience)
         took = time.monotonic() - began
     except subprocess.TimeoutExpired as error:
         raise TimeoutError("no end within 40 s") from error
@@ -341,9 +341,7 @@ def long(work: Work) -> Figures:
 def resize(work: Work) -> Figures:
     """A hundred sizes while 150 lines arrive; then everything the terminal has is read."""
     socket, config = work.home.folder / "tmux", work.home.folder / "tmux.conf"
-    config.write_text(
-        "set -g history-limit 30000\nset -g window-size manual\nset -g default-terminal tmux-256color\n"
-    )
+    config.write_text("set -g history-limit 30000\nset -g default-terminal tmux-256color\n")
 
     def tmux(*arguments: str) -> str:
         env = {"PATH": os.defpath, "HOME": str(work.home.folder), "LANG": "C.UTF-8"}
@@ -411,7 +409,8 @@ def kill(work: Work) -> Figures:
         screen.watch(2.0)
         end_all(screen.process.pid, work.home.token)
     with Screen(work.home, *work.home.peer.resume) as screen:
-        screen.until(lambda: screen.process.poll() is not None, 8.0, fails=False)
+        screen.until(MESSAGE, 10.0 * screen.patience, fails=False)
+        screen.watch(2.0)
         for name, text in (("kill_message", MESSAGE), ("kill_part", start_mark(1))):
             yield {name: "yes" if screen.painted.find(text.encode()) >= 0 else "no"}
 
