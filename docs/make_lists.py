@@ -23,6 +23,7 @@ from tests.support import chat_abilities
 DOCS = Path(__file__).resolve().parent
 END = "<!-- end of the list -->"
 PAGES = {"config": "settings.md", "model": "local-model.md", "doctor": "cli.md#doctor"}
+PAGES["setup"] = "cli.md#setup"
 PAGES["plugin"] = "plugins.md"
 PAGES["providers"] = "models.md#providers"
 PAGES["cron"] = "schedule.md"

@@ -405,10 +405,16 @@ def _no_home(model: str, choices: Sequence[str]) -> str:
     if choices:
         example = f"{choices[0]}/{model}"
         return f"It is open which provider serves {model}: {', '.join(choices)}; write for example {example}."
-    return (
-        f"No provider is configured for the model {model}; set {BASE_URL} and {KEY}, "
-        f"or write provider/{model} with one of {', '.join(PROVIDERS)}."
-    )
+    provider, slash, name = model.partition("/")
+    said = f"No provider is configured for the model {model}"
+    if not slash:
+        return f"{said}; set {BASE_URL} and {KEY}, or write provider/{model}, such as openrouter/{model}."
+    from difflib import get_close_matches
+
+    close = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.7)
+    guess = f"; did you mean {close[0]}/{name}?" if close else "."
+    ways = f"`hermes providers` lists those there are; `hermes providers add {provider} --url URL` adds one"
+    return f"{said}{guess} {ways}."
 
 
 def _ways_on(keys: Sequence[str], servers: Sequence[DetectedServer]) -> str:

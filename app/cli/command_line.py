@@ -1,51 +1,68 @@
-"""The full command line: all options and subcommands, help, and error messages."""
+"""The full command line: all options and subcommands."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from types import ModuleType
 
 from agent.core.messages import NAMES
-from agent.errors import ExitCode
 from app.cli.frame import positive
-from app.tui.startup import skeleton
+from app.cli.parser import Parser
 
-SUBCOMMANDS = {
-    "sessions": "list, show, search, rename, export and delete sessions",
-    "config": "show and change settings",
-    "model": "fetch and list models that run on this machine",
-    "providers": "list, add, check and remove providers, and forget what was learned of one",
-    "rollback": "show what steps did to files, and take files back",
-    "checkpoints": "show, check and clear what is kept to take steps back",
-    "memory": "list, add, edit and remove what is remembered between sessions",
-    "learnings": "list, search, add and export what failed and what worked",
-    "skills": "list, check, install, update and hand on skills",
-    "acp": "work in an editor that speaks the Agent Client Protocol",
-    "serve": "host sessions for the browser, the phone and other programs",
-    "gateway": "talk to sessions from messengers, and say who may",
-    "import": "take over sessions, memory, skills, servers and permissions of another agent",
-    "web": "search the web, read pages and crawl sites",
-    "batch": "work on many tasks from a file",
-    "eval": "run suites of tasks, compare results, check a judge",
-    "rl": "serve tasks as a training environment, hand in scored rollouts, train prompts",
-    "cron": "list, add and run jobs that work on time",
-    "usage": "show what requests to models took",
-    "context": "show what a session begins with, layer by layer",
-    "hooks": "list and agree to your own commands that hear of events",
-    "mcp": "list, add, check and call servers that bring tools",
-    "plugin": "list, check, install, enable, begin and test plugins",
-    "audit": "show and check the log of what was allowed and refused",
-    "agents": "list, show, check and begin kinds of agents",
-    "skins": "list, show, check and begin skins",
-    "permissions": "list, explain, test and change what may be done",
-    "trust": "list, show and take back everything you agreed to",
-    "extras": "list, add and remove what can be added to the program",
-    "doctor": "check that everything Hermes needs is in order",
+SECTIONS: dict[str, dict[str, str]] = {
+    "Start": {
+        "setup": "choose a model: a server or model on this machine, a key of a provider, an address",
+        "import": "take over sessions, memory, skills, servers and permissions of another agent",
+        "config": "show and change settings",
+        "providers": "list, add, check and remove providers, and forget what was learned of one",
+        "model": "fetch and list models that run on this machine",
+        "extras": "list, add and remove what can be added to the program",
+        "doctor": "check that everything Hermes needs is in order",
+    },
+    "Use": {
+        "sessions": "list, show, search, rename, export and delete sessions",
+        "rollback": "show what steps did to files, and take files back",
+        "checkpoints": "show, check and clear what is kept to take steps back",
+        "memory": "list, add, edit and remove what is remembered between sessions",
+        "learnings": "list, search, add and export what failed and what worked",
+        "context": "show what a session begins with, layer by layer",
+        "web": "search the web, read pages and crawl sites",
+        "usage": "show what requests to models took",
+    },
+    "Work without you": {
+        "cron": "list, add and run jobs that work on time",
+        "batch": "work on many tasks from a file",
+        "eval": "run suites of tasks, compare results, check a judge",
+        "rl": "serve tasks as a training environment, hand in scored rollouts, train prompts",
+    },
+    "Other ways in": {
+        "serve": "host sessions for the browser, the phone and other programs",
+        "acp": "work in an editor that speaks the Agent Client Protocol",
+        "gateway": "talk to sessions from messengers, and say who may",
+    },
+    "Safety": {
+        "permissions": "list, explain, test and change what may be done",
+        "trust": "list, show and take back everything you agreed to",
+        "audit": "show and check the log of what was allowed and refused",
+    },
+    "Extend": {
+        "skills": "list, check, install, update and hand on skills",
+        "mcp": "list, add, check and call servers that bring tools",
+        "hooks": "list and agree to your own commands that hear of events",
+        "plugin": "list, check, install, enable, create and test plugins",
+        "agents": "list, show, check and create kinds of agents",
+        "skins": "list, show, check and create skins",
+    },
 }
+"""All subcommands under the headings of the help, with a line about each."""
+SUBCOMMANDS = {name: about for section in SECTIONS.values() for name, about in section.items()}
+EXAMPLES = (
+    ("hermes", "open Hermes in this folder"),
+    ('hermes -p "why does the build fail?"', "work on one message, print the answer and exit"),
+    ("hermes --continue", "go on with the newest session of this folder"),
+)
 
 LISTS = ("list", "show", "status")
 """Actions that a group without one means, the first there is."""
@@ -81,7 +98,8 @@ def module_of(command: str) -> ModuleType:
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Build the whole parser; only the subcommand named in `arguments` is loaded in full."""
-    parser = _Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
+    parser = Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
+    parser.examples, parser.sections = EXAMPLES, {title: tuple(each) for title, each in SECTIONS.items()}
     parser.set_defaults(command=None)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument(
@@ -129,7 +147,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--max-turns", type=positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
     named = next((word for word in arguments if word in SUBCOMMANDS), None)
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, summary in SUBCOMMANDS.items():
         if name == named:
             module = module_of(name)
@@ -158,22 +176,3 @@ def _list_when_bare(parser: argparse.ArgumentParser) -> None:
                 group.required = False
                 parser.set_defaults(**{**vars(action.parse_args([])), group.dest: name})
                 return
-
-
-def _add_suggestion(message: str) -> str:
-    """Append the closest valid choice to argparse's message about an invalid one. Pure."""
-    found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message, re.DOTALL)
-    if found is None:
-        return f"{message}."
-    near = get_close_matches(found[1], re.findall(r"[\w.-]+", found[2]), n=1, cutoff=0.5)
-    return f"{message}. Did you mean {near[0]}?" if near else f"{message}."
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        skeleton.leave()
-        from tools.text.safe_text import clean
-
-        self.exit(
-            int(ExitCode.USAGE), f"hermes: {clean(_add_suggestion(message))} See `{self.prog} --help`.\n"
-        )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Action = Callable[[argparse.Namespace], int | None]
 
+STATE_COLOURS = {"✓": "32", "✗": "31", "▲": "33", "⊘": "33", "■": "33", "◆": "35", "▶": "36"}
+"""The glyphs of states that begin a line, with their colours of the terminal."""
 ONE_OBJECT = "print one JSON object"
 YES = "do not ask"
 
@@ -49,6 +51,12 @@ def add_action(
 def add_json(parser: argparse.ArgumentParser, about: str = "print JSON") -> None:
     """Declare `--json`."""
     parser.add_argument("--json", action="store_true", dest="as_json", help=about)
+
+
+def in_colour(stream: TextIO) -> bool:
+    """Return whether text on `stream` may be coloured: on a terminal, without `NO_COLOR`."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+    return not plain and stream.isatty()
 
 
 def whole_number(least: int = 0, most: int = 10**15 - 1) -> Callable[[str], int]:
@@ -90,7 +98,11 @@ def say(text: str, file: TextIO | None = None) -> None:
     """Print `text` without terminal control sequences; unencodable characters are replaced."""
     stream = file or sys.stdout
     encoding = stream.encoding or "utf-8"
-    print(reveal(text).encode(encoding, "replace").decode(encoding), file=stream)
+    shown = reveal(text).encode(encoding, "replace").decode(encoding)
+    if shown.lstrip()[:1] in STATE_COLOURS and in_colour(stream):
+        glyph = shown.lstrip()[0]
+        shown = shown.replace(glyph, f"\x1b[{STATE_COLOURS[glyph]}m{glyph}\x1b[0m", 1)
+    print(shown, file=stream)
 
 
 def say_json(value: Any, indent: int | None = None) -> None:

@@ -408,7 +408,7 @@ def _require_known(tool: str, family: bool, tools: Collection[str]) -> None:
     if not known:
         near = get_close_matches(tool, sorted(tools), n=1)
         raise ValueError(
-            f"names the unknown tool `{tool}`" + (f"; did you mean `{near[0]}`?" if near else "")
+            f"names the unknown tool `{tool}`" + (f", perhaps for `{near[0]}`" if near else "")
         )
 
 

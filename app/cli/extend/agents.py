@@ -13,7 +13,7 @@ from app.cli.frame import add_action, add_actions, say
 if TYPE_CHECKING:
     from app.tui.screens.agents.agent_files import AgentKind
 
-DESCRIPTION = "List, show, check and begin kinds of agents."
+DESCRIPTION = "List, show, check and create kinds of agents."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _find_kind(name: str) -> AgentKind:
     kinds = {kind.name: kind for kind in _read()[0]}
     wanted = name.removeprefix("@")
     if wanted not in kinds:
-        raise ConfigError(f"There is no kind of agent `{wanted[:60]}`{nearest(wanted, list(kinds))}")
+        raise ConfigError(f"There is no kind of agent `{wanted[:60]}`{nearest(wanted, list(kinds))} `hermes agents` lists them.")
     return kinds[wanted]
 
 

@@ -26,7 +26,7 @@ DESCRIPTION = "Fetch and list models that run on this machine."
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
     actions = add_actions(parser)
-    pull = add_action(actions, "pull", "fetch a model (1.1 GB; 0.5 GB with --small)", _pull, json="")
+    pull = add_action(actions, "pull", "fetch a model (1.1 GB; 0.5 GB with --small)", fetch, json="")
     pull.add_argument("--small", action="store_true", help="fetch the smaller and weaker model")
     pull.add_argument(
         "--source",
@@ -47,7 +47,8 @@ def _path(args: argparse.Namespace) -> None:
     _print_path(model_file(home, _configured_model(home)))
 
 
-def _pull(args: argparse.Namespace) -> int:
+def fetch(args: argparse.Namespace) -> int:
+    """Fetch a model with progress on stderr; `args` has `small` and `source`."""
     from agent.model.local.pull import Listener, pull
     from agent.model.local.sources import PROVENANCE, weights_for
 

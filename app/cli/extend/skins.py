@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from themes.loader import LoadedSkin
     from themes.skin import Skin
 
-DESCRIPTION = "List, show, check and begin skins."
+DESCRIPTION = "List, show, check and create skins."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def _find_skin(name: str) -> LoadedSkin:
     folder = Home.locate().skins
     known = [listed.name for listed in list_skins(folder)]
     if name not in known:
-        raise ConfigError(f"There is no skin `{quote(name)}`{nearest(name, known)}")
+        raise ConfigError(f"There is no skin `{quote(name)}`{nearest(name, known)} `hermes skins` lists them.")
     return load_skin(name, folder)
 
 

@@ -34,7 +34,7 @@ def explain(args: argparse.Namespace) -> None:
     """Print the verdict on one command or on many. Raises `ConfigError`."""
     words: list[str] = list(args.shell)
     if args.stdin == bool(words):
-        raise ConfigError("Give either a command behind -- or --stdin.")
+        raise ConfigError("Give a command, `hermes permissions explain -- git push`, or several on stdin with --stdin.")
     cwd = Path(args.cwd or ".").resolve()
     if not cwd.is_dir():
         raise ConfigError(f"{cwd} is not a folder; give another one with --cwd.")

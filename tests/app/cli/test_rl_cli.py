@@ -9,14 +9,14 @@ import pytest
 from app.main import main
 
 WRONG = (
-    ("train", "--group 99999999999", "argument --group: has to be 256 or less."),
-    ("train", "--jobs 9999999", "argument --jobs: has to be 256 or less."),
-    ("train", "--group 0", "argument --group: has to be 1 or more."),
-    ("train", "--rate nan", "argument --rate: has to be a number above 0, at most 1,000."),
-    ("train", "--rate inf", "argument --rate: has to be a number above 0, at most 1,000."),
+    ("train", "--group 99999999999", "--group has to be 256 or less."),
+    ("train", "--jobs 9999999", "--jobs has to be 256 or less."),
+    ("train", "--group 0", "--group has to be 1 or more."),
+    ("train", "--rate nan", "--rate has to be a number above 0, at most 1,000."),
+    ("train", "--rate inf", "--rate has to be a number above 0, at most 1,000."),
     ("train", "--model nosuch", "No provider is configured for the model nosuch; set OPENAI_BASE_URL"),
-    ("atropos --api http://127.0.0.1:9", "--group 257", "argument --group: has to be 256 or less."),
-    ("tinker --base-model m", "--jobs 257", "argument --jobs: has to be 256 or less."),
+    ("atropos --api http://127.0.0.1:9", "--group 257", "--group has to be 256 or less."),
+    ("tinker --base-model m", "--jobs 257", "--jobs has to be 256 or less."),
 )
 
 

@@ -21,6 +21,7 @@ from agent.model.local.sources import PROVENANCE, StoppedError, Weights
 from agent.model.model_choices import ModelChoice
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, ProblemLine
 from app.tui.screens.models.model_menu import ModelMenu, Offers
+from app.tui.screens.models.ways import gigabytes
 from app.tui.screens.page import BETWEEN, Field, line, words
 from widgets.panes.status import elapsed, gauge, percent
 
@@ -317,11 +318,6 @@ class Pace:
             return []
         speed = (after - before) / (last - first)
         return [f"{speed / 1e6:.1f} MB/s", f"{elapsed((progress.total - progress.done) / speed)} left"]
-
-
-def gigabytes(size: int) -> str:
-    """Return a size as `1.1 GB`. Pure."""
-    return f"{size / 1e9:.1f} GB"
 
 
 def megabytes(size: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
 
 from textual import work
 from textual.app import ComposeResult
@@ -12,7 +11,6 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from agent.model.key_check import KeyProvider
-from agent.model.local.sources import Weights
 from agent.model.providers import NoModelError
 from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine, TextDialog
 from app.tui.screens.models.key_dialog import (
@@ -20,33 +18,14 @@ from app.tui.screens.models.key_dialog import (
     KeyDialog,
     ProviderDialog,
     ServerDialog,
-    gigabytes,
 )
 from app.tui.screens.models.model_menu import ModelMenu, Offers
 from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.models.ways import Way, ways
 from app.tui.screens.page import line, words
 
-TOUR = "Take the tour with a scripted model; it runs right away"
-NAME_ONE = "Name a model: provider/name …"
-SERVER = "Name a server: its address, and its key if it wants one …"
-KEY = "Enter a key of a provider: "
-MODELS_SHOWN = 4
-"""Models offered of each server that runs here."""
-PROVIDERS_NAMED = 3
 NONE_YET = "No model is chosen yet."
 WORDS = "What you type meanwhile is kept, and sent when a model is there."
-
-
-class Way(NamedTuple):
-    """One way to get a model."""
-
-    title: str
-    act: Literal["use", "key", "models", "fetch", "name", "server"]
-    model: str = ""
-    weights: Weights | None = None
-    provider: KeyProvider | None = None
-    stands: bool = False
-    """True if the cursor may start on it."""
 
 
 class OnboardingScreen(Dialog[str | None]):
@@ -164,39 +143,3 @@ class OnboardingScreen(Dialog[str | None]):
 
     def decline(self) -> None:
         self.dismiss(None)
-
-
-def ways(problem: NoModelError, offers: Offers) -> list[Way]:
-    """Return the ways to get a model, the most reliable first. Pure."""
-    found = [
-        Way(f"{server.name}/{model} – runs on this machine", "use", f"{server.name}/{model}", stands=True)
-        for server in problem.servers
-        for model in server.models[:MODELS_SHOWN]
-    ]
-    for each in offers.providers:
-        if each.is_set:
-            found.append(
-                Way(f"Choose a model of {each.name}; its key is set", "models", provider=each, stands=True)
-            )
-    found += _local(offers)
-    if offers.providers:
-        named = ", ".join(each.name for each in offers.providers[:PROVIDERS_NAMED])
-        found += [Way(f"{KEY}{named}, …", "key"), Way(SERVER, "server")]
-    return [*found, Way(NAME_ONE, "name"), Way(TOUR, "use", "demo")]
-
-
-def _local(offers: Offers) -> list[Way]:
-    if offers.local:
-        return [Way("Use the local model; it is here", "use", "local", stands=True)]
-    if offers.problem or offers.weights is None:
-        return []
-    titles = ("Fetch the local model{} and use it", "Fetch a smaller one{}, for machines with little memory")
-    return [
-        Way(title.format(_size(each)), "fetch", weights=each, stands=at == 0)
-        for at, (title, each) in enumerate(zip(titles, (offers.weights, offers.small), strict=True))
-        if each is not None
-    ]
-
-
-def _size(weights: Weights) -> str:
-    return f" ({gigabytes(weights.size)})" if weights.size else f" {weights.title}"
