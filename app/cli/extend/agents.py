@@ -54,7 +54,8 @@ def _find_kind(name: str) -> AgentKind:
     kinds = {kind.name: kind for kind in _read()[0]}
     wanted = name.removeprefix("@")
     if wanted not in kinds:
-        raise ConfigError(f"There is no kind of agent `{wanted[:60]}`{nearest(wanted, list(kinds))} `hermes agents` lists them.")
+        guess = nearest(wanted, list(kinds))
+        raise ConfigError(f"There is no kind of agent `{wanted[:60]}`{guess} `hermes agents` lists them.")
     return kinds[wanted]
 
 

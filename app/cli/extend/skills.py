@@ -95,7 +95,8 @@ def _show(args: argparse.Namespace) -> None:
     skill = next((each for each in all_of_them if each.name == args.name), None)
     if skill is None:
         names = [each.name for each in all_of_them]
-        raise ConfigError(f"There is no skill `{args.name[:60]}`{nearest(args.name, names)} `hermes skills` lists them.")
+        guess = nearest(args.name, names)
+        raise ConfigError(f"There is no skill `{args.name[:60]}`{guess} `hermes skills` lists them.")
     files = linked_files(skill.folder)
     reason = next((each.reason for each in found.off if each.skill is skill), "")
     shadows = [str(each.folder) for each in found.shadowed if each.name == skill.name]

@@ -53,7 +53,8 @@ def _find_skin(name: str) -> LoadedSkin:
     folder = Home.locate().skins
     known = [listed.name for listed in list_skins(folder)]
     if name not in known:
-        raise ConfigError(f"There is no skin `{quote(name)}`{nearest(name, known)} `hermes skins` lists them.")
+        guess = nearest(name, known)
+        raise ConfigError(f"There is no skin `{quote(name)}`{guess} `hermes skins` lists them.")
     return load_skin(name, folder)
 
 

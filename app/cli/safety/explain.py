@@ -34,7 +34,9 @@ def explain(args: argparse.Namespace) -> None:
     """Print the verdict on one command or on many. Raises `ConfigError`."""
     words: list[str] = list(args.shell)
     if args.stdin == bool(words):
-        raise ConfigError("Give a command, `hermes permissions explain -- git push`, or several on stdin with --stdin.")
+        raise ConfigError(
+            "Give a command (`hermes permissions explain -- git push`), or several with --stdin."
+        )
     cwd = Path(args.cwd or ".").resolve()
     if not cwd.is_dir():
         raise ConfigError(f"{cwd} is not a folder; give another one with --cwd.")
