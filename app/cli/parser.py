@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
     sections: Mapping[str, Sequence[str]] = {}
     """The subcommands under their headings."""
 
-    def parse_known_args(
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse `args`; unlike in argparse, whatever this parser does not know is an error of its own."""

@@ -30,7 +30,7 @@ _NO_TERMINAL = (
 )
 
 
-class Outcome(NamedTuple):
+class Setup(NamedTuple):
     """The result of a setup."""
 
     model: str = ""
@@ -79,7 +79,7 @@ def _setup(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-async def _by_options(args: argparse.Namespace, menu: ModelMenu) -> Outcome:
+async def _by_options(args: argparse.Namespace, menu: ModelMenu) -> Setup:
     """Set up what the options name. Raises `ConfigError`."""
     key = ""
     if args.key_stdin:
@@ -98,17 +98,17 @@ async def _by_options(args: argparse.Namespace, menu: ModelMenu) -> Outcome:
     if not model:
         names = f": {', '.join(models[:_LISTED])}" if models else ""
         notice = f"{provider} is set up. Choose one of its models with `hermes setup --model {provider}/NAME`"
-        return Outcome("", provider, models, f"{notice}{names}.")
+        return Setup("", provider, models, f"{notice}{names}.")
     if provider and not model.startswith(f"{provider}/"):
         model = f"{provider}/{model}"
     return await _keep(model, menu, provider, models)
 
 
-async def _keep(model: str, menu: ModelMenu, provider: str = "", models: tuple[str, ...] = ()) -> Outcome:
+async def _keep(model: str, menu: ModelMenu, provider: str = "", models: tuple[str, ...] = ()) -> Setup:
     """Make a model the default. Raises `ConfigError` if it cannot be used."""
     if problem := await menu.problem_of(model):
         raise ConfigError(problem)
-    return Outcome(model, provider or model.partition("/")[0], models, await menu.keep(model))
+    return Setup(model, provider or model.partition("/")[0], models, await menu.keep(model))
 
 
 async def _provider(menu: ModelMenu, name: str) -> KeyProvider:
@@ -175,7 +175,7 @@ async def _list_ways(menu: ModelMenu) -> list[dict[str, Any]]:
     ]
 
 
-async def _by_asking(menu: ModelMenu) -> Outcome:
+async def _by_asking(menu: ModelMenu) -> Setup:
     """Ask for a way, and on it for what it needs, until a model is kept. Raises `EOFError` when left."""
     while True:
         found = await _ways(menu)
@@ -187,10 +187,10 @@ async def _by_asking(menu: ModelMenu) -> Outcome:
             say(f"✗ {error}\n", sys.stderr)
 
 
-async def _go(way: Way, menu: ModelMenu) -> Outcome | None:
+async def _go(way: Way, menu: ModelMenu) -> Setup | None:
     match way.act:
         case "use" if way.model == "demo":
-            return Outcome(notice="The tour starts with `hermes --demo`; it needs no model.")
+            return Setup(notice="The tour starts with `hermes --demo`; it needs no model.")
         case "use":
             return await _keep(way.model, menu)
         case "fetch" if way.weights is not None:
@@ -214,7 +214,7 @@ async def _go(way: Way, menu: ModelMenu) -> Outcome | None:
             return await _of(provider.name, await _with_key(provider, key, menu), menu)
 
 
-async def _fetch(way: Way, menu: ModelMenu) -> Outcome | None:
+async def _fetch(way: Way, menu: ModelMenu) -> Setup | None:
     from app.cli.extend.model import fetch
 
     small = (await menu.offers()).small
@@ -223,7 +223,7 @@ async def _fetch(way: Way, menu: ModelMenu) -> Outcome | None:
     return await _keep("local", menu) if code == ExitCode.DONE else None
 
 
-async def _of(provider: str, models: tuple[str, ...], menu: ModelMenu) -> Outcome:
+async def _of(provider: str, models: tuple[str, ...], menu: ModelMenu) -> Setup:
     """Let the person choose a model of a provider."""
     shown = list(models[:_LISTED])
     name = (
