@@ -57,11 +57,10 @@ registry.register(
     emoji="❓",
     schema={
         "description": (
-            "Ask the user one question and wait for the answer. Use it when a decision is really theirs: "
-            "the request can be read in ways that lead to different work, or a choice is hard to undo. "
-            "Don't ask what you can find out yourself, nor for permission to run something: "
-            "that is asked for you. Offer short choices where there are clear alternatives, the best one "
-            "first. Any outcome other than answered means that nothing was chosen."
+            "Ask the user one question and wait, when a decision is really theirs: the request can be read "
+            "in ways that lead to different work, or a choice is hard to undo. Not for what you can find "
+            "out, nor for permissions: those are asked for you. Offer short choices, the best first. Unless "
+            "the outcome is answered, nothing was chosen."
         ),
         "parameters": {
             "type": "object",
@@ -72,12 +71,10 @@ registry.register(
                     "items": {"type": "string"},
                     "maxItems": MAX_CHOICES,
                     "default": [],
-                    "description": "None for an open question.",
                 },
                 "allow_freetext": {
                     "type": "boolean",
                     "default": True,
-                    "description": "They may also write an answer of their own.",
                 },
             },
             "required": ["question"],

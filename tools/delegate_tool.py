@@ -75,15 +75,15 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 
 
 _TASK: dict[str, Any] = {
-    "goal": {"type": "string", "description": "What is to be reached, complete in itself."},
-    "context": {"type": "string", "description": "What it must know: paths, decisions, limits."},
+    "goal": {"type": "string", "description": "Complete in itself."},
+    "context": {"type": "string", "description": "What it must know."},
     "toolsets": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "Only these toolsets or tools; default all you have.",
+        "description": "Only these toolsets or tools.",
     },
     "agent": {"type": "string"},
-    "model": {"type": "string", "description": "Another configured model; default yours."},
+    "model": {"type": "string", "description": "Another configured model."},
     "isolation": {"type": "string", "enum": ["shared", "readonly", "copy"]},
     "budget": {
         "type": "object",
@@ -99,6 +99,18 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {key: schema[key] for key in ("type", "items", "enum") if key in schema}
 
 
+def _without_repeats(definition: dict[str, Any], _on_offer: frozenset[str]) -> dict[str, Any]:
+    """Return the definition without the fields of `tasks` that stand beside it as well; calls are checked by
+    all of them.
+    """
+    properties = definition["parameters"]["properties"]
+    tasks = {"type": "array", "items": {"type": "object", "required": ["goal"]}}
+    return {
+        **definition,
+        "parameters": {**definition["parameters"], "properties": {**properties, "tasks": tasks}},
+    }
+
+
 def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return the definition of this tool with the available kinds of agents listed in it.
 
@@ -109,7 +121,7 @@ def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]
     lines = [f"- {name}: {shortened(about)}" for name, about in kinds[:MOST_NAMED]]
     if len(kinds) > MOST_NAMED:
         lines.append(f"and {', '.join(name for name, _ in kinds[MOST_NAMED:])}"[:MORE_CHARS])
-    words = "A short name, or a kind of agent with instructions, tools and limits of its own:\n"
+    words = "A short name, or a kind of agent:\n"
     parameters = definition["parameters"]
     agent = {**parameters["properties"]["agent"], "description": words + "\n".join(lines)}
     properties = {**parameters["properties"], "agent": agent}
@@ -128,11 +140,11 @@ registry.register(
     emoji="⇉",
     schema={
         "description": (
-            "Send other agents that work on their own and report back. They see nothing of this conversation "
-            "but what you tell them. Good for work that parts well or would fill your context. `tasks` sends "
-            "several side by side; what stands beside it counts for all. `readonly` ones cannot change "
-            "anything; each `copy` one works in a copy of the workspace of its own, and you merge or "
-            "discard what it changed afterwards. A result is completed only if its outcome says so."
+            "Send agents that work on their own and report back, for work that parts well or would fill your "
+            "context. They see nothing of this conversation but what you tell them. `tasks` sends several "
+            "side by side, each with its own fields of these; those beside it count for all. readonly: "
+            "cannot change anything; copy: works in its own copy of the workspace, and you merge or discard "
+            "its changes afterwards. A result is completed only if its outcome says so."
         ),
         "parameters": {
             "type": "object",
@@ -146,12 +158,13 @@ registry.register(
                         "required": ["goal"],
                     },
                 },
-                "background": {"type": "boolean", "description": "Do not wait; you are told of each end."},
+                "background": {"type": "boolean", "description": "Do not wait; you are told of its end."},
             },
         },
     },
     handler=delegate_task,
     describe=_describe,
+    patch=_without_repeats,
     # It changes nothing itself: what the agents do is governed and recorded call by call.
     read_only=True,
     place=70,

@@ -72,17 +72,13 @@ registry.register(
     emoji="▤",
     schema={
         "description": (
-            "Read the instructions of a skill before you do a task it fits, and follow them. "
-            "With file_path: one of the files it comes with."
+            "Read the instructions of a skill, or with file_path one of the files it comes with."
         ),
         "parameters": {
             "type": "object",
             "properties": {
                 "name": {"type": "string"},
-                "file_path": {
-                    "type": "string",
-                    "description": "Such as references/api.md.",
-                },
+                "file_path": {"type": "string"},
             },
             "required": ["name"],
         },

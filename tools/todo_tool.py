@@ -198,14 +198,11 @@ registry.register(
     emoji="📋",
     schema={
         "description": (
-            "Write your task list for this session; the user watches it live. Returns the whole list.\n"
-            "Use it for three or more steps or several requests, not for a single simple step.\n"
-            "- merge=false starts a new list; merge=true updates items by id and appends new ones.\n"
-            "- Order is priority. Mark the first item in_progress at once; keep exactly one in_progress.\n"
-            "- Mark an item completed the moment it is done, never before. If it fails or is moot, cancel it "
-            "and add a revised item.\n"
-            "- Add no items for testing or verifying unless the user asked for them.\n"
-            "- Update the list beside your other calls, without commenting on it."
+            "Write your task list, which the user watches, for work of three or more steps or several "
+            "requests. merge=false starts a new list; merge=true updates items by id and appends new ones. "
+            "Keep exactly one item in_progress, the first at once; mark it completed the moment it is done, "
+            "never before. Cancel what fails or is moot and add a revised item. No items for testing unless "
+            "asked for. Update the list beside your other calls, without a comment."
         ),
         "parameters": {
             "type": "object",
@@ -215,8 +212,8 @@ registry.register(
                     "items": {
                         "type": "object",
                         "properties": {
-                            "id": {"type": "string", "description": "Short and unique, such as 1."},
-                            "content": {"type": "string", "description": "What is to be done."},
+                            "id": {"type": "string"},
+                            "content": {"type": "string"},
                             "status": {
                                 "type": "string",
                                 "description": "pending, in_progress, completed or cancelled.",

@@ -72,6 +72,14 @@ def resolve(
     return tuple(entry.name for entry in tools.entries() if entry.name in wanted)
 
 
+def specific(names: Iterable[str], tools: Registry = registry) -> frozenset[str]:
+    """Return the tools that `names` mean, without those that only a name for the usual or all tools means."""
+    usual = EVERYTHING | {"default"}
+    return frozenset(
+        _gather([name for name in names if LEGACY.get(name.strip(), name.strip()) not in usual], tools)
+    )
+
+
 def unknown_names(names: Iterable[str], tools: Registry = registry) -> tuple[str, ...]:
     """Return those of `names` that are neither toolset nor tool, for a warning to the user."""
     return tuple(name for name in names if members(name, tools) is None)

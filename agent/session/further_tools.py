@@ -1,4 +1,4 @@
-"""Tools of servers and plugins: the selection that requests show, and access to the others.
+"""The tools that requests show, and access to all others by search or by their own names.
 
 The selection is fixed when a session is opened, so that the prompt prefix stays stable while servers come and
 go. `tool_search` finds all tools that exist now, and `tool_call` calls them.
@@ -7,58 +7,62 @@ go. `tool_search` finds all tools that exist now, and `tool_call` calls them.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.core.messages import ToolCall
 from agent.knowledge.skills.viewing import CapabilitiesInForce
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import Profile, ToolSpec
+from tools.arguments import check_arguments
 from tools.context import ToolContext
 from tools.inner_call import CALL, SEARCH, inner_call
 from tools.registry import Registry, ToolEntry
 from tools.results import Display, TextDetail, ToolError
+from tools.services.service import Service
+from tools.text.json_text import to_json
 from tools.text.safe_text import clean
 from tools.text.tool_ranking import LONGEST_QUERY, Findable, ranked
 from tools.text.words import plural
 
 SHARE = 0.1
-"""The part of a model's window that further tools may take to be shown in each request."""
+"""The part of a model's window that tools of servers and plugins may take to be shown in each request."""
 CEILING = 10_000
 """Tokens they may take at most."""
 CHARACTERS_PER_TOKEN = 4
 MATCHES = 5
 MOST_MATCHES = 20
 PLACE = 1_800
-"""Between the tools of Hermes and the further ones."""
+"""Between the tools of Hermes and those of servers and plugins."""
+MOST_NAMES = 6
+"""Tools of one kind that the description of `tool_search` names one by one."""
+BOTH = frozenset({SEARCH, CALL})
 
 _SEARCH_SCHEMA: dict[str, Any] = {
-    "description": (
-        "Find further tools, of MCP servers and plugins, that are not listed here; they may come and go "
-        "during the session. Gives name, description and parameters of the best matches; call them with "
-        "tool_call. Without a query it tells where tools come from, and how many there are."
-    ),
+    "description": "Find tools that are not listed here, by what they do: description and parameters of the "
+    "best matches. Call them with tool_call or by their own names.",
     "parameters": {
         "type": "object",
         "properties": {
             "query": {
                 "type": "string",
                 "default": "",
-                "description": "What the tool should do, in a few words, or its exact name.",
+                "description": "A few words, or a name; empty counts the tools there are.",
             },
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_MATCHES, "default": MATCHES},
         },
     },
 }
 _CALL_SCHEMA: dict[str, Any] = {
-    "description": "Call a tool that tool_search found.",
+    "description": "Call a tool that tool_search found or named.",
     "parameters": {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "minLength": 1, "description": "The name as it was found."},
-            "arguments": {"type": "object", "description": "What its parameters ask for."},
+            "name": {"type": "string", "minLength": 1},
+            "arguments": {"type": "object"},
         },
         "required": ["name"],
     },
@@ -67,24 +71,61 @@ _CALL_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """The tools that an agent may use: those shown in requests, and those reachable through `tool_call`."""
+    """The tools that an agent may use: those shown in requests, and those left to the search."""
 
     direct: tuple[ToolSpec, ...]
     searched: tuple[ToolSpec, ...] = ()
 
 
-def divide_tools(specs: Sequence[ToolSpec], further: Collection[str], window: int | None) -> ToolOffer:
-    """Divide the tools into those shown in requests and those found by search. Pure.
+def divide_tools(
+    specs: Sequence[ToolSpec], direct: Collection[str], brought: Collection[str], window: int | None
+) -> ToolOffer:
+    """Divide the tools into those shown in requests and those left to the search. Pure.
 
-    Tools in `further` are left to the search if they take too much room. `window` is the model's context
-    window in tokens; None if unknown.
+    Those named in `direct` are shown, and those of servers and plugins (`brought`) unless they take too much
+    room. `window` is the model's context window in tokens; None if unknown. Without the search all are shown.
     """
-    limit = CEILING if window is None else min(CEILING, int(window * SHARE))
-    names = {spec.name for spec in specs}
-    searched = tuple(spec for spec in specs if spec.name in further)
-    if not {SEARCH, CALL} <= names or sum(map(size, searched)) <= limit * CHARACTERS_PER_TOKEN:
+    if not {spec.name for spec in specs} >= BOTH:
         return ToolOffer(tuple(specs))
-    return ToolOffer(tuple(spec for spec in specs if spec.name not in further), searched)
+    limit = CEILING if window is None else min(CEILING, int(window * SHARE))
+    unnamed = [spec for spec in specs if spec.name in brought and spec.name not in direct]
+    fit = sum(map(size, unnamed)) <= limit * CHARACTERS_PER_TOKEN
+    shown = BOTH.union(direct, (spec.name for spec in unnamed) if fit else ())
+    return ToolOffer(
+        tuple(spec for spec in specs if spec.name in shown),
+        tuple(spec for spec in specs if spec.name not in shown),
+    )
+
+
+def with_names(offer: ToolOffer, brought: Collection[str], *, more: bool) -> ToolOffer:
+    """Return the offer with the names of what is left to the search in the description of the search. Pure.
+
+    Tools of servers and plugins (`brought`) are not named, since they come and go; `more` tells whether there
+    can be any. Without anything to find, the search is not shown.
+    """
+    if not (offer.searched or more):
+        return replace(offer, direct=tuple(spec for spec in offer.direct if spec.name not in BOTH))
+    kinds: dict[str, list[str]] = {}
+    for spec in offer.searched:
+        if spec.name not in brought:
+            kinds.setdefault(spec.name.partition("_")[0], []).append(spec.name)
+    names = [
+        text
+        for kind, members in kinds.items()
+        for text in ([f"{kind}_* ({len(members)})"] if len(members) > MOST_NAMES else members)
+    ]
+    if more:
+        names.append("those of MCP servers and plugins, which come and go")
+    text = f"{_SEARCH_SCHEMA['description']} There are: {', '.join(names)}."
+    direct = tuple(replace(spec, description=text) if spec.name == SEARCH else spec for spec in offer.direct)
+    return replace(offer, direct=direct)
+
+
+def in_profile(offer: ToolOffer, profile: Profile) -> ToolOffer:
+    """Return the offer in the form of a profile. One that names its tools has no others."""
+    if profile.tools is not None:
+        return ToolOffer(profile.offer((*offer.direct, *offer.searched)))
+    return ToolOffer(profile.offer(offer.direct), offer.searched)
 
 
 def changes_since(new: Sequence[str], gone: Sequence[str]) -> str:
@@ -110,14 +151,28 @@ def size(spec: ToolSpec) -> int:
     return len(json.dumps(about, ensure_ascii=False))
 
 
-class FurtherTools:
-    """The tools of one session that `tool_search` finds and `tool_call` may call."""
+class FurtherTools(Service):
+    """The tools that one agent finds by `tool_search`, and calls by `tool_call` or by their own names."""
 
-    def __init__(self, registry: Registry, allowed: Callable[[], Collection[str]]) -> None:
-        """`allowed` returns the names of all tools that the settings allow in the session."""
+    def __init__(
+        self,
+        registry: Registry,
+        allowed: Callable[[], Collection[str]],
+        fits: Callable[[str], bool] = lambda _name: True,
+        shown: Collection[str] = (),
+    ) -> None:
+        """`allowed` returns the names of all tools that the settings allow in the session; `fits` tells which
+        of them the agent may have. Requests show those in `shown`.
+        """
         self._registry = registry
         self._allowed = allowed
+        self._fits = fits
+        self._shown = shown
         self._known: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+
+    def of_agent(self, fits: Callable[[str], bool], shown: Collection[str]) -> FurtherTools:
+        """Return those of the tools that an agent may have, whose requests show those in `shown`."""
+        return FurtherTools(self._registry, self._allowed, fits, shown)
 
     def inner(self, call: ToolCall) -> ToolCall:
         """Return the call inside a `tool_call`; the given call unchanged if it contains no valid one."""
@@ -133,14 +188,20 @@ class FurtherTools:
         return ToolCall(call.id, name, json.dumps(arguments, ensure_ascii=False))
 
     def reaches(self, name: str) -> bool:
-        """Return whether a server or plugin provides, or provided, the tool, and the settings allow it."""
-        return name in self._reachable()
+        """Return whether the agent may call the tool, and it is available.
+
+        A tool that a server or plugin provided before counts as available: it says itself that it is gone.
+        """
+        entry = self._registry.get(name)
+        if entry is None or entry.name not in self._reachable():
+            return False
+        return "brought" in entry.traits or entry.available()
 
     def register(self) -> None:
         """Register the search tool and the call tool."""
         more: dict[str, Any] = {"toolset": SEARCH, "bundles": ("default",), "place": PLACE}
         self._registry.register(
-            SEARCH, schema=_SEARCH_SCHEMA, handler=self._search, describe=_display, read_only=True, **more
+            SEARCH, schema=_SEARCH_SCHEMA, handler=_search, describe=_display, read_only=True, **more
         )
         self._registry.register(
             CALL, schema=_CALL_SCHEMA, handler=self._unmade, traits=("for_scripts",), **more
@@ -149,44 +210,49 @@ class FurtherTools:
     def _reachable(self) -> frozenset[str]:
         names = self._registry.names()
         if self._known[0] != names:
-            further = self._registry.with_trait("brought")
-            self._known = names, further.intersection(self._allowed())
+            mine = frozenset(filter(self._fits, names.intersection(self._allowed()) - BOTH))
+            self._known = names, mine
         return self._known[1]
 
-    def _there(self) -> list[ToolEntry]:
-        reachable = self._reachable()
-        return [each for each in self._registry.entries() if each.name in reachable and each.available()]
-
-    async def _search(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
-        query, there = arguments["query"].strip()[:LONGEST_QUERY], self._there()
-        if not query:
-            return {"tools_of": dict(Counter(each.toolset for each in there)), "total": len(there)}
-        findable = [
-            Findable(each.name, each.schema.get("description", ""), each.schema.get("parameters", {}))
-            for each in there
-        ]
-        found = await asyncio.to_thread(ranked, query, findable)
-        shown = found[: arguments["limit"]]
-        result: dict[str, Any] = {
-            "tools": [
-                {"name": each.name, "description": each.description, "parameters": dict(each.parameters)}
-                for each in shown
-            ],
-            "total": len(found),
-        }
-        if not found:
-            result["hint"] = (
-                f"No tool of a server or plugin has these words; there are {len(there)}. "
-                "Try others, or leave the query out to see where they come from."
-            )
-        return result
+    def there(self) -> list[ToolEntry]:
+        """Return the tools to be found now, in the order of the registry: all of servers and plugins, and
+        ours that requests do not show.
+        """
+        brought = self._registry.with_trait("brought")
+        wanted = self._reachable() - (frozenset(self._shown) - brought)
+        return [each for each in self._registry.entries() if each.name in wanted and each.available()]
 
     def _unmade(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
         """Return the result of a `tool_call` that does not contain a valid call."""
         name = clean(arguments["name"].strip())[:100]
         if self._registry.get(name) is not None:
-            raise ToolError(f"{name} is no tool of a server or plugin; call it by itself if it is on offer.")
+            raise ToolError(f"{name} cannot be called here; tool_search finds the tools that can.")
         raise ToolError(f"There is no tool named {name}, or not any more; tool_search finds those there are.")
+
+
+async def _search(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+    query, there = arguments["query"].strip()[:LONGEST_QUERY], context.service(FurtherTools).there()
+    if not query:
+        return {"tools_of": dict(Counter(each.toolset for each in there)), "total": len(there)}
+    findable = [
+        Findable(each.name, each.schema.get("description", ""), each.schema.get("parameters", {}))
+        for each in there
+    ]
+    found = await asyncio.to_thread(ranked, query, findable)
+    shown = found[: arguments["limit"]]
+    result: dict[str, Any] = {
+        "tools": [
+            {"name": each.name, "description": each.description, "parameters": dict(each.parameters)}
+            for each in shown
+        ],
+        "total": len(found),
+    }
+    if not found:
+        result["hint"] = (
+            f"No tool has these words; there are {len(there)}. "
+            "Try others, or leave the query out to see where they come from."
+        )
+    return result
 
 
 def _display(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
@@ -217,6 +283,8 @@ class ToolAccess:
     def offer(self, tools: Iterable[str], result_limit: int) -> None:
         """Allow only these tools from now on, with results of at most `result_limit` characters."""
         self.offered, self.result_limit = frozenset(tools), result_limit
+        if CALL not in self.offered:
+            self.further = None
 
     def inner(self, call: ToolCall) -> ToolCall:
         """Return the call inside a `tool_call`, or the given call."""
@@ -235,6 +303,22 @@ class ToolAccess:
         finds = self.further is not None and self.further.reaches(tool)
         if self.registry.get(tool) is None or not (tool in self.offered or finds):
             offered = ", ".join(sorted(self.offered))
-            sentence = f"There is no tool named {shown}. Tools on offer: {offered}."
+            more = "" if self.further is None else " tool_search finds others."
+            sentence = f"There is no tool named {shown}. Tools on offer: {offered}.{more}"
             return json.dumps({"error": sentence}, ensure_ascii=False)
         return self.blocked(tool)
+
+    def misuse(self, tool: str, arguments: dict[str, Any]) -> str:
+        """Return the result of a call with wrong arguments of a tool that requests do not show, with its
+        parameters; empty if they are right.
+        """
+        entry = self.registry.get(tool)
+        if entry is None or entry.name in self.offered:
+            return ""
+        try:
+            prepared = arguments if entry.prepare is None else entry.prepare(copy.deepcopy(arguments))
+            check_arguments(entry.schema.get("parameters", {}), prepared)
+        except ToolError as error:
+            (found,) = self.registry.definitions([entry.name]) or ({},)
+            return to_json({"error": str(error), "parameters": found.get("parameters", {})})
+        return ""

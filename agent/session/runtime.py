@@ -180,7 +180,7 @@ async def _assemble(
     await asyncio.to_thread(offer_ready, base)
     training = automation.training(base)
     servers, answers, told_of_servers = await open_servers(base)
-    further = further_tools(base, servers)
+    further = further_tools(base)
     note_settings(base)
     talk = await open_conversation(base, named, servers)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
@@ -304,6 +304,7 @@ def _spec(
         place=place,
         scratch=place.reach.scratch,
         tools=talk.tools,
+        searched=talk.searched,
         routes=talk.metering.routes(talk.routes),
         summary_route=next(
             iter(talk.metering.routes([talk.summary_route] if talk.summary_route else [])), None

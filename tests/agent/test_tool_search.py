@@ -149,21 +149,24 @@ async def test_what_is_found_is_called_checked_and_refused_as_if_it_were_shown(t
         )
         assert found["tools"][0]["name"] == "mcp__s4__work_7" and len(found["tools"]) == 2
         assert found["tools"][0]["parameters"]["required"] == ["target"]
-        assert all_of_them["total"] == SERVERS * TOOLS + 2 and all_of_them["tools_of"]["mcp__s9"] == TOOLS
+        ours_found = all_of_them["total"] - SERVERS * TOOLS - 2
+        assert all_of_them["tools_of"]["mcp__s9"] == TOOLS and all_of_them["tools_of"]["skills"] == 2
+        assert ours_found == sum(n for each, n in all_of_them["tools_of"].items() if "mcp" not in each)
         assert none["tools"] == [] and "hint" in none
         assert "count" in wrong["error"] and missing["error"] == "Missing parameter target."
-        assert "call it by itself" in ours["error"]
+        assert ours["exit_code"] == 0
         assert "must be an object" in no_object["error"] and nothing["error"] == "Missing parameter name."
         assert direct == {"content": "echo did it"}
         assert "echo did it" in json.dumps(ran)
         assert "mcp__box__echo" in {each.tool for each in at.seen(ToolStarted) if each.parent}
-        # An agent that is given a server is shown its tools; one that only reads has no use for the search.
+        # An agent that is given a server is shown its tools; one that only reads finds what only reads.
         sent = [names(each.body) for each in at.server.requests]
         reading, given = sorted((each for each in sent if each and "delegate_task" not in each), key=len)
         assert {name for name in given if name.startswith("mcp__")} == {
             f"mcp__s4__work_{number}" for number in range(TOOLS)
         }
-        assert not {"tool_search", "tool_call"} & (given | reading) and "read_file" in given & reading
+        assert not {"tool_search", "tool_call"} & given and "read_file" in given & reading
+        assert {"tool_search", "tool_call"} <= reading and not {"terminal", "write_file"} & reading
 
 
 @pytest.mark.parametrize(
@@ -185,12 +188,12 @@ def test_tools_are_shown_up_to_a_tenth_of_the_window(
 
     core = [spec("terminal", 90_000), spec("tool_search"), spec("tool_call")]
     further = [spec("mcp__a__b", characters // 2), spec("shout", characters - characters // 2)]
-    names = {"mcp__a__b", "shout", "other"}
-    found = divide_tools([*core, *further], names, window)
+    brought, direct = {"mcp__a__b", "shout", "other"}, {"terminal"}
+    found = divide_tools([*core, *further], direct, brought, window)
     assert found.direct == tuple(core if searched else [*core, *further])
     assert found.searched == (tuple(further) if searched else ())
     # Where the settings take the search away, all are shown.
-    assert divide_tools([core[0], *further], names, window).direct == (core[0], *further)
+    assert divide_tools([core[0], *further], direct, brought, window).direct == (core[0], *further)
 
 
 async def test_a_session_that_is_taken_up_again_keeps_its_tools_while_servers_come_and_go(

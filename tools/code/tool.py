@@ -21,15 +21,15 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 DESCRIPTION = """\
-Run a Python script that calls tools as functions. Only what it prints comes back to you.
-Use it for three or more calls with logic between them: loops, filtering, retrying. Use normal calls for a
-single step, for results you have to read yourself, and to ask the user.
+Run a Python script that calls tools as functions; only what it prints comes back to you. Use it for \
+three or more calls with logic between them (loops, filtering, retrying), not for results you have to read \
+yourself.
 {imports}
-Each function returns a dict; a failed call returns {"error": ...}. Also there: parse_json, shell_quote,
-retry(fn, attempts, delay), gather(*functions) to run calls side by side. Use the standard library for
-processing and hermes_tools for files, commands and the web: a script itself reaches listed hosts at most,
-and no .env or key files. Nothing is kept between scripts unless you name a `session`; files and
-the working directory of terminal() are."""
+Each function takes the parameters of its tool by name and returns a dict; a failed call returns \
+{"error": ...}. Also there: parse_json, shell_quote, retry(fn, attempts, delay), gather(*functions) to run \
+calls side by side. Reach files, commands and the web through hermes_tools: the script itself reaches listed \
+hosts at most, and no .env or key files. Nothing is kept between scripts but files, and the folder of \
+terminal()."""
 
 STATUSES = {"ok": "success"}
 """Result names for the end of a script; the others are the runner's."""
@@ -139,17 +139,8 @@ def patch_schema(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[s
     """Return the definition with the functions that scripts can call in this session."""
     scripts = registry.with_trait("for_scripts")
     names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
-    functions = ", ".join(_signature(name) for name in names)
-    line = f"Import from hermes_tools: {functions}" if names else "No tools are on offer."
+    line = f"Import from hermes_tools: {', '.join(names)}" if names else "No tools are on offer."
     return {**definition, "description": DESCRIPTION.replace("{imports}", line)}
-
-
-def _signature(name: str) -> str:
-    entry = registry.get(name)
-    parameters = entry.schema["parameters"] if entry is not None else {}
-    required = parameters.get("required", [])
-    shown = [each if each in required else f"{each}=" for each in parameters.get("properties", {})]
-    return f"{name}({', '.join(shown)})"
 
 
 def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> Display:
@@ -187,17 +178,17 @@ registry.register(
                 "mode": {
                     "type": "string",
                     "enum": ["strict", "project"],
-                    "description": "project: the project's own interpreter and packages.",
+                    "description": "project: its own interpreter and packages.",
                 },
                 "session": {
                     "type": "string",
-                    "description": "Name of an interpreter that keeps its variables between scripts.",
+                    "description": "Name of an interpreter that keeps its variables.",
                 },
-                "reset": {"type": "boolean", "description": "Restart that interpreter."},
+                "reset": {"type": "boolean"},
                 "resume": {
                     "type": "string",
-                    "description": "Id of a script that was cut off: give the same code, its completed calls "
-                    "are answered from the record.",
+                    "description": "Id of a cut-off script, with the same code: its completed calls are not "
+                    "made again.",
                 },
             },
             "required": ["code"],

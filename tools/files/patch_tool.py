@@ -33,18 +33,15 @@ SCHEMA: dict[str, Any] = {
         "replace_all) by new_string in path. mode=patch: change several files with a V4A patch: "
         "*** Begin Patch / *** Update File: p (or Add File, Delete File, Move File: a -> b) / "
         "@@ nearby line / lines starting with space, - or + / *** End Patch. "
-        "All of it is checked first; on an error nothing is written. Returns a diff."
+        "All or nothing is written. Returns a diff."
     ),
     "parameters": {
         "type": "object",
         "properties": {
             "mode": {"type": "string", "enum": ["replace", "patch"]},
-            "path": {"type": "string", "description": "For mode=replace."},
-            "old_string": {
-                "type": "string",
-                "description": "Text to replace, long enough to be unique.",
-            },
-            "new_string": {"type": "string", "description": "Text to put there; empty deletes."},
+            "path": {"type": "string"},
+            "old_string": {"type": "string"},
+            "new_string": {"type": "string"},
             "replace_all": {"type": "boolean"},
             "patch": {"type": "string"},
         },

@@ -28,13 +28,13 @@ _LISTED = 50
 
 SCHEMA: dict[str, Any] = {
     "description": (
-        "Read a text file as numbered lines (`N|line`; the number is not part of the file). "
-        "Use offset and limit for parts of large files. Prefer this to cat, head or sed."
+        "Read a text file, rather than with cat, head or sed, as lines `N|line`; the number is not part "
+        "of the file."
     ),
     "parameters": {
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "Relative to the working folder or absolute."},
+            "path": {"type": "string"},
             "offset": {"type": "integer", "minimum": 0, "default": 1, "description": "First line."},
             "limit": {
                 "type": "integer",

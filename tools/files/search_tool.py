@@ -42,9 +42,9 @@ MAX_FILES = 200_000
 
 SCHEMA: dict[str, Any] = {
     "description": (
-        "Find text or files. target=content: a regular expression in the lines of files. target=files: "
-        "a glob (`*.py`, `src/**/test_*`) or part of a path; newest first. Leaves out binary, .git and "
-        "gitignored files. Prefer this to grep, rg, find or ls."
+        "Find text or files, rather than with grep, find or ls. target=content: a regular expression in the "
+        "lines of files. target=files: a glob (`src/**/test_*`) or part of a path, newest first. "
+        "Leaves out binary and gitignored files."
     ),
     "parameters": {
         "type": "object",
@@ -52,7 +52,7 @@ SCHEMA: dict[str, Any] = {
             "pattern": {"type": "string"},
             "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
             "path": {"type": "string", "default": ".", "description": "Folder or file."},
-            "file_glob": {"type": "string", "description": "Only these files: `*.{ts,tsx}`, `!*.min.js`."},
+            "file_glob": {"type": "string", "description": "Such as `*.{ts,tsx}` or `!*.min.js`."},
             "limit": {"type": "integer", "minimum": 1, "default": DEFAULT_LIMIT},
             "offset": {"type": "integer", "minimum": 0, "default": 0},
             "output_mode": {

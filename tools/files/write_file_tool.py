@@ -33,8 +33,8 @@ _TABLES = (".csv", ".psv", ".tsv", ".tbl", ".dat")
 
 SCHEMA: dict[str, Any] = {
     "description": (
-        "Create a file, or replace its whole content; missing folders are made. "
-        "For changes to parts of a file use patch."
+        "Create a file and its folders, or replace its whole content. For changes to parts of a file use "
+        "patch."
     ),
     "parameters": {
         "type": "object",

@@ -155,21 +155,21 @@ registry.register(
     emoji="⚙️",
     schema={
         "description": (
-            "Look after background processes. list: all. poll: status and output since the last poll. "
-            "log: output by lines. wait: until it ends or timeout. kill: it and all it started. "
-            "write: type data as it is. submit: data and Enter. close: end its input."
+            "Look after background processes. poll: status and new output. log: output by lines. "
+            "wait: until it ends or timeout. kill: it and all it started. write: type data. "
+            "submit: data and Enter. close: end its input."
         ),
         "parameters": {
             "type": "object",
             "properties": {
                 "action": {"type": "string", "enum": ["list", *_ACTIONS]},
-                "session_id": {"type": "string", "description": "Needed for all but list."},
-                "data": {"type": "string", "description": "For write and submit."},
-                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds to wait, 600 at most."},
+                "session_id": {"type": "string", "description": "For all but list."},
+                "data": {"type": "string", "description": "For write, submit."},
+                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds, at most 600."},
                 "offset": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "log: first line, from 1; default: the end.",
+                    "description": "log: first line; default: the end.",
                 },
                 "limit": {
                     "type": "integer",

@@ -232,8 +232,8 @@ def _patch(schema: dict[str, Any], offered: frozenset[str]) -> dict[str, Any]:
 
 
 _BACKGROUND_HINT = (
-    "\nServers, watchers and anything over 10 minutes: background=true, never `&` or nohup. It returns a "
-    "session_id; use process to read, wait, type or kill."
+    "\nServers, watchers and anything over 10 minutes: background=true, never `&` or nohup; process "
+    "looks after them by session_id."
 )
 
 registry.register(
@@ -242,10 +242,9 @@ registry.register(
     emoji="💻",
     schema={
         "description": (
-            "Run a bash command. Folder, variables, functions, aliases and shell options persist between "
-            "calls. Output is stdout and stderr in order; above 50,000 characters the middle is cut and all "
-            "of it kept in the file named by full_output. Standard input is empty: pass -y, -m and so on.\n"
-            "Prefer the file tools for reading, searching and editing files." + _BACKGROUND_HINT
+            "Run a bash command. Folder, variables and functions persist between calls. Standard input is "
+            "empty: pass -y, -m and so on. Above 50,000 characters the middle of the output is cut; "
+            "full_output names the file with all of it." + _BACKGROUND_HINT
         ),
         "parameters": {
             "type": "object",
@@ -254,28 +253,27 @@ registry.register(
                 "timeout": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "Seconds, default 180, at most 600; then all is killed: exit code 124.",
+                    "description": "Seconds, default 180, at most 600; then it is killed.",
                 },
                 "workdir": {"type": "string", "description": "Folder for this call only."},
                 "pty": {
                     "type": "boolean",
-                    "description": "Give it a terminal, for programs that insist on one.",
+                    "description": "For programs that insist on a terminal.",
                 },
                 "background": {"type": "boolean"},
                 "outside": {
                     "type": "boolean",
-                    "description": "Only when a note says the sandbox refused something: run outside it. "
-                    "A person is asked.",
+                    "description": "Only after a note that the sandbox refused something; a person is asked.",
                 },
                 "notify_on_complete": {
                     "type": "boolean",
-                    "description": "With background: tell you when it ends.",
+                    "description": "Tells you when it ends.",
                 },
                 "watch_patterns": {
                     "type": "array",
                     "items": {"type": "string"},
                     "maxItems": 10,
-                    "description": "With background: tell you when a line matches (text or regex).",
+                    "description": "Tell you when a line matches (regex).",
                 },
             },
             "required": ["command"],

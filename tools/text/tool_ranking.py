@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 _K1, _B = 1.2, 0.6
@@ -14,6 +15,10 @@ _NAME, _PARAMETER, _WORDS = 4, 2, 1
 """The weight of a word by its location."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 LONGEST_QUERY = 400
+SHORTEST_PREFIX = 4
+"""Letters of a word that is looked for as a beginning, or despite a typing mistake."""
+ALIKE = 0.8
+"""How alike a misspelt word must be, of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,12 @@ class Findable:
 
 def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
     """Return the tools that share a word with the query, best first; a tool with exactly this name comes
-    first.
+    first. Words that no tool uses are taken for the beginnings or misspellings of those that some do.
     """
     query = query.strip()[:LONGEST_QUERY]
-    wanted = set(_words(query))
     documents = [_weighted(tool) for tool in tools]
+    vocabulary = set[str]().union(*documents)
+    wanted = {near for word in _words(query) for near in _nearest(word, vocabulary)}
     lengths = [sum(document.values()) for document in documents]
     usual = sum(lengths) / len(lengths) if lengths else 1.0
     scores = [0.0] * len(tools)
@@ -49,6 +55,20 @@ def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
 
     found = [number for number, tool in enumerate(tools) if scores[number] or _is_named(query, tool.name)]
     return [tools[number] for number in sorted(found, key=place)]
+
+
+def _nearest(word: str, vocabulary: Collection[str]) -> Iterable[str]:
+    """Return the word if tools use it, else what it begins or what begins it, else similar words."""
+    if word in vocabulary:
+        return (word,)
+    if len(word) < SHORTEST_PREFIX:
+        return ()
+    related = [
+        known
+        for known in vocabulary
+        if len(known) >= SHORTEST_PREFIX and (known.startswith(word) or word.startswith(known))
+    ]
+    return related or get_close_matches(word, vocabulary, cutoff=ALIKE)
 
 
 def _is_named(query: str, name: str) -> bool:

@@ -129,7 +129,7 @@ class AgentSettings(SettingsSection):
 class LayerBudgetSettings(SettingsSection):
     identity: int = Field(2_000, ge=0, description="Tokens of SOUL.md in the system prompt.")
     project: int = Field(8_000, ge=0, description="Tokens of the project's files in the system prompt.")
-    skills: int = Field(2_000, ge=0, description="Tokens of the index of skills.")
+    skills: int = Field(600, ge=0, description="Tokens of the index of skills.")
     user: int = Field(600, ge=0, description="Tokens of what is remembered of the person.")
     learnings: int = Field(800, ge=0, description="Tokens of what was learned from failures.")
     memory: int = Field(1_500, ge=0, description="Tokens of what is remembered of projects and the rest.")
@@ -316,6 +316,14 @@ class CodeSettings(SettingsSection):
 class ToolSettings(SettingsSection):
     enabled: list[str] = Field(["default"], description="Toolsets or tools on offer.")
     disabled: list[str] = Field([], description="Toolsets or tools taken away again.")
+    direct: list[str] = Field(
+        [
+            *("terminal", "process", "read_file", "write_file", "patch", "search", "todo_write", "clarify"),
+            *("execute_code", "delegate_task", "skill_view", "web_search", "tool_search", "tool_call"),
+        ],
+        description="Toolsets or tools that every request shows; `tool_search` finds the others on offer. "
+        "What `enabled` names is shown as well.",
+    )
 
 
 class ApprovalSettings(SettingsSection):

@@ -49,8 +49,11 @@ def _is_whole(about: Mapping[str, Any]) -> bool:
     return all(isinstance(about.get(name), kind) for name, kind in kinds.items())
 
 
+TOOLS = "Tools on offer"
 SYSTEM = "System prompt"
 """Name of a prompt that was stored without its parts."""
+
+SEARCHED = "Tools by search"
 
 NAMED = 3
 """The number of left-out entries that are named."""
@@ -100,6 +103,8 @@ class ContextTable:
     model: str
     layers: tuple[ContextLayer, ...]
     """In the order they are sent."""
+    searched: ContextLayer | None = None
+    """The tools that requests do not show, with what they would cost; None without any."""
     window: int | None
     """Tokens the model can read and write in all; None is unknown."""
     window_told: bool = False
@@ -128,6 +133,8 @@ class Sent:
     wire: Wire
     tools: tuple[ToolSpec, ...] = ()
     examples: tuple[Message, ...] = ()
+    searched: tuple[ToolSpec, ...] = ()
+    """Tools that requests do not show."""
 
 
 def part_records(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -168,9 +175,13 @@ def build_table(
     system = next((node for node in reversed(path) if node.kind == "system"), None)
     sizes = [*_prompt_sizes(system, sent), *_conversation_sizes(path, sent.wire)]
     layers = tuple(_with_tokens(layer, size, ratio) for layer, size in sizes if size)
+    searched = ContextLayer(SEARCHED, 0, len(sent.searched))
     return ContextTable(
         model=model,
         layers=layers,
+        searched=_with_tokens(searched, _tool_size(sent.wire, sent.searched), ratio)
+        if searched.count
+        else None,
         window=window,
         window_told=window_told,
         counted=_last_count(path),
@@ -192,16 +203,20 @@ def _prompt_sizes(system: Node | None, sent: Sent) -> list[_Sized]:
     wire = sent.wire
     text = system.content if system is not None else ""
     plain = len(wire.format.system(text))
-    # Modes without a field for tools describe them in the prompt.
-    described = len(wire.system(text, sent.tools)) - plain
-    tools = len(wire.tools(sent.tools)) + max(described, 0)
+    tools = _tool_size(wire, sent.tools, text)
     framer = wire.framer()
     examples = sum(len(frame) for message in sent.examples for frame in framer.frames(message))
     return [
         *_part_sizes(system, plain),
-        (ContextLayer("Tools on offer", 0, len(sent.tools)), tools),
+        (ContextLayer(TOOLS, 0, len(sent.tools)), tools),
         (ContextLayer("Worked examples", 0, len(sent.examples)), examples),
     ]
+
+
+def _tool_size(wire: Wire, tools: Sequence[ToolSpec], prompt: str = "") -> int:
+    """Return the bytes of tools in a request. Modes without a field for tools describe them in the prompt."""
+    described = len(wire.system(prompt, tools)) - len(wire.format.system(prompt))
+    return len(wire.tools(tools)) + max(described, 0)
 
 
 def _part_sizes(system: Node | None, size: int) -> list[_Sized]:

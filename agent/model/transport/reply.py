@@ -55,6 +55,8 @@ class ModelRoute:
     client: ModelClient
     wire: Wire
     tools: tuple[ToolSpec, ...] = ()
+    searched: tuple[ToolSpec, ...] = ()
+    """Tools that requests do not show, but that may be called."""
     images: bool = True
     """True if the model is sent images; if not, it reads that there were some."""
     usual_output: int | None = None
@@ -212,7 +214,7 @@ class _ReplyReader:
         self._calls: set[int] = set()
         self._route = route
         self._listener = listener
-        self._decoder: Decoder = route.wire.decoder(route.tools)
+        self._decoder: Decoder = route.wire.decoder((*route.tools, *route.searched))
         self._usage = Usage()
         self._finish: FinishReason | None = None
         self._said: dict[str, list[str]] = {"text": [], "reasoning": []}

@@ -35,6 +35,7 @@ from agent.model.usage import Meter
 from agent.safety.gate import Gate
 from agent.session.conversation import attempt_marks
 from agent.session.conversation.live_session import LiveSession
+from agent.session.further_tools import ToolOffer, in_profile, with_names
 from agent.session.spending.request_table import agent_name
 from agent.session.subagents.subagent import Services
 from agent.session.turns.tool_context import PersonApprover, PersonAsker
@@ -91,6 +92,7 @@ async def _open(
         raise HermesError(str(error)) from None
     infos, registry = services.models.infos, services.registry
     without = registry.with_trait("sends_agents") | registry.with_trait("whole_session")
+    offer = in_profile(_offer(services, without), voice.profile)
     metered = partial(
         services.metering.client,
         agent=agent_name(spec.head),
@@ -102,7 +104,9 @@ async def _open(
             session=session,
             place=place,
             scratch=place.reach.scratch,
-            tools=voice.profile.offer([tool for tool in services.tools if tool.name not in without]),
+            tools=offer.direct,
+            searched=offer.searched,
+            fits=lambda name: name not in without,
             routes=[replace(each, client=metered(each.client, each.name)) for each in voice.routes],
             profile=voice.profile,
             meter=Meter(infos.get(voice.routes[0].name, UNKNOWN), infos),
@@ -114,6 +118,15 @@ async def _open(
             emit=emit,
         ),
     )
+
+
+def _offer(services: Services, without: frozenset[str]) -> ToolOffer:
+    direct, searched = (
+        tuple(tool for tool in tools if tool.name not in without)
+        for tools in (services.tools, services.searched)
+    )
+    brought = services.registry.with_trait("brought")
+    return with_names(ToolOffer(direct, searched), brought, more=bool(brought))
 
 
 def _gate(services: Services, head: str, place: AgentWorkspace) -> Gate:

@@ -39,12 +39,14 @@ async def ensure_system(
     notes: MemoryProvider,
     window: int | None = None,
     plugins: SessionPlugins | None = None,
+    searched: Sequence[str] = (),
 ) -> bool:
     """Put the system prompt in force; return True if a resumed session needed a new prompt.
 
     A stored prompt is kept byte for byte as long as profile, tools and folder are unchanged. `window` is the
     model's context window in tokens, of which the layers get a share. `notes` are shown in their current
-    state; `plugins` add sections and skills.
+    state; `plugins` add sections and skills. `searched` names the tools that can be called but are
+    not shown.
     """
     offered = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
@@ -63,7 +65,16 @@ async def ensure_system(
         learned = await _learning_lines(session, workspace, settings)
         remembered = await notes.blocks() if settings.memory.enabled else ()
     parts = await asyncio.to_thread(
-        _prompt, workspace, home, settings, profile, tools, window, learned, remembered, plugins
+        _prompt,
+        workspace,
+        home,
+        settings,
+        profile,
+        [*(tool.name for tool in tools), *searched],
+        window,
+        learned,
+        remembered,
+        plugins,
     )
     about = {
         "profile": profile.name,
@@ -96,7 +107,7 @@ def _prompt(
     home: Home,
     settings: Settings,
     profile: Profile,
-    tools: Sequence[ToolSpec],
+    tools: Sequence[str],
     window: int | None,
     learned: Sequence[str],
     remembered: Sequence[MemoryBlock],
@@ -119,7 +130,7 @@ def _prompt(
         project_files=project_files(workspace, limit, allowed) if profile.context_files else (),
         workspace=str(workspace),
         date=today,
-        tools=[tool.name for tool in tools],
+        tools=tools,
         platform=f"{platform.system()} {platform.machine()}",
         tone=tone_of(settings)[0],
         memory=[block for block in remembered if block.text],

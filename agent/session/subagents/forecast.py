@@ -242,7 +242,7 @@ class Forecaster:
         services, limits = self.scheduler.services, self.scheduler.limits
         model = services.models.label(task.model)
         depth = 1 if sender is None else sender.depth + 1
-        tools = agent_tools(services, task, depth, depth >= limits.depth)
+        tools = agent_tools(services, task, depth, depth >= limits.depth).direct
         told = json.dumps([[tool.name, tool.description, tool.parameters] for tool in tools])
         system = self.beginning.system()
         size = sum(len(text.encode("utf-8", "replace")) for text in (told, task.message()))

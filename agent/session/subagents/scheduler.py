@@ -387,7 +387,8 @@ class Scheduler:
                 raise ToolError("An agent needs a goal; say what it is to reach.")
             self.services.workspaces.check(task, sender)
             self.services.models.label(task.model)
-            tools = agent_tools(self.services, task, depth, depth >= self.limits.depth)
+            offer = agent_tools(self.services, task, depth, depth >= self.limits.depth)
+            tools = (*offer.direct, *offer.searched)
             if sender is not None and sender.task.toolsets and tools:
                 task = replace(task, toolsets=self._shared_tools(tools, sender))
             checked.append(task)
@@ -396,7 +397,7 @@ class Scheduler:
     def _shared_tools(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
         """Return the names of those `tools` that the agent `sender` has too."""
         own = agent_tools(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
-        names = {tool.name for tool in own}
+        names = {tool.name for tool in (*own.direct, *own.searched)}
         shared = tuple(tool.name for tool in tools if tool.name in names)
         if not shared:
             raise ToolError(f"You have none of these tools yourself; yours are {', '.join(sorted(names))}.")

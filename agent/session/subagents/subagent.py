@@ -19,6 +19,7 @@ from agent.safety.audit.log import agent_label
 from agent.safety.gate import Gate, Verdict
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import apart
+from agent.session.further_tools import BOTH, ToolOffer, divide_tools, in_profile, with_names
 from agent.session.pending_requests import PendingRequests
 from agent.session.spending.budget import BudgetAccount, BudgetReachedError
 from agent.session.spending.decisions import CeilingQuestions
@@ -37,11 +38,10 @@ from agent.session.turns.turn_runner import StepLimit
 from agent.session.wiring.agent import Agent, AgentServices, AgentSpec, open_agent
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.context import Delegates, PersonAnswer
-from tools.inner_call import CALL, SEARCH
 from tools.results import ToolError
 from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.text.safe_text import clean
-from tools.toolsets import members, no_such
+from tools.toolsets import members, no_such, specific
 
 GONE = "It works with {model}, which is not configured any more; configure it again, then let it go on."
 _CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
@@ -59,7 +59,7 @@ class Services(AgentServices):
     tools: tuple[ToolSpec, ...]
     """The tools offered to the session's own agent."""
     searched: tuple[ToolSpec, ...]
-    """Further tools it reaches through `tool_call`."""
+    """The tools it can call besides."""
     emit: Callable[[Event], None]
     pending_requests: PendingRequests
     ceiling_questions: CeilingQuestions
@@ -96,13 +96,28 @@ class SubagentSpec:
     """Returns the service with which a call, given by its id, starts agents."""
 
 
-def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:
-    """Return the tools of an agent: never more than the session's own agent has.
+def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> ToolOffer:
+    """Return the tools of an agent: never more than the session's own agent has. It is shown what that one
+    is shown, and what its task names.
 
     Raises `ToolError` for unknown names.
     """
     if task.only_answers:
-        return ()
+        return ToolOffer(())
+    registry = services.registry
+    fits = agent_fits(services, task, depth, deepest)
+    shown, named = {tool.name for tool in services.tools}, specific(task.toolsets, registry)
+    every = tuple(tool for tool in (*services.tools, *services.searched) if fits(tool.name))
+    brought = registry.with_trait("brought")
+    offer = divide_tools(every, shown | named, brought - shown, 0)
+    return with_names(offer, brought, more=bool(brought.difference(shown)) and not task.toolsets)
+
+
+def agent_fits(services: Services, task: Task, depth: int, deepest: bool) -> Callable[[str], bool]:
+    """Return the function that tells which tools of the session an agent may have.
+
+    Raises `ToolError` for unknown names.
+    """
     registry = services.registry
     notes, asks = registry.with_trait("keeps_notes"), registry.with_trait("asks_person")
     wanted: set[str] | None = None
@@ -122,17 +137,12 @@ def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tu
 
     def fits(name: str) -> bool:
         entry = registry.get(name)
-        harmless = name in notes | asks or (entry is not None and entry.read_only)
-        return (wanted is None or name in wanted) and (task.isolation != "readonly" or harmless)
+        # A call through `tool_call` is judged by the tool that it names.
+        harmless = name in notes | asks | BOTH or (entry is not None and entry.read_only)
+        may_act = task.isolation != "readonly" or harmless
+        return name not in without and (wanted is None or name in wanted) and may_act
 
-    # An agent restricted to some of them is shown those, as it must not reach any others.
-    every = services.tools
-    if wanted is not None and CALL not in wanted:
-        every = (*every, *services.searched)
-    found = tuple(tool for tool in every if tool.name not in without and fits(tool.name))
-    # A search for tools that cannot be called is useless.
-    calls = any(tool.name == CALL for tool in found)
-    return found if calls else tuple(tool for tool in found if tool.name != SEARCH)
+    return fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +192,16 @@ async def open_subagent(
     turn_queue = TurnQueue(emit)
     writer = FileTurn(spec.id, spec.writers, turn_queue.remember)
     name, infos = voice.routes[0].name, services.models.infos
+    offer = in_profile(agent_tools(services, spec.task, spec.depth, spec.deepest), voice.profile)
     return await open_agent(
         services,
         AgentSpec(
             session=session,
             place=place,
             scratch=place.reach.scratch / spec.id,
-            tools=voice.profile.offer(agent_tools(services, spec.task, spec.depth, spec.deepest)),
+            tools=offer.direct,
+            searched=offer.searched,
+            fits=agent_fits(services, spec.task, spec.depth, spec.deepest),
             routes=[_meter_route(services, spec, route) for route in voice.routes],
             profile=voice.profile,
             meter=Meter(infos.get(name, UNKNOWN), infos),

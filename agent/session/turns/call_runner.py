@@ -361,6 +361,7 @@ class CallRunner:
             text = self._refusal(call, calls)
             if not text and (learnings := self._hearers.learnings) is not None:
                 text = await self._helpers.ask(LEARNING, lambda: learnings.before(call, arguments), "")
+            text = text or self._access.misuse(call.name, arguments)
             return text or await self._act(call, entry, arguments, label)
         except Exception as error:
             log.exception("what guards a call of %s failed", shown_name(call))

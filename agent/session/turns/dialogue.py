@@ -382,7 +382,7 @@ class Dialogue:
     async def context(self) -> ContextTable:
         """Return what fills the window now, and the usage. Counted off the event loop."""
         route = self._routes[0]
-        sent = Sent(route.wire, route.tools, self._profile.examples)
+        sent = Sent(route.wire, route.tools, self._profile.examples, route.searched)
         ratio, used = self._meter.ratio, self._meter.totals()
         window, told = self._meter.window, self._meter.window_told
         path, breaks = tuple(self._session.path), tuple(self._breaks)

@@ -186,7 +186,7 @@ class AgentServices:
     senses: SessionSenses | None = None
     """The services that see, draw and speak; None without any."""
     further: FurtherTools | None = None
-    """The tools of servers and plugins that are reached through `tool_call`."""
+    """The tools that requests do not show."""
     web: WebServices | None = None
     """The services that read the web; None if there are none."""
     training: TrainingKeeper | None = None
@@ -211,6 +211,10 @@ class AgentSpec:
     """The folder for files too large for the conversation; it is created on first use."""
     tools: tuple[ToolSpec, ...]
     """The tools it is offered, in the form of its profile."""
+    searched: tuple[ToolSpec, ...] = ()
+    """The tools that it can call besides, as known when it is opened."""
+    fits: Callable[[str], bool] = lambda _name: True
+    """Tells which tools of the session it may have."""
     routes: Sequence[ModelRoute]
     """Metered routes to its models, in order."""
     profile: Profile
@@ -294,6 +298,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
             services.notes,
             spec.meter.window,
             services.plugins,
+            searched=[tool.name for tool in spec.searched],
         )
 
     is_renewed = await renew_system()
@@ -307,17 +312,20 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     folders = await asyncio.to_thread(_folders, services, spec)
     helpers = TurnHelpers(spec.emit)
     offered = frozenset(tool.name for tool in tools)
+    further = None
+    if services.further is not None and CALL in offered:
+        further = services.further.of_agent(spec.fits, offered)
     access = ToolAccess(
         services.registry,
         offered,
         profile.result_limit,
-        services.further if CALL in offered else None,
+        further,
         None if skills is None else skills.in_force,
     )
     scripts = Scripts(
         runner=place.reach.scripts,
         access=access,
-        specs=tools,
+        specs=(*tools, *spec.searched),
         session=session,
         emit=spec.emit,
         secrets=place.reach.secrets,
@@ -328,6 +336,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     )
     table = _service_table(services, spec, state, helpers)
     table.add(LearningKeeper, learnings)
+    table.add(FurtherTools, further)
     if skills is not None:
         table.add_for_call(SkillKeeper, lambda call: skills.of_call(call.call))
     table.add_for_call(InnerCaller, lambda call: scripts.calls(call.call, context_for))
@@ -369,7 +378,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
     async def shrink() -> Sequence[ToolSpec]:
         nonlocal profile, tools
-        profile, tools = COMPACT, COMPACT.offer(tools)
+        profile, tools = COMPACT, COMPACT.offer((*tools, *spec.searched))
         access.offer((tool.name for tool in tools), profile.result_limit)
         await renew_system()
         return tools
@@ -497,7 +506,7 @@ def _remember(spec: AgentSpec) -> Remember | None:
     without notes.
     """
     memory = spec.memory
-    if memory is None or "memory" not in {tool.name for tool in spec.tools}:
+    if memory is None or "memory" not in {tool.name for tool in (*spec.tools, *spec.searched)}:
         return None
 
     async def remember(facts: Sequence[tuple[str, str]]) -> int:
@@ -533,7 +542,7 @@ def _dialogue(
     temperature = settings.model.temperature
     return Dialogue(
         session,
-        [replace(route, tools=spec.tools) for route in spec.routes],
+        [replace(route, tools=spec.tools, searched=spec.searched) for route in spec.routes],
         profile,
         spec.meter,
         services.attachments,

@@ -14,16 +14,24 @@ from agent.session.conversation.event_numbers import EventNumbers
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import OpenedSession, open_session
 from agent.session.conversation.session_prompt import shown_before
-from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divide_tools
+from agent.session.further_tools import (
+    BOTH,
+    FurtherTools,
+    ToolOffer,
+    changes_since,
+    divide_tools,
+    in_profile,
+    with_names,
+)
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.spending.metering import Metering, day_budget, session_budget, total_budget
 from agent.session.spending.spending import Spending, prices_of, session_ceilings
 from agent.session.wiring.routes import open_routes, open_summary_route
 from agent.session.wiring.shared_services import SharedServices
 from tools.delegate_tool import naming_agents
-from tools.inner_call import CALL, SEARCH
+from tools.inner_call import SEARCH
 from tools.registry import Registry
-from tools.toolsets import no_such, resolve
+from tools.toolsets import no_such, resolve, specific
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -55,7 +63,7 @@ class Conversation:
     opened: OpenedSession
     tools: tuple[ToolSpec, ...]
     searched: tuple[ToolSpec, ...]
-    """Tools that are reached through `tool_call` only."""
+    """The tools that requests do not show."""
     routes: tuple[ModelRoute, ...]
     """The routes, not metered; requests on them go through `metering`."""
     metering: Metering
@@ -76,7 +84,8 @@ async def open_conversation(
     # Names given by a job or a task must exist; names in files may be of an unavailable server.
     if problem := no_such(base.options.settings.get("tools", {}).get("enabled") or (), base.tools):
         raise ConfigError(problem)
-    offer = tool_offer(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
+    more = may_grow(base, servers)
+    offer = tool_offer(base.settings, plan.profile, kinds, base.tools, plan.meter.window, more=more)
     opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
     if opened.is_new:
@@ -112,16 +121,37 @@ def tool_offer(
     kinds: Sequence[tuple[str, str]],
     registry: Registry,
     window: int | None,
+    *,
+    more: bool = False,
 ) -> ToolOffer:
-    """Return the tools on offer in the form of the profile; the delegate tool lists the kinds of agents."""
+    """Return the tools on offer in the form of the profile; the delegate tool lists the kinds of agents.
+
+    `more` tells whether servers or plugins can provide tools later.
+    """
     names = allowed_tools(settings, registry)
-    offer = divide_tools(_specs(names, kinds, registry), registry.with_trait("brought"), window)
-    if offer.searched:
+    brought = registry.with_trait("brought")
+    shown = frozenset(resolve(settings.tools.direct, (), registry)) | specific(
+        settings.tools.enabled, registry
+    )
+    offer = divide_tools(_specs(names, kinds, registry), shown, brought, window)
+    return _in_form(offer, names, kinds, registry, profile, more=more)
+
+
+def _in_form(
+    offer: ToolOffer,
+    names: Sequence[str],
+    kinds: Sequence[tuple[str, str]],
+    registry: Registry,
+    profile: Profile,
+    *,
+    more: bool,
+) -> ToolOffer:
+    """Return the offer, of tools with these names, as the model sees it."""
+    if offer.searched and profile.tools is None:
         # The shown tools must not name those left to the search.
         left = {spec.name for spec in offer.searched}
-        shown = [name for name in names if name not in left]
-        offer = replace(offer, direct=_specs(shown, kinds, registry))
-    return replace(offer, direct=profile.offer(offer.direct))
+        offer = replace(offer, direct=_specs([each for each in names if each not in left], kinds, registry))
+    return in_profile(with_names(offer, registry.with_trait("brought"), more=more), profile)
 
 
 def _as_before(
@@ -137,20 +167,26 @@ def _as_before(
     search. A missing tool stays listed while a server may provide it again.
     """
     place = {spec.name: position for position, spec in enumerate(before)}
-    if not {SEARCH, CALL} <= place.keys() & {spec.name for spec in now.direct}:
-        return now, ""
+    searches = place.keys() >= BOTH
     gone = [spec for spec in before if base.tools.get(spec.name) is None and servers.may_bring(spec.name)]
+    gone = gone if searches else []
     names = allowed_tools(base.settings, base.tools)
     further = base.tools.with_trait("brought").intersection(names)
+    added = {spec.name for spec in now.direct if not (searches and spec.name in further)}
+    shown = [name for name in names if name in place or name in added]
     with stand_ins(gone, base.tools):
-        shown = [name for name in names if name not in further or name in place]
         specs = _specs([*shown, *(spec.name for spec in gone)], kinds, base.tools)
-    direct = sorted(base.plan.profile.offer(specs), key=lambda spec: place.get(spec.name, len(place)))
-    shown_names = {spec.name for spec in direct}
-    rest = [name for name in names if name in further and name not in shown_names]
+    rest = [name for name in names if name not in shown]
+    offer = ToolOffer(specs, _specs(rest, kinds, base.tools))
+    offer = in_profile(
+        with_names(offer, further, more=may_grow(base, servers) or searches), base.plan.profile
+    )
+    # What the description of the search named stays, even if tools have come or gone.
+    search = next((spec for spec in before if spec.name == SEARCH), None)
+    direct = [search if search and spec.name == SEARCH else spec for spec in offer.direct]
+    direct.sort(key=lambda spec: place.get(spec.name, len(place)))
     new = [spec.name for spec in now.direct if spec.name in rest]
-    offer = ToolOffer(tuple(direct), _specs(rest, kinds, base.tools))
-    return offer, changes_since(new, [spec.name for spec in gone])
+    return replace(offer, direct=tuple(direct)), changes_since(new, [spec.name for spec in gone])
 
 
 def _specs(
@@ -160,11 +196,15 @@ def _specs(
     return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions)
 
 
-def further_tools(base: SharedServices, servers: McpService) -> FurtherTools:
-    """Return the tools for `tool_search`, registered if servers or plugins can provide any."""
+def may_grow(base: SharedServices, servers: McpService) -> bool:
+    """Return whether servers or plugins can provide tools during the session."""
+    return servers.usable() or base.plugins.run()
+
+
+def further_tools(base: SharedServices) -> FurtherTools:
+    """Return the tools that requests do not show, with the search for them registered."""
     further = FurtherTools(base.tools, lambda: allowed_tools(base.settings, base.tools))
-    if servers.usable() or base.plugins.run():
-        further.register()
+    further.register()
     return further
 
 
@@ -184,5 +224,5 @@ def allowed_tools(settings: Settings, registry: Registry) -> tuple[str, ...]:
     if registry.with_trait("brought").isdisjoint(names):
         return names
     # A person who names a server in the settings wants its tools, however many there are.
-    search = {SEARCH, CALL}.intersection(registry.names()).difference(resolve(without, (), registry))
+    search = BOTH.intersection(registry.names()).difference(resolve(without, (), registry))
     return (*names, *sorted(search.difference(names)))

@@ -214,7 +214,7 @@ async def _gate(
     )
     surface = options.surface or ("tui" if options.attended else "oneshot")
     project = None if rules is None else options.workspace
-    names = [tool.name for tool in talk.tools]
+    names = [tool.name for tool in (*talk.tools, *talk.searched)]
     try:
         permissions = Permissions(home, workspace, surface, names, project=project, allow=options.allow)
     except ValueError as error:
@@ -267,5 +267,5 @@ def _scripts(
     wanted.closers.append(runner.aclose)
     # In unattended use, few sessions run a script, and many may be open at once.
     if wanted.rules is None and base.options.attended:
-        warm_up(runner, talk.tools, base.tools, wanted.workspace, base.settings.code.mode)
+        warm_up(runner, (*talk.tools, *talk.searched), base.tools, wanted.workspace, base.settings.code.mode)
     return runner

@@ -93,6 +93,8 @@ def _show(args: argparse.Namespace) -> None:
                 short, rules = passage.digest[:SHORT], ", ".join(passage.rules)
                 say(f"    {clean(passage.place)} kept back, {short}: {rules}")
                 say(_indent(passage.text))
+        if (left := table.searched) is not None:
+            say(f"{clean(left.name):<20}{'not sent':>8}{'':<10}  {left.count:,} would take {left.tokens:,}")
         told = " (told by the server)" if table.window_told else ""
         window = f" of {table.window:,}{told}" if table.window else ""
         say(f"{'all':<20}{table.used_tokens:>8,}{window} tokens, {clean(table.model)}")
@@ -120,12 +122,21 @@ async def _table(home: Home, model: str | None) -> ContextTable:
 
 
 def as_json(table: ContextTable) -> Mapping[str, Any]:
-    """Return the table as data: tokens are estimates; `cut` means that part of a layer was left out."""
+    """Return the table as data: tokens are estimates; `cut` means that part of a layer was left out. The
+    deferred tools are found by search, and their tokens are those they would take.
+    """
+    from agent.knowledge.context.context_table import TOOLS
+
+    shown = next((each for each in table.layers if each.name == TOOLS), None)
     return {
         "model": table.model,
         "window": table.window,
         "window_told": table.window_told,
         "tokens": table.used_tokens,
+        "tools": {
+            name: {"count": each.count if each else 0, "tokens": each.tokens if each else 0}
+            for name, each in (("shown", shown), ("deferred", table.searched))
+        },
         "layers": [
             {
                 "layer": each.name,

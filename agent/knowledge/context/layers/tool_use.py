@@ -12,23 +12,9 @@ TOOLS = """\
 
 TOOL_HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
-        ("read_file", "search"),
-        "Find and read files with search and read_file rather than with shell commands.",
-    ),
-    (
         ("patch", "write_file"),
         "Change existing files with patch; write_file is for new files and full rewrites.",
     ),
-    (
-        ("terminal",),
-        "terminal keeps folder, variables and functions between calls. Commands get no keyboard input.",
-    ),
-    (
-        ("terminal", "process"),
-        "Start servers and watchers with background=true and look after them with process.",
-    ),
-    (("todo_write",), "Plan work of three or more steps with todo_write and keep the list true as you go."),
-    (("clarify",), "Ask with clarify only what you cannot find out and what would change the result."),
     (("session_search",), "When the user refers to earlier work, look it up with session_search."),
 )
 """(tools that must be on offer, sentence)"""
