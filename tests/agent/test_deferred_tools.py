@@ -13,7 +13,7 @@ from agent.events import ToolStarted
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, calls, say
 
-DIRECT = set(ToolSettings().direct)
+DIRECT = set(ToolSettings.model_fields["direct"].default)
 WORDS = {
     "canvas": "draw a plot beside the conversation",
     "checkpoint": "what changed since a place",

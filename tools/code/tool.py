@@ -139,8 +139,18 @@ def patch_schema(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[s
     """Return the definition with the functions that scripts can call in this session."""
     scripts = registry.with_trait("for_scripts")
     names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
-    line = f"Import from hermes_tools: {', '.join(names)}" if names else "No tools are on offer."
+    line = (
+        f"Import from hermes_tools: {', '.join(map(_signature, names))}"
+        if names
+        else "No tools are on offer."
+    )
     return {**definition, "description": DESCRIPTION.replace("{imports}", line)}
+
+
+def _signature(name: str) -> str:
+    entry = registry.get(name)
+    required = entry.schema["parameters"].get("required", []) if entry is not None else []
+    return f"{name}({', '.join(required)})"
 
 
 def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> Display:

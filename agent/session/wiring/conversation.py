@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -148,9 +148,8 @@ def _in_form(
 ) -> ToolOffer:
     """Return the offer, of tools with these names, as the model sees it."""
     if offer.searched and profile.tools is None:
-        # The shown tools must not name those left to the search.
         left = {spec.name for spec in offer.searched}
-        offer = replace(offer, direct=_specs([each for each in names if each not in left], kinds, registry))
+        offer = replace(offer, direct=_shown_specs(names, left, kinds, registry))
     return in_profile(with_names(offer, registry.with_trait("brought"), more=more), profile)
 
 
@@ -175,7 +174,8 @@ def _as_before(
     added = {spec.name for spec in now.direct if not (searches and spec.name in further)}
     shown = [name for name in names if name in place or name in added]
     with stand_ins(gone, base.tools):
-        specs = _specs([*shown, *(spec.name for spec in gone)], kinds, base.tools)
+        every = [*names, *(spec.name for spec in gone)]
+        specs = _shown_specs(every, set(names).difference(shown), kinds, base.tools)
     rest = [name for name in names if name not in shown]
     offer = ToolOffer(specs, _specs(rest, kinds, base.tools))
     offer = in_profile(
@@ -187,6 +187,17 @@ def _as_before(
     direct.sort(key=lambda spec: place.get(spec.name, len(place)))
     new = [spec.name for spec in now.direct if spec.name in rest]
     return replace(offer, direct=tuple(direct)), changes_since(new, [spec.name for spec in gone])
+
+
+def _shown_specs(
+    names: Sequence[str], left: Collection[str], kinds: Sequence[tuple[str, str]], registry: Registry
+) -> tuple[ToolSpec, ...]:
+    """Return the tools without those left to the search, and without naming these; scripts alone call them
+    as functions, so that they are told of them.
+    """
+    shown = _specs([each for each in names if each not in left], kinds, registry)
+    scripts = {spec.name: spec for spec in _specs(names, kinds, registry) if spec.name == "execute_code"}
+    return tuple(scripts.get(spec.name, spec) for spec in shown)
 
 
 def _specs(
