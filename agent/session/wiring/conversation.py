@@ -192,11 +192,13 @@ def _as_before(
 def _shown_specs(
     names: Sequence[str], left: Collection[str], kinds: Sequence[tuple[str, str]], registry: Registry
 ) -> tuple[ToolSpec, ...]:
-    """Return the tools without those left to the search, and without naming these; scripts alone call them
-    as functions, so that they are told of them.
+    """Return the tools without those left to the search, and without naming these. Scripts alone call ours
+    among them as functions, so that they are told of them.
     """
+    come_and_go = registry.with_trait("brought").intersection(left)
+    lasting = [each for each in names if each not in come_and_go]
     shown = _specs([each for each in names if each not in left], kinds, registry)
-    scripts = {spec.name: spec for spec in _specs(names, kinds, registry) if spec.name == "execute_code"}
+    scripts = {spec.name: spec for spec in _specs(lasting, kinds, registry) if spec.name == "execute_code"}
     return tuple(scripts.get(spec.name, spec) for spec in shown)
 
 
