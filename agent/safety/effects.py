@@ -147,10 +147,9 @@ def find(command: Command, table: Table) -> Program | None:
 
 def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
     told = _Words()
-    rest = list(arguments)
+    rest = iter(arguments)
     options = True
-    while rest:
-        word = rest.pop(0)
+    for word in rest:
         if not options or word == "-" or word[:1] not in ("-", "+"):
             told.operands.append(word)
         elif word == "--":
@@ -164,8 +163,8 @@ def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
                 option, joined = found
                 if joined:
                     told.values.append((option, joined))
-                elif rest:
-                    told.values.append((option, rest.pop(0)))
+                elif (following := next(rest, None)) is not None:
+                    told.values.append((option, following))
     return told
 
 

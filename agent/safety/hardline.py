@@ -7,12 +7,12 @@ command does not match.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.safety import rules
-from agent.safety.places import Places, joined
-from agent.safety.reader.script import read
+from agent.safety.places import Places, current, joined
+from agent.safety.reader.script import LONGEST, read
 from agent.safety.reader.state import Reading
 
 
@@ -24,12 +24,21 @@ class Hardline:
 
     def check(self, command: str, cwd: Path) -> tuple[str, ...]:
         """Return why the command may never run, as clauses; empty if it may. Its work is bounded."""
-        found = next(forbidden(read(command, str(cwd), self._places.home), self._places), None)
+        if len(command) > LONGEST:
+            return (f"it is longer than {LONGEST:,} characters; write its data to a file first",)
+        reading = read(command, str(cwd), self._places.home)
+        found = next(iter(forbidden(reading, self._places)), None)
         return () if found is None else (found[1],)
 
 
-def forbidden(reading: Reading, places: Places) -> Iterator[tuple[str, str]]:
-    """Yield each part of a command that the hardline forbids, with the reason as a clause."""
+def forbidden(reading: Reading, places: Places) -> Sequence[tuple[str, str]]:
+    """Return each part of a command that the hardline forbids, with the reason as a clause. Computed once per
+    decision.
+    """
+    return current().once(("forbidden", reading, places), lambda: tuple(_forbidden(reading, places)))
+
+
+def _forbidden(reading: Reading, places: Places) -> Iterator[tuple[str, str]]:
     if reading.bomb:
         yield reading.bomb, f"it is a fork bomb: {reading.bomb} starts itself without end"
     for command in reading.commands:

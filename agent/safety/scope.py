@@ -118,7 +118,7 @@ class Scope:
 
     def _too_large(self, full: str, does: str) -> str | None:
         """Return a reason if a file is so large that undo has no copy of it; otherwise None."""
-        if UNKNOWN in full:
+        if UNKNOWN in full or (full.isascii() and current().is_free(full)):
             return None
         for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
             if self.undo.largest < 0:

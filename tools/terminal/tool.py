@@ -46,7 +46,8 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
     shell = terminals.shell(context)
     async with shell.lock:
         place = shell.place(arguments.get("workdir"))
-        leave = _leave(arguments, context, place)
+        # A long command takes a while to read. The gate finds it read.
+        leave = await on_thread(_leave, arguments, context, place)
         await context.permit(
             RunCommand(
                 tool="terminal",

@@ -6,8 +6,10 @@ hardline and the rules.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,8 +30,10 @@ MOST_ROUNDS = 16
 """The number of loop values that are evaluated; with more, none is known."""
 DEEPEST = 24
 """The nesting limit of scripts and function calls."""
-LONGEST = 1_000_000
-"""Characters of a text that is read."""
+LONGEST = 4_000_000
+"""Characters of a text that is read. A longer command is never allowed."""
+_START = 65_536
+"""Characters of a longer text that are read first, as they often start more than is read of any text."""
 
 _BLOCKS = frozenset({"program", "compound_statement", "do_group", "then", "else_clause", "elif_clause"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -80,6 +84,8 @@ class ScriptReader:
         self._depth += 1
         if self._depth > DEEPEST or len(text) > LONGEST:
             raise TooMuchError
+        if len(text) > 2 * _START:
+            self._try_start(text, stdin)
         outer = self._source
         try:
             # The parser is shown a letter where the text is not known; so are variables it may hold.
@@ -94,6 +100,27 @@ class ScriptReader:
         finally:
             self._depth -= 1
             self._source = outer
+
+    def _try_start(self, text: str, stdin: str | None) -> None:
+        """Raise `TooMuchError` if the start of a long text alone starts too much, so the rest is not parsed.
+
+        Otherwise nothing changes.
+        """
+        end = text.rfind("\n", 0, _START) + 1
+        source = parse(text[:end])
+        if source is None or not source.complete:
+            return
+        trial = copy.copy(self)
+        trial.state = replace(self.state.copy(), files=dict(self.state.files))
+        trial.commands, trial.writes = dict(self.commands), dict(self.writes)
+        trial.reads, trial.doubts = dict(self.reads), dict(self.doubts)
+        trial.assigned = set(self.assigned)
+        trial._source = source
+        try:
+            trial._statement(source.root, stdin)
+        except TooMuchError:
+            self.__dict__.update(trial.__dict__)
+            raise
 
     def doubt(self, clause: str) -> None:
         """Record that a part was not understood; `clause` says why."""
@@ -497,9 +524,6 @@ class ScriptReader:
         return self._source.text(node)
 
 
-"""Characters of a text that are looked at."""
-
-
 @lru_cache(maxsize=64)
 def read(text: str, cwd: str, home: str) -> Reading:
     """Return the effects of a shell text that starts in `cwd`. Never raises; its work is bounded.
@@ -521,12 +545,17 @@ def read(text: str, cwd: str, home: str) -> Reading:
     return script.reading(complete=True)
 
 
+_IN_FRONT = frozenset({"sudo", "env", "nohup", "time", "command", "exec"})
+
+
 def _add_ruled(script: ScriptReader, text: str, cwd: str, home: str) -> None:
     """Add commands that the hardline may forbid, from a text that is not read to its end."""
-    for rough in rough_commands(text):
-        words = [f"{home}{word[1:]}" if word[:1] == "~" else word for word in rough.words]
-        while words and words[0] in ("sudo", "env", "nohup", "time", "command", "exec"):
-            words.pop(0)
-        if words and is_ruled(name := words[0].rpartition("/")[2], ()):
-            script.commands[Command(name, tuple(words[1:]), words[0], (cwd,))] = None
-        script.writes.update(dict.fromkeys(Touched(path, (cwd,)) for path in rough.writes))
+    for words, writes in rough_commands(text):
+        at = 0
+        while at < len(words) and words[at] in _IN_FRONT:
+            at += 1
+        if at < len(words) and is_ruled(name := words[at].rpartition("/")[2], ()):
+            spelled = [f"{home}{word[1:]}" if word[:1] == "~" else word for word in words[at:]]
+            script.commands[Command(name, tuple(spelled[1:]), spelled[0], (cwd,))] = None
+        for path in writes:
+            script.writes[Touched(path, (cwd,))] = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
 from time import thread_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -195,13 +195,16 @@ LONGEST_PER_BYTE = 1e-6
 """Processor seconds per byte for the parser; valid scripts need a tenth of it."""
 
 _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
-_BRACES = re.compile(rb"(?:^|(?<=[;&|(\n]))([ \t]*)\{([^\s{}]+)\}")
+_BRACES = re.compile(rb"\{([^\s{}]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 _PIECES = re.compile(
     r"""(?P<end>&&|\|\|?|;|\n|&(?!>)|\(|\)|`|\{\s|\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
-    r"""|(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\]|['"])+)|(?P<blank>\s+|.)""",
+    r"""|(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\]|['"])+)|(?P<blank>[^\S\n]+|.)""",
     re.DOTALL,
 )
+_SIMPLE = re.compile(r"""(?:[^\s;|&()<>`'"\\{}]|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
+"""A command without quotes, redirections and braces."""
+_GLOB = re.compile(r"[*?\[]")
 _QUOTES = re.compile(r"""\\(.)|['"]""", re.DOTALL)
 _OPENING = frozenset(
     [
@@ -256,6 +259,14 @@ def _parsers() -> _Parsers:
     return _Parsers()
 
 
+def _replace_braces(match: re.Match[bytes]) -> bytes:
+    """Return letters in place of braces around a word that begins a command; other braces stay."""
+    shown, at = match.string, match.start()
+    while at and shown[at - 1] in b" \t":
+        at -= 1
+    return b"x" + match[1] + b"x" if not at or shown[at - 1] in b";&|(\n" else match[0]
+
+
 def parse(text: str) -> ParsedText | None:
     """Parse a shell text, with `ERROR` nodes for invalid parts; None if the parser takes too long.
 
@@ -270,7 +281,7 @@ def parse(text: str) -> ParsedText | None:
         shown = _OPENS_LINE.sub(lambda match: b"x" if match[1] is None else b" ", shown)
     if b"{" in shown:
         # The grammar knows no word that begins a command with a brace.
-        shown = _BRACES.sub(lambda match: match[1] + b"x" + match[2] + b"x", shown)
+        shown = _BRACES.sub(_replace_braces, shown)
     parser = _parsers().parser
     if len(data) <= PORTION // 8:
         root = parser.parse(shown).root_node
@@ -288,8 +299,7 @@ def parse(text: str) -> ParsedText | None:
     return ParsedText(data, root, complete=not root.has_error)
 
 
-@dataclass(frozen=True, slots=True)
-class RoughCommand:
+class RoughCommand(NamedTuple):
     """A command found by splitting a text at separators: its marked words, and the files it writes."""
 
     words: tuple[str, ...]
@@ -301,7 +311,23 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
     words: list[str] = []
     writes: list[str] = []
     redirects = ""
-    for match in _PIECES.finditer(text):
+    at = 0
+    while at < len(text):
+        if not words and not writes and not redirects and (simple := _SIMPLE.match(text, at)) is not None:
+            # Most commands are a few plain words, which need no reading piece by piece.
+            at = simple.end()
+            plain_words = simple[0].split()
+            while plain_words and plain_words[0] in _OPENING:
+                del plain_words[0]
+            if not simple[0].isascii() or _GLOB.search(simple[0]) is not None:
+                plain_words = [each for word in plain_words for each in fields(active(word))]
+            if plain_words:
+                yield RoughCommand(tuple(plain_words), ())
+            continue
+        match = _PIECES.match(text, at)
+        if match is None:  # never, as a piece may be any character
+            break
+        at = match.end()
         kind = match.lastgroup
         if kind == "end":
             if words or writes:

@@ -1,0 +1,109 @@
+"""Verdicts on long commands: they are those of the short ones, whatever the length of their data."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from agent.core.home import Home
+from agent.safety.gate import Gate
+from agent.safety.reader import tree
+from agent.safety.reader.script import LONGEST
+from agent.safety.reader.tree import rough_commands
+from agent.safety.verdict import Verdict
+from tests.agent.safety.corpus_files import FOLDER
+from tools.services.actions import RunCommand
+
+_LINES = [
+    line.split("\t")[0].strip()
+    for file in sorted(FOLDER.glob("*.txt"))
+    for line in file.read_text().splitlines()
+    if line.strip() and not line.startswith("#")
+]
+_SCRAPS = (
+    *("{a,b} ", "{x} ", "; ", "\n", "'", '"', "| ", "rm -rf ~ ", " > f", "cat <<E\n", "E\n", "sudo ", "~/x"),
+    *(
+        "\\\n",
+        "$(",
+        "`",
+        ")",
+        "# c",
+        "if ",
+        "then ",
+        " ",
+        "time ",
+        "*.py",
+        "[a] ",
+        "&& ",
+        "& ",
+        "&> g ",
+        "é ",
+    ),
+)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    (tmp_path / "own").mkdir()
+    return Gate.for_home(Home(tmp_path / "own"), tmp_path)
+
+
+def _verdict(gate: Gate, command: str, cwd: Path) -> Verdict:
+    return gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
+
+
+_FORMS = (
+    "cat > notes.md <<'END'\n{data}END\n{command}\n",
+    "{command}\ntee notes.md <<'END'\n{data}END\n",
+    "# {line}\n{command}\n",
+    "printf '%s' '{line}' > notes.md\n{command}\n",
+)
+
+
+def test_a_verdict_stays_the_same_when_the_data_of_a_command_grows(gate: Gate, tmp_path: Path) -> None:
+    chance = random.Random(15)
+    # Of a text that is no shell, the pieces that are found are named, which are others in a longer one.
+    parsed = [(each, tree.parse(each)) for each in _LINES if "\\" not in each and "<<" not in each]
+    commands = [each for each, source in parsed if source is not None and source.complete]
+    for at, command in enumerate(chance.sample(commands, 32)):
+        verdicts: list[tuple[object, ...]] = []
+        for lines in (2, 3_000):
+            data = "A line that names rm -rf ~ and {a,b}, in words.\n" * lines
+            text = _FORMS[at % 4].format(data=data, command=command, line=data.replace("\n", " "))
+            verdict = _verdict(gate, text, tmp_path)
+            verdicts.append((verdict.kind, frozenset(verdict.reasons)))
+        assert verdicts[0] == verdicts[1], (_FORMS[at % 4], command)
+
+
+@pytest.mark.parametrize("before", ["# {}\n", "cat > f <<'END'\n{}\nEND\n", "true '{}'\n", "many\n{}\n"])
+def test_what_stands_behind_a_very_long_text_is_judged(gate: Gate, tmp_path: Path, before: str) -> None:
+    text = before.format("x" * 1_200_000).replace("many", "ls\n" * 40_000)
+    assert _verdict(gate, f"{text}sudo rm -rf ~", tmp_path).kind == "hardline"
+
+
+def test_a_command_longer_than_what_is_read_is_never_allowed(gate: Gate, tmp_path: Path) -> None:
+    verdict = _verdict(gate, "#" + "x" * LONGEST + "\nls", tmp_path)
+    assert verdict.kind == "hardline"
+    assert "write its data to a file" in verdict.reasons[0]
+
+
+def test_reading_the_start_of_a_long_text_first_leaves_no_trace(gate: Gate, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    long = f"cd a\nf() {{ echo; }}\nv=x\n# {'c' * 50_000}\ncat > g <<'END'\n" + "text\n" * 40_000 + "END\n"
+    # If the folder were changed twice, `..` would still be in the workspace with two of them.
+    for rest in ("rm -r ../b", "rm -r ../../b"):
+        short, whole = (_verdict(gate, text + rest, tmp_path) for text in ("cd a\ncat > g\n", long))
+        assert (short.kind, short.reasons) == (whole.kind, whole.reasons)
+
+
+def test_plain_commands_are_split_like_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(7)
+    texts = ["\n".join(chance.choices(_LINES, k=chance.randint(1, 4))) for _ in range(400)]
+    texts += ["".join(chance.choices(_SCRAPS, k=chance.randint(1, 25))) for _ in range(1_500)]
+    quick = [list(rough_commands(text)) for text in texts]
+    monkeypatch.setattr(tree, "_SIMPLE", re.compile(r"(?!)"))
+    for text, found in zip(texts, quick, strict=True):
+        assert found == list(rough_commands(text)), text
