@@ -409,10 +409,9 @@ def kill(work: Work) -> Figures:
         screen.watch(2.0)
         end_all(screen.process.pid, work.home.token)
     with Screen(work.home, *work.home.peer.resume) as screen:
-        screen.until(MESSAGE, 10.0 * screen.patience, fails=False)
-        screen.watch(2.0)
-        for name, text in (("kill_message", MESSAGE), ("kill_part", start_mark(1))):
-            yield {name: "yes" if screen.painted.find(text.encode()) >= 0 else "no"}
+        for name, text in (("kill_message", MESSAGE), ("kill_part", "w000")):
+            seen = screen.until(text, 8.0 * screen.patience, fails=False)
+            yield {name: "yes" if seen else "no"}
 
 
 def undo(work: Work) -> Figures:

@@ -15,6 +15,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ from benchmarks.peers.catalogue import read_peers
 from benchmarks.peers.wire import Answer, Ask, events, plan, read_ask, whole
 
 FORMS = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
-HI = "hi"
+HI = re.compile(r"\bhi\b")
 
 
 class Server(ThreadingHTTPServer):
@@ -101,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         """Answer by script, and write down when the request came and when its answer had left."""
         answer = replace(plan(ask, self.server.shells[peer]), read=len(raw) // 4)
         number = next(self.server.numbers)
-        more = {"file": f"hi-{number}.json"} if HI in ask.text.split() else {}
+        more = {"file": f"hi-{number}.json"} if HI.search(ask.text) else {}
         for name in more.values():
             (self.server.folder / name).write_bytes(raw)
         self.server.note(
