@@ -275,6 +275,24 @@ class Noticed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Copied(Event):
+    """A text that the person copied in the full screen. Only its surface has this event."""
+
+    type: ClassVar[str] = "copied"
+    way: str
+    """A program such as `xclip`, `tmux`, `screen`, `terminal`, or `file`: then it is not on the clipboard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notified(Event):
+    """A call to a person who looked elsewhere. Only the full screen has this event."""
+
+    type: ClassVar[str] = "notified"
+    way: str
+    """`bell`, `terminal`, `desktop` or `sound`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FilesChanged(Event):
     """Files of the workspace changed: by a call of the agent, or by the person and their other programs."""
 

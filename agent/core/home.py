@@ -223,6 +223,11 @@ class Home(NamedTuple):
         return self.root / "history"
 
     @property
+    def clipboard(self) -> Path:
+        """The last text that could not be copied anywhere else."""
+        return self.root / "clipboard.txt"
+
+    @property
     def screen(self) -> Path:
         """The person's screen layout."""
         return self.root / "screen.json"

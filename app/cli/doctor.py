@@ -61,6 +61,8 @@ def checks() -> dict[str, Check]:
         "browser": isolation.browser,
         "languages": system.language_servers,
         "terminal": system.terminal,
+        "clipboard": system.clipboard,
+        "notifications": system.notifications,
         "home": state.home,
         "config": state.config,
         "permissions": state.permissions,

@@ -14,6 +14,7 @@ from agent.core.home import Home
 from app.cli.frame import say
 from app.cli.safety.folder import workspace
 from app.tui.application import HermesApp
+from app.tui.conversation.copied_text import last_answer
 from app.tui.conversation.mentions import agents_of, files_of
 from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest
@@ -25,6 +26,7 @@ from app.tui.startup.startup_theme_read import signature
 from app.tui.startup.startup_theme_write import keep, kept_skin, look_of
 from app.tui.terminal.tty_output import drop_unread_output
 from tools.command_name import as_called
+from tools.text.safe_text import clean
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
@@ -120,9 +122,12 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         async with schedule_collections(lambda: app.last_key):
             await app.run_async()
     finally:
+        answer = last_answer(app.host.client.path) if app.leave_answer and app.host.client else ""
         await app.host.close()
         await remembered.settle()
         drop_unread_output()
+    if answer:
+        say(clean(answer))
     return _farewell(app, home, attached=attached)
 
 

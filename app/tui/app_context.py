@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.tui.conversation.session_host import MessageSender, SessionHost, SessionRequest
     from app.tui.conversation.session_screen import SessionScreen
     from app.tui.terminal.answers import TerminalAnswers
-    from app.tui.terminal.tty_output import TerminalAttention
+    from app.tui.terminal.attention import Attention
 
 Outcome = TypeVar("Outcome")
 
@@ -83,7 +83,9 @@ class AgentControls(Protocol):
 class AppContext(Protocol):
     """The application, as far as its parts use it."""
 
-    attention: TerminalAttention
+    attention: Attention
+    mouse: str
+    """The value of `display.mouse` in effect."""
     tour: bool
     """True if the next session is the tour."""
     answers: TerminalAnswers
@@ -220,7 +222,11 @@ class AppContext(Protocol):
         ...
 
     def copy_to_clipboard(self, text: str, /) -> None:
-        """Copy a text to the terminal's clipboard."""
+        """Copy a text, and say which way it went."""
+        ...
+
+    def report_mouse(self, policy: str, /) -> None:
+        """Let the terminal report of its mouse what a value of `display.mouse` says."""
         ...
 
     def exit(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
@@ -39,10 +40,10 @@ from app.tui.startup.crash import CrashLog
 from app.tui.startup.handover import Startup, driver_for_frame
 from app.tui.startup.preload import bring
 from app.tui.terminal.answers import TerminalAnswers
+from app.tui.terminal.attention import Attention
 from app.tui.terminal.tty_input import tell_apart
 from app.tui.terminal.tty_output import (
     ControlFilter,
-    TerminalAttention,
     driver_with_output,
     driver_with_writer,
 )
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from app.tui.conversation.background_watch import GitBranchWatch
     from app.tui.conversation.bridge import Bridge
     from app.tui.questions.request_queue import RequestQueue
+    from app.tui.terminal.clipboard import Clipboard
     from widgets.panes.agents import AgentsPane
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
@@ -77,6 +79,12 @@ else:
 
 log = logging.getLogger(__name__)
 
+MOUSE_MODES = {
+    "full": "\x1b[?1000h\x1b[?1003h\x1b[?1006h",
+    "wheel": "\x1b[?1003l\x1b[?1000h\x1b[?1006h",
+    "off": "\x1b[?1003l\x1b[?1000l",
+}
+"""What each value of `display.mouse` sends: reports of every move, of buttons and wheel, or none."""
 REPORT_SIZE = (110, 40)
 """Size of the crash report, in cells."""
 NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
@@ -114,7 +122,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.remembered = remembered
         if remembered is not None:
             self.session.restore(remembered.part("panes"))
-        self.attention = TerminalAttention(lambda text: self._write(text))
+        self.attention = Attention(lambda text: self._write(text), os.environ, self._note_call)
         self.host = SessionHost(opener, self._hear, self.session.prompt.put_before)
         self.actions = CommandActions(self)
         self.shown = ShownHistory(self)
@@ -127,6 +135,11 @@ class HermesApp(App[None], inherit_bindings=False):
         """Set with the first key."""
         self._last_filter, self.answers = ControlFilter(), TerminalAnswers()
         self.drawn: Callable[[str], str] = str
+        self.copy_on_select = False
+        """True if text is copied as soon as it is selected with the mouse."""
+        self.leave_answer = False
+        """True if the last answer is printed at the end, below the shell's prompt."""
+        self.mouse = "full"
         self.message_sender = MessageSender(
             self.host, self._show_queue, self.complain, self.session.prompt.put_before
         )
@@ -262,6 +275,7 @@ class HermesApp(App[None], inherit_bindings=False):
             await super().on_event(event)
             return
         self.last_key = time.monotonic()
+        self.attention.press()
         self.touched.set()
         if self.beginning.hold_back(event):
             return
@@ -286,10 +300,10 @@ class HermesApp(App[None], inherit_bindings=False):
             self.push_screen(StyledCommandPalette(id="--command-palette"))
 
     def on_app_blur(self) -> None:
-        self.attention.away = True
+        self.attention.focus(False)
 
     def on_app_focus(self) -> None:
-        self.attention.away = False
+        self.attention.focus(True)
         if self.host.session:
             self.branch.look()
 
@@ -454,7 +468,10 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def on_transcript_copied(self, event: Transcript.Copied) -> None:
         self.copy_to_clipboard(event.text)
-        self.say("Copied.")
+
+    def on_text_selected(self) -> None:
+        if self.copy_on_select and (selected := self.screen.get_selected_text()):
+            self.copy_to_clipboard(selected)
 
     def _show_in_full(self, title: str, text: str) -> None:
         from app.tui.screens.detail import DetailScreen
@@ -512,6 +529,43 @@ class HermesApp(App[None], inherit_bindings=False):
     def action_order(self, id: str) -> None:
         """Run the command with this id."""
         self.run_worker(partial(self.actions.run, BY_ID[id]))
+
+    @late
+    def clipboard_ways(self) -> Clipboard:
+        """Where copied text goes."""
+        from agent.core.home import Home
+        from app.tui.terminal.clipboard import Clipboard
+
+        return Clipboard(
+            lambda text: self._write(text), self.answers, Home.locate().clipboard, os.environ, sys.platform
+        )
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy a text by the first way that works here; a notice says which one that was."""
+        self._clipboard = text
+        self.run_worker(partial(self._copy, text), group="copy")
+
+    async def _copy(self, text: str) -> None:
+        from agent.events import Copied
+
+        try:
+            result = await self.clipboard_ways.copy(text)
+        except OSError as error:
+            self.complain(f"Not copied: {error.strerror}.")
+            return
+        (self.say if result.is_copied else self.complain)(result.sentence)
+        self._hear(Copied(way=result.way))
+
+    def report_mouse(self, policy: str) -> None:
+        """Let the terminal report of its mouse what a value of `display.mouse` says."""
+        if (policy, self.mouse) != ("full", "full"):
+            self._write(MOUSE_MODES[policy])
+        self.mouse = policy
+
+    def _note_call(self, way: str) -> None:
+        from agent.events import Notified
+
+        self._hear(Notified(way=way))
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
         """Show a short notice that disappears."""

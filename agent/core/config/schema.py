@@ -365,7 +365,37 @@ class DisplaySettings(SettingsSection):
         description="How images are drawn: by Kitty's protocol, as sixel, as half blocks, or not at all.",
     )
     notifications: bool = Field(
-        True, description="Whether the terminal calls you back when it has lost the focus."
+        True, description="Whether Hermes calls you when you look elsewhere; how, `notifications` says."
+    )
+    mouse: Literal["full", "wheel", "off"] = Field(
+        "full",
+        description="What the mouse does here: everything, scrolling, or nothing, so that it selects text as "
+        "in any other program.",
+    )
+    copy_on_select: bool = Field(False, description="Whether text is copied once the mouse has selected it.")
+    leave_answer: bool = Field(False, description="Whether the last answer stays on the terminal at exit.")
+
+
+CallWays = list[Literal["bell", "terminal", "desktop", "sound"]]
+
+
+class NotificationSettings(SettingsSection):
+    needs_you: CallWays = Field(
+        default=["bell", "terminal"],
+        description="How you are called when a question waits: `bell`, `terminal` (a notification of the "
+        "terminal), `desktop` (one of the desktop), `sound`.",
+    )
+    done: CallWays = Field(
+        default=["bell", "terminal"], description="How you are called when a turn is done."
+    )
+    failed: CallWays = Field(
+        default=["bell", "terminal"], description="How you are called when a turn failed."
+    )
+    away_seconds: float = Field(
+        20,
+        ge=0,
+        description="Seconds without a key after which you count as away, where the terminal does not report "
+        "its focus.",
     )
 
 
@@ -506,6 +536,7 @@ class Settings(SettingsSection):
     messages: sections.MessageSettings = sections.MessageSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
+    notifications: NotificationSettings = NotificationSettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     engine: EngineSettings = EngineSettings.model_construct()
     web: WebSettings = WebSettings.model_construct()

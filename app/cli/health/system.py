@@ -119,6 +119,21 @@ def terminal(subject: HealthSubject) -> HealthFinding:
     return HealthFinding("terminal", "ok", f"{term}, {_colours(subject.environ, term)}, {encoding}{size}")
 
 
+def clipboard(subject: HealthSubject) -> HealthFinding:
+    """Check which way a copied text goes, and whether it arrives."""
+    from app.tui.terminal.clipboard import copy_prospect
+
+    arrives, way, mend = copy_prospect(subject.environ, sys.platform)
+    return HealthFinding("clipboard", "ok" if arrives else "warn", f"copied text goes {way}", mend)
+
+
+def notifications(subject: HealthSubject) -> HealthFinding:
+    """Say what arrives of the calls to a person who looks elsewhere."""
+    from app.tui.terminal.attention import call_prospect
+
+    return HealthFinding("notifications", "ok", call_prospect(subject.environ))
+
+
 def _colours(environ: Mapping[str, str], term: str) -> str:
     if environ.get("NO_COLOR"):
         return "no colours (NO_COLOR is set)"

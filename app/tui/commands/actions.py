@@ -144,7 +144,6 @@ class CommandActions:
         if selected := app.session.get_selected_text():
             app.copy_to_clipboard(selected)
             app.session.clear_selection()
-            app.say("Copied.")
         elif prompt.text:
             prompt.set_text("")
         elif app.host.busy:
@@ -196,17 +195,22 @@ class CommandActions:
     def jump_to_end(self, _argument: str) -> None:
         active_conversation.transcript(self._app).navigator.jump_to_end()
 
-    async def copy(self, _argument: str) -> None:
+    async def copy(self, argument: str) -> None:
+        from app.tui.conversation.copied_text import copied_text
+
         path = self._app.need_client().path
         if agent := active_conversation.agent(self._app):
             path = (await self._app.agents.past(agent)).path
-        answers = (node.content for node in reversed(path) if node.kind == "assistant")
-        text = next((answer for answer in answers if answer.strip()), "")
-        if text:
-            self._app.copy_to_clipboard(text)
-            self._app.say("The last answer is on the clipboard.")
-        else:
-            self._app.say("There is no answer yet.")
+        self._app.copy_to_clipboard(copied_text(path, argument.strip()))
+
+    def toggle_mouse(self, _argument: str) -> None:
+        app = self._app
+        app.report_mouse("off" if app.mouse != "off" else "full")
+        app.say(
+            "The terminal has the mouse: select text as in any other program; /mouse gives it back."
+            if app.mouse == "off"
+            else "Hermes has the mouse again."
+        )
 
     # Sessions
 

@@ -71,8 +71,10 @@ conversation.fold; Fold everything; fold; ; /fold
     Show thoughts and tool calls as one line each.
 conversation.unfold; Unfold everything; unfold; ; /unfold
     Show all thoughts, arguments and results.
-conversation.copy; Copy the last answer; copy; ; /copy
-    Put the source of the last answer on the clipboard.
+conversation.copy; Copy the last answer; copy; ; /copy [N | all]
+    Copy the source of the last answer, of its Nth block of code, or of the whole conversation.
+view.mouse; Leave the mouse to the terminal; toggle_mouse; ; /mouse
+    Select text as in any other program; the same again gives the mouse back to Hermes.
 conversation.end; Jump to the end; jump_to_end; ctrl+end
     Show the newest line and follow what comes.
 Sessions:

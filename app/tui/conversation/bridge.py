@@ -45,7 +45,7 @@ from app.tui.conversation.attachments import sources
 from app.tui.panes.agent_rows import AgentRows
 from app.tui.panes.task_lists import TodoTree
 from app.tui.questions.request_queue import RequestQueue
-from app.tui.terminal.tty_output import TerminalAttention
+from app.tui.terminal.attention import Attention, CallKind
 from tools.results import DiffDetail, Display
 from widgets.panes.files import PaneFileChange
 from widgets.panes.status import StatusFigures
@@ -165,7 +165,7 @@ class Bridge:
         self,
         panes: Any,
         requests: RequestQueue,
-        attention: TerminalAttention,
+        attention: Attention,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`panes` are the visible parts of the session's screen."""
@@ -214,7 +214,8 @@ class Bridge:
                 trouble = _TROUBLES.get(event.cause, "no answer") if failed else ""
                 self.change(busy_since=None, budget_reached=event.outcome == "budget", trouble=trouble)
                 panes.prompt.busy = False
-                self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")
+                kind: CallKind = "done" if event.outcome in ("done", "interrupted") else "failed"
+                self._attention.call(kind, f"{self.state.title or 'hermes'}: {event.outcome}")
             case QueueChanged():
                 panes.prompt.queued, panes.prompt.steering = event.queued, event.steering
             case ModeChanged():
@@ -264,7 +265,7 @@ class Bridge:
                 self._files_changed(event)
             case Asked():
                 self._requests.add(event)
-                self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
+                self._attention.call("needs_you", f"{self.state.title or 'hermes'} needs an answer")
             case RequestResolved():
                 self._requests.close_request(event.id)
 

@@ -82,7 +82,6 @@ class SignInDialog(Dialog[str]):
         match event.option_index:
             case 0 if self._address:
                 self.app.copy_to_clipboard(self._address)
-                self.notify("The address is on the clipboard.", markup=False)
             case 1 if self._address:
                 self._browse()
             case 2:

@@ -25,7 +25,6 @@ from textual.filter import LineFilter
 
 from app.tui.terminal.tty_input import read_terminal
 from tools.text.safe_text import inert, steers
-from tools.text.words import one_line
 
 log = logging.getLogger(__name__)
 
@@ -294,37 +293,6 @@ def is_plain(text: str) -> bool:
     hidden.
     """
     return not steers(text)
-
-
-def notification(text: str) -> str:
-    """Return the bytes of a terminal notification: OSC 9, then the bell for terminals that do not know it."""
-    line = one_line(text)[:200]
-    if line[:1].isdigit():
-        # Some terminals read a number here as their own command: progress, folder, macro.
-        line = f"hermes: {line}"
-    return f"\x1b]9;{line}\x1b\\\a"
-
-
-class TerminalAttention:
-    """Notifies a person who looks at another window.
-
-    Only a terminal that reports focus can detect that; without a report the person counts as present, and
-    nothing rings.
-    """
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self.away = False
-        """True if the terminal reported that it lost the focus."""
-        self.enabled = True
-        """True if the person wants notifications."""
-
-    def call(self, text: str) -> bool:
-        """Notify the person if they are away and want it; return whether it did."""
-        calls = self.away and self.enabled
-        if calls:
-            self._write(notification(text))
-        return calls
 
 
 def driver_with_writer(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:

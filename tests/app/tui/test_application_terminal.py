@@ -16,7 +16,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from app.tui.terminal.tty_output import ControlFilter, TerminalAttention, notification
+from app.tui.terminal.attention import terminal_notification
+from app.tui.terminal.tty_output import ControlFilter
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 
@@ -59,30 +60,14 @@ def test_a_harmless_line_passes_untouched() -> None:
     assert ControlFilter().apply(line, BLACK) is line
 
 
-def test_a_notification_holds_no_escape_of_its_text() -> None:
-    sent = notification(f"done {HOSTILE}\n" + "x" * 500)
-    assert sent.startswith("\x1b]9;done") and sent.endswith("\x1b\\\a")
-    assert not re.search("[\x00-\x1f\x7f-\x9f]", sent[4:-3]) and len(sent) < 220
-
-
 @pytest.mark.parametrize("title", ["4;1;50", "9;C:", "\x1b[m6;macro", "\u0663;x"])
 def test_a_notification_gives_no_order_of_the_terminals_own(title: str) -> None:
-    assert re.match(r"\x1b\]9;hermes: ", notification(f"{title}: completed"))
+    assert re.match(r"\x1b\]9;hermes: ", terminal_notification({"TERM": "xterm"}, f"{title}: completed"))
 
 
 def test_a_family_stays_one_beside_what_is_taken_out() -> None:
     row = [Segment("👨\u200d👩\u200d👧 otter\x07 lynx")]
     assert [run.text for run in ControlFilter().apply(row, BLACK)] == ["👨\u200d👩\u200d👧 otter lynx"]
-
-
-def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
-    written: list[str] = []
-    attention = TerminalAttention(written.append)
-    assert not attention.call("a") and written == []
-    attention.away = True
-    assert attention.call("b") and written == [notification("b")]
-    attention.enabled = False
-    assert not attention.call("c") and written == [notification("b")]
 
 
 @pytest.mark.thorough

@@ -35,7 +35,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from app.tui.conversation.bridge import KEPT_RESULTS, Bridge, changed_files, turn_end_notices
-from app.tui.terminal.tty_output import TerminalAttention
+from app.tui.terminal.attention import Attention
 from tools.context import PersonAnswer, Todo
 from tools.results import DiffDetail, Display
 
@@ -73,7 +73,7 @@ class Panes:
 class Fixture:
     def __init__(self) -> None:
         self.panes, self.requests, self.rung = Panes(), Recorder(), []
-        self.attention = TerminalAttention(self.rung.append)
+        self.attention = Attention(self.rung.append, {})
         self.bridge = Bridge(self.panes, self.requests, self.attention, clock=lambda: 7.0)  # type: ignore[arg-type]
 
 
@@ -265,9 +265,9 @@ async def test_requests_go_to_their_queue_and_ring_for_who_is_away(all_: Fixture
     asked = QuestionAsked(id="q", question="?", choices=(), allow_freetext=True, reply=reply)
     all_.bridge(asked)
     assert all_.rung == []
-    all_.attention.away = True
+    all_.attention.focus(False)
     all_.bridge(asked)
-    assert len(all_.rung) == 1
+    assert len(all_.rung) == 2  # the bell and a notification
     all_.bridge(RequestResolved(id="q", outcome="answered"))
     assert all_.requests.calls == [("add", asked), ("add", asked), ("close_request", "q")]
 

@@ -237,12 +237,13 @@ async def test_a_text_in_full_is_harmless(step: int) -> None:
 @some_or_all
 async def test_remarks_and_notifications_are_text(step: int) -> None:
     async with watched(SIZE) as watch:
-        watch.app.attention.away = True
+        watch.app.attention.focus(False)
         for kind in NUMBERED[:: 2 * step]:
             watch.app.clear_notifications()
             watch.app.say(kind.text[:3_000])
             watch.app.complain(kind.text[:3_000])
-            watch.app.attention.call(kind.text)
+            watch.app.attention.press()
+            watch.app.attention.call("done", kind.text)
             await watch.settle()
             assert watch.faults == [], kind.name
             assert kind.shows[0] in watch.screen.notes[-1], kind.name

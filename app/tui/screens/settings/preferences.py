@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent.core.home import Home
     from app.tui.screens.skins.appearance import AppearancePort
 
-AT_ONCE = ("display", "keys", "approvals", "watcher")
+AT_ONCE = ("display", "notifications", "keys", "approvals", "watcher")
 """Sections whose settings take effect as soon as they are changed."""
 BUT = ("display.personality",)
 """Settings in these sections that are fixed when a session starts."""
@@ -116,6 +116,11 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
         session.prompt.vi = display.vi
     app.appearance.move(display.motion)
     app.attention.enabled = display.notifications
+    calls = settings.notifications
+    app.attention.ways = {"needs_you": calls.needs_you, "done": calls.done, "failed": calls.failed}
+    app.attention.away_seconds = calls.away_seconds
+    app.copy_on_select, app.leave_answer = display.copy_on_select, display.leave_answer
+    app.report_mouse(display.mouse)
     show_images(app, display.pictures)
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]

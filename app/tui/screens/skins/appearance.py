@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     class AppearancePort(AppContext, Protocol):
         """An application with a look."""
 
+        copy_on_select: bool
+        leave_answer: bool
+
         @property
         def appearance(self) -> Appearance: ...
 

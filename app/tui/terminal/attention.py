@@ -1,0 +1,153 @@
+"""Calls to a person who looks elsewhere: the bell, a notification of the terminal or the desktop, a sound."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal
+
+from app.tui.terminal.terminals import is_remote, known_terminal, multiplexer
+from tools.text.words import one_line
+
+CallKind = Literal["needs_you", "done", "failed"]
+"""What a call is about: a question waits, a turn ended well, or it did not."""
+LONGEST = 200
+_SOUNDS = (
+    ("canberra-gtk-play", "--id", "message"),
+    ("paplay", "/usr/share/sounds/freedesktop/stereo/message.oga"),
+    ("afplay", "/System/Library/Sounds/Glass.aiff"),
+)
+_ENVIRONMENT = (
+    "PATH", "HOME", "LANG", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+
+
+class Attention:
+    """Calls a person who is away, each kind once until they are back.
+
+    Away is who looks at another window. A terminal that does not report its focus cannot tell; there, away is
+    who pressed no key for `away_seconds`. `heard` receives the way of each call.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        environ: Mapping[str, str],
+        heard: Callable[[str], None] = lambda _way: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write, self._environ, self._heard, self._clock = write, environ, heard, clock
+        self._focus: bool | None = None
+        self._key = clock()
+        self._called: set[CallKind] = set()
+        self.enabled = True
+        """True if the person wants calls."""
+        self.away_seconds = 20.0
+        self.ways: Mapping[CallKind, Sequence[str]] = {}
+        """The ways of each kind; a missing kind is called by bell and terminal."""
+
+    @property
+    def away(self) -> bool:
+        """True if the person looks elsewhere, as far as the terminal or the keys tell."""
+        if self._focus is None:
+            return self._clock() - self._key >= self.away_seconds
+        return not self._focus
+
+    def focus(self, here: bool) -> None:
+        """Note a report of the terminal about its focus."""
+        self._focus = here
+        if here:
+            self._called.clear()
+
+    def press(self) -> None:
+        """Note that the person pressed a key."""
+        self._key = self._clock()
+        self._called.clear()
+
+    def call(self, kind: CallKind, text: str) -> bool:
+        """Call the person if they are away and want it; return whether it did."""
+        ways = self.ways.get(kind, ("bell", "terminal"))
+        if not (ways and self.enabled and self.away) or kind in self._called:
+            return False
+        self._called.add(kind)
+        went = [way for way in ways if self._go(way, one_line(text)[:LONGEST])]
+        for way in went:
+            self._heard(way)
+        return bool(went)
+
+    def _go(self, way: str, text: str) -> bool:
+        match way:
+            case "bell":
+                self._write("\a")
+                return True
+            case "terminal":
+                sequence = terminal_notification(self._environ, text)
+                self._write(sequence)
+                return bool(sequence)
+            case "desktop":
+                return self._start(desktop_notification(self._environ, text))
+            case _:
+                return any(self._start(sound) for sound in _SOUNDS if not is_remote(self._environ))
+
+    def _start(self, program: Sequence[str]) -> bool:
+        """Start a program that nobody waits for; return whether it exists."""
+        environ = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
+        found = shutil.which(program[0], path=environ.get("PATH")) if program else None
+        if found is None:
+            return False
+        with suppress(OSError):
+            subprocess.Popen(
+                (found, *program[1:]),
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            return True
+        return False
+
+
+def terminal_notification(environ: Mapping[str, str], text: str) -> str:
+    """Return the sequence that shows a notification in this terminal; empty if it has none. Pure.
+
+    A multiplexer passes it on in its own wrapping; tmux only with `allow-passthrough`.
+    """
+    inside, text = multiplexer(environ), one_line(text)[:LONGEST]
+    match known_terminal(environ).notifies:
+        case "99":
+            sequence = f"\x1b]99;;{text}\x1b\\"
+        case "777":
+            sequence = f"\x1b]777;notify;Hermes;{text.replace(';', ',')}\x1b\\"
+        case "9":
+            # Some terminals read a number here as their own command: progress, folder, macro.
+            sequence = f"\x1b]9;{'hermes: ' if text[:1].isdigit() else ''}{text}\x1b\\"
+        case _:
+            return ""
+    if inside == "tmux":
+        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    # GNU screen would end the wrapping at the end of the string within.
+    return "\x1bP" + sequence.replace("\x1b\\", "\a") + "\x1b\\" if inside == "screen" else sequence
+
+
+def call_prospect(environ: Mapping[str, str]) -> str:
+    """Return what arrives of a call in this terminal. Pure."""
+    inside, terminal = multiplexer(environ), known_terminal(environ)
+    shown = "the bell" if not terminal.notifies else f"the bell, and notifications (OSC {terminal.notifies})"
+    if inside == "tmux":
+        return f"{shown} with `set -g allow-passthrough on` in tmux"
+    return shown if terminal.is_known or not terminal.notifies else f"{shown} if this terminal shows them"
+
+
+def desktop_notification(environ: Mapping[str, str], text: str) -> tuple[str, ...]:
+    """Return the command that shows a notification on the person's desktop; empty without one here. Pure."""
+    if is_remote(environ):
+        return ()
+    if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"):
+        return "notify-send", "--app-name=Hermes", "--", "Hermes", text
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "osascript", "-e", f'display notification "{quoted}" with title "Hermes"'

@@ -1,0 +1,99 @@
+"""The terminal behind the screen: what it calls itself, and what it takes by the table `terminals.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from app.tui.terminal.answers import OFFER_SECONDS
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from app.tui.terminal.answers import TerminalAnswers
+
+VERSION = "\x1b[>q\x1b[c"
+"""Asks for the terminal's name and version, then a query that every terminal answers."""
+_NAMED = re.compile(r"\x1bP>\|([ -~]{1,200})(?:\x1b\\|\x07)")
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """One row of the table."""
+
+    name: str
+    copies: Literal["yes", "no", "perhaps"]
+    """Whether text for the clipboard (OSC 52) arrives as the terminal comes."""
+    notifies: str
+    """The number of the sequence that shows a notification; empty if there is none."""
+    copy_limit: int = 0
+    """The longest payload in bytes that it swallows whole; 0 means any."""
+    hint: str = ""
+    """What makes copying work where it does not."""
+    answer: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_known(self) -> bool:
+        """True unless this is the last row, which holds for terminals that nobody knows."""
+        return bool(self.answer or self.variables)
+
+
+def multiplexer(environ: Mapping[str, str]) -> Literal["tmux", "screen", ""]:
+    """Return the multiplexer that this process runs in. Pure."""
+    return "tmux" if environ.get("TMUX") else "screen" if environ.get("STY") else ""
+
+
+def is_remote(environ: Mapping[str, str]) -> bool:
+    """Return whether the person is at another machine. Pure."""
+    return bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("SSH_CLIENT"))
+
+
+def known_terminal(environ: Mapping[str, str], answer: str = "") -> Terminal:
+    """Return the row of a terminal from what it answered, else from its own variables.
+
+    In a multiplexer the variables are those of the terminal that started it, so only an answer counts there.
+    """
+    rows = _table()
+    if answer:
+        return next((row for row in rows if row.answer and re.search(row.answer, answer)), rows[-1])
+    if multiplexer(environ):
+        return rows[-1]
+    return next((row for row in rows if _matches(row, environ)), rows[-1])
+
+
+async def ask_version(write: Callable[[str], None], answers: TerminalAnswers) -> str:
+    """Return the name and version that the terminal gives itself; empty if it says nothing."""
+    import asyncio
+
+    with answers.listen() as queue, suppress(TimeoutError):
+        write(VERSION)
+        async with asyncio.timeout(OFFER_SECONDS):
+            return await _version(queue)
+    return ""
+
+
+async def _version(queue: asyncio.Queue[str]) -> str:
+    while True:
+        answer = await queue.get()
+        if found := _NAMED.fullmatch(answer):
+            return found[1]
+        if answer.startswith("\x1b[?") and answer.endswith("c"):
+            return ""
+
+
+@cache
+def _table() -> tuple[Terminal, ...]:
+    from tools.kit.yaml_text import load_table
+
+    return tuple(Terminal(**row) for row in load_table(Path(__file__).with_name("terminals.yaml")))
+
+
+def _matches(row: Terminal, environ: Mapping[str, str]) -> bool:
+    values = row.variables.items()
+    return bool(values) and all(re.search(form, environ.get(name, "")) for name, form in values)
