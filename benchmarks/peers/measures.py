@@ -173,8 +173,8 @@ def hi(work: Work) -> Figures:
         send(screen, "hi")
         screen.until(end_mark(0), 30.0, since)
         screen.watch(3.0)
-        requests = work.requests(before)
-        first = next(each for each in requests if each["tools"])
+        requests = [each for each in work.requests(before) if "file" in each]
+        first = max(requests, key=lambda each: each["tools"])
         counts = {
             each["number"]: count_tokens(work.home.shelf, work.log.folder / each["file"]) for each in requests
         }
@@ -379,7 +379,9 @@ def resize(work: Work) -> Figures:
         time.sleep(PASTE)
         tmux("send-keys", "-N", str(len(pressed)), "BSpace")
         time.sleep(2.0)
+        wait(lambda: not any(key in tmux("capture-pane", "-p") for key in pressed), 20.0)
         tmux("send-keys", "-l", "go lines 150 40 1")
+        wait(lambda: "go lines 150 40 1" in tmux("capture-pane", "-p"), 20.0)
         time.sleep(PASTE)
         tmux("send-keys", "Enter")
         wait(lambda: work.requests(before, "go lines"), 20.0)
