@@ -43,6 +43,8 @@ class SessionRecord:
     title: str = ""
     workspace: str = ""
     model: str = ""
+    left: list[str] = field(default_factory=list)
+    """What of it could not be read; for the person, not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,20 @@ def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord
     return [session.name for session in sessions if session.name in taken]
 
 
+def known_sizes(
+    connection: sqlite3.Connection, sessions: Iterable[SessionRecord]
+) -> dict[str, tuple[float, int]]:
+    """Return the time of the last change and the number of nodes of those sessions that are here."""
+    query = (
+        "SELECT updated, (SELECT count(*) FROM nodes WHERE session = sessions.id) FROM sessions WHERE id = ?"
+    )
+    found: dict[str, tuple[float, int]] = {}
+    for name in known_names(connection, sessions):
+        row = connection.execute(query, (name,)).fetchone()
+        found[name] = (float(row[0]), int(row[1])) if row else (math.inf, 0)
+    return found
+
+
 def insert(
     connection: sqlite3.Connection,
     session: SessionRecord,
@@ -176,7 +192,7 @@ def insert(
         connection.execute(
             "INSERT INTO nodes (id, session, parent, depth, kind, created, size, data, content, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, dump(node.data), content, None if text and text == content else text),
+            (*values, dump(_with_ids(node, ids)), content, None if text and text == content else text),
         )
         if text:
             for index in ("words", "trigrams"):
@@ -184,6 +200,22 @@ def insert(
     for head, node in session.heads.items():
         connection.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (name, head, ids[node], last))
     return ImportedSession(session.name, name, ids)
+
+
+def _with_ids(node: NodeRecord, ids: Mapping[int, int]) -> Mapping[str, Any]:
+    """Return the data of a node with the ids that its nodes have here. Only compactions name other nodes."""
+    start = node.data.get("from")
+    if node.kind != "compaction" or not isinstance(start, int) or ids[node.id] == node.id:
+        return node.data
+    later = [id for id in ids if id >= start]
+    changed: dict[str, Any] = {"from": ids[min(later)] if later else ids[node.id] + start - node.id}
+    for name in ("nodes", "pinned"):
+        if isinstance(numbers := node.data.get(name), list):
+            changed[name] = [ids[number] for number in numbers if number in ids]
+    if isinstance(shortened := node.data.get("shortened"), dict):
+        known = {str(old): new for old, new in ids.items()}
+        changed["shortened"] = {str(known[old]): text for old, text in shortened.items() if old in known}
+    return {**node.data, **changed}
 
 
 def _ids(connection: sqlite3.Connection, session: SessionRecord) -> dict[int, int]:

@@ -380,6 +380,12 @@ def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
     if entry.get("disabled") is True:
         known["enabled"] = False
     unknown = sorted(set(entry) - set(McpServerSettings.model_fields) - {"type", "disabled"})
+    if isinstance(timeout := entry.get("timeout"), (int, float)) and not isinstance(timeout, bool):
+        # Milliseconds, as the programs that write this file count.
+        known["timeout"] = min(max(timeout / 1000, 0.001), 3_600)
+    if isinstance(oauth := entry.get("oauth"), dict):
+        known["oauth"], strange = _project_oauth(oauth)
+        unknown += [f"oauth.{key}" for key in strange]
     if unknown:
         keys = clean(", ".join(map(str, unknown)))[:200]
         problems.append(f"{PROJECT_FILE}: what {name} says under {keys} is not known and is left out.")
@@ -391,6 +397,18 @@ def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
         raise ConfigError(
             f"the server {name!r} has a wrong `{where}`: {clean(first['msg']).lower()}."
         ) from None
+
+
+def _project_oauth(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the sign-in of a server as the settings have it, and the keys that are not known."""
+    from agent.core.config.schema import McpOAuthSettings
+
+    names = {"clientId": "client_id", "scope": "scopes", "clientMetadataUrl": "client_metadata_url"}
+    ours = {names.get(str(key), str(key)): value for key, value in given.items()}
+    if isinstance(scopes := ours.get("scopes"), str):
+        ours["scopes"] = scopes.split()
+    known = {key: value for key, value in ours.items() if key in McpOAuthSettings.model_fields}
+    return known, sorted(set(ours) - set(known))
 
 
 _TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR")

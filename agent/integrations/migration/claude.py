@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,24 @@ from agent.integrations.migration.reading import (
     ForeignNote,
     ForeignRule,
     ForeignSession,
-    TranscriptBuilder,
-    call_of,
+    in_milliseconds,
     mapping,
     records,
-    seconds,
     sequence,
+    sessions_in,
     standard_servers,
     text_of,
 )
+from agent.integrations.migration.transcript import TranscriptBuilder, call_of, outcome_of, seconds, total
 from agent.safety.permissions.rules import RuleVerdict
 
-FOLDER = ".claude"
 HEAD = 60
 """Lines of a session that are read for its title and folder."""
 
 _RULE = re.compile(r"([A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL)
 _TAG = re.compile(r"<(command-name|local-command-stdout|command-message|bash-input|bash-stdout|bash-stderr)>")
+_NOTES = ("[Request interrupted by user", "<task-notification>")
+"""How lines begin that the program wrote in the person's name."""
 _FILES = {"Read": "read_file", "Edit": "write_file", "Write": "write_file", "MultiEdit": "write_file"}
 
 
@@ -43,7 +43,7 @@ def look(root: Path) -> Findings:
     settings = reader.json(root / "settings.json")
     beside = ForeignFiles(root.parent)
     state = beside.json(root.parent / ".claude.json")
-    servers, left = standard_servers(mapping(state.get("mcpServers")))
+    servers, left = standard_servers(in_milliseconds(mapping(state.get("mcpServers"))))
     for folder, project in mapping(state.get("projects")).items():
         if names := sorted(mapping(mapping(project).get("mcpServers"))):
             left.append(
@@ -84,31 +84,29 @@ def _folder_of(reader: ForeignFiles, kept: Path) -> str:
 
 
 def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
-    for path in reader.files(root / "projects", "*/*.jsonl"):
-        if path.stem.startswith("agent-"):
-            continue
-        try:
-            title, folder = _head(path)
-            updated = path.stat().st_mtime
-        except (OSError, ValueError) as error:
-            reader.unreadable(path, error)
-            continue
-        name = f"claude-{path.stem}"
-        yield ForeignSession(name, title or path.stem, folder, updated, partial(read_session, path, name))
+    paths = [
+        path for path in reader.files(root / "projects", "*/*.jsonl") if not path.stem.startswith("agent-")
+    ]
+    return sessions_in(reader, "claude", paths, _head, read_session)
 
 
-def _head(path: Path) -> tuple[str, str]:
+def _head(path: Path) -> tuple[str, str, str]:
     """Read title and folder from the beginning of a session file. Raises `OSError` and `ValueError`."""
     title = folder = ""
     for count, line in enumerate(records(path)):
         folder = folder or str(line.get("cwd") or "")
-        if line.get("type") == "summary":
-            title = str(line.get("summary") or "") or title
+        title = _title(line) or title
         if not title and _is_said(line) and line.get("type") == "user":
-            title = title_of(_words(mapping(line.get("message")).get("content")))
+            title = title_of(words_of(mapping(line.get("message")).get("content")))
         if count >= HEAD or (title and folder):
             break
-    return title, folder
+    return title, folder, path.stem
+
+
+def _title(line: dict[str, Any]) -> str:
+    """Return the title that a line gives the session, if it gives one."""
+    names = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+    return text_of(line.get(names.get(str(line.get("type")), "")))
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
@@ -118,21 +116,44 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
     """Where each line went, by its uuid."""
     whole: dict[str, int] = {}
     """Messages of the model by their id: each block of one stands on a line of its own."""
-    for line in records(path):
+    kept: int | None = None
+    """The first node that the last compaction left in place."""
+    spent: Any = None
+    copied = False
+    for line in records(path, transcript.left):
         kind, said = line.get("type"), mapping(line.get("message"))
         transcript.describe(workspace=str(line.get("cwd") or ""))
-        if kind == "summary":
-            transcript.describe(title=str(line.get("summary") or ""))
+        transcript.rename(_title(line))
+        copied = copied or _is_copy(line)
+        if kind == "cost-state":
+            spent = line.get("totalCostUSD")
+        if kind == "system" and line.get("subtype") == "compact_boundary":
+            segment = mapping(mapping(line.get("compactMetadata")).get("preservedSegment"))
+            kept = placed.get(str(segment.get("headUuid")))
         # Going back to the first message begins a second time, with nothing before it.
         begins = kind == "user" and line.get("parentUuid", "") is None and not line.get("isCompactSummary")
         former = line.get("parentUuid") or line.get("logicalParentUuid")
         parent = 0 if begins and not former else placed.get(str(former))
         at = parent
-        if _is_said(line):
+        if line.get("isCompactSummary") and _is_said(line):
+            at = transcript.compaction(
+                words_of(said.get("content")), seconds(line.get("timestamp")), parent, kept
+            )
+            kept = None
+        elif _is_said(line):
             at = _add(transcript, line, said, parent, whole)
+        elif line.get("isSidechain"):
+            transcript.left["line of an agent"] += 1
         if isinstance(uuid := line.get("uuid"), str):
             placed[uuid] = at
+    # The total of a fork includes that of the session it was copied from.
+    transcript.add_cost(None if copied else spent)
     return transcript.build()
+
+
+def _is_copy(line: dict[str, Any]) -> bool:
+    """Whether a line stands in another session too, which counts its tokens: forks begin with copies."""
+    return bool(line.get("requestSessionId") or line.get("forkedFrom"))
 
 
 def _is_said(line: dict[str, Any]) -> bool:
@@ -150,9 +171,12 @@ def _add(
     whole: dict[str, int],
 ) -> int | None:
     created, content = seconds(line.get("timestamp")), said.get("content")
+    text = words_of(content)
     if line.get("type") == "assistant":
+        model = str(said.get("model") or "")
+        if line.get("isApiErrorMessage") or model == "<synthetic>":
+            return transcript.notice(text, created, parent) if text.strip() else parent
         blocks = [mapping(block) for block in sequence(content)]
-        text = _words(content)
         thought = "\n\n".join(
             str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"
         )
@@ -163,27 +187,39 @@ def _add(
         ]
         id = str(said.get("id") or "")
         if id and id in whole:
-            transcript.extend(whole[id], text, calls=calls, reasoning=thought)
-            return max(whole[id], parent or 0)
-        model = str(said.get("model") or "")
-        number = transcript.assistant(text, created, parent, calls=calls, reasoning=thought, model=model)
-        whole[id] = number
-        return number
+            number = whole[id]
+            transcript.extend(number, text, calls=calls, reasoning=thought)
+        else:
+            number = transcript.assistant(text, created, parent, calls=calls, reasoning=thought, model=model)
+            whole[id] = number
+        if not _is_copy(line):
+            used = mapping(said.get("usage"))
+            cached, written = used.get("cache_read_input_tokens"), used.get("cache_creation_input_tokens")
+            transcript.spend(
+                number,
+                input=total(used.get("input_tokens"), cached, written),
+                output=used.get("output_tokens"),
+                cached=cached,
+                written=written,
+            )
+        return max(number, parent or 0)
     at = parent
+    denied = line.get("toolDenialKind")
+    stopped = mapping(line.get("toolUseResult")).get("interrupted") is True
     for block in sequence(content):
         if mapping(block).get("type") == "tool_result":
-            failed = bool(block.get("is_error"))
-            result = _words(block.get("content"))
-            at = transcript.result(str(block.get("tool_use_id")), result, created, at, failed=failed)
-    text = _words(content)
+            status = "interrupted" if stopped else denied or ("error" if block.get("is_error") else "")
+            result = words_of(block.get("content"))
+            call = str(block.get("tool_use_id"))
+            at = transcript.result(call, result, created, at, outcome=outcome_of(status))
     if not text.strip() or _TAG.match(text.lstrip()):
         return at
-    if line.get("isCompactSummary"):
+    if text.lstrip().startswith(_NOTES):
         return transcript.notice(text, created, at, to_model=True)
     return transcript.user(text, created, at)
 
 
-def _words(content: Any) -> str:
+def words_of(content: Any) -> str:
     """Return the text of a message or result. Images are only mentioned."""
     if isinstance(content, str):
         return content

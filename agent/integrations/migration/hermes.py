@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -19,18 +19,23 @@ from agent.integrations.migration.reading import (
     ForeignFiles,
     ForeignNote,
     ForeignSession,
-    TranscriptBuilder,
-    call_of,
     database,
     mapping,
-    seconds,
     sequence,
     standard_servers,
     text_of,
 )
+from agent.integrations.migration.transcript import (
+    Outcome,
+    TranscriptBuilder,
+    call_of,
+    object_in,
+    outcome_of,
+    seconds,
+    total,
+)
 from agent.knowledge.memory.files import parse as parse_entries
 
-FOLDER = ".hermes"
 _HIDDEN = ("subagent", "tool")
 """Sources of sessions that no person held."""
 
@@ -91,25 +96,63 @@ def _read(base: Path, id: str, name: str, title: str, workspace: str, model: str
     transcript.describe(title=title, workspace=workspace, model=model)
     try:
         with closing(database(base)) as connection:
+            connection.row_factory = sqlite3.Row
             has = {row[1] for row in connection.execute("PRAGMA table_info(messages)")}
-            active = " AND active != 0" if "active" in has else ""
+            extra = [each for each in ("active", "compacted", "reasoning", "finish_reason") if each in has]
+            columns = ", ".join(["role", "content", "tool_call_id", "tool_calls", "timestamp", *extra])
             rows = connection.execute(
-                "SELECT role, content, tool_call_id, tool_calls, timestamp FROM messages "
-                f"WHERE session_id = ?{active} ORDER BY id",
-                (id,),
+                f"SELECT {columns} FROM messages WHERE session_id = ? ORDER BY id", (id,)
             ).fetchall()
+            about = dict(connection.execute("SELECT * FROM sessions WHERE id = ?", (id,)).fetchone() or {})
     except sqlite3.Error as error:
         raise ValueError(str(error)) from error
-    for role, content, call, calls, timestamp in rows:
-        created, text = seconds(timestamp), _words(content)
-        match role:
+    folded = False
+    answer: int | None = None
+    for row in map(dict, rows):
+        if not row.get("active", 1) and not row.get("compacted"):
+            transcript.left["message that was taken back"] += 1
+            continue
+        if folded and not row.get("compacted"):
+            # The rows that follow begin with the summary.
+            summary = "The summary stands in the next message."
+            transcript.compaction(summary, seconds(row["timestamp"]))
+        folded = bool(row.get("compacted"))
+        created, text = seconds(row["timestamp"]), _words(row["content"])
+        match row["role"]:
             case "user":
                 transcript.user(text, created)
             case "assistant":
-                transcript.assistant(text, created, calls=[_call(each) for each in _list(calls)])
+                calls = [_call(each) for each in _list(row["tool_calls"])]
+                thought = text_of(row.get("reasoning"))
+                answer = transcript.assistant(text, created, calls=calls, reasoning=thought)
             case "tool":
-                transcript.result(str(call), text, created)
+                transcript.result(str(row["tool_call_id"]), text, created, outcome=_outcome(text))
+    _spend(transcript, answer, about)
     return transcript.build()
+
+
+def _spend(transcript: TranscriptBuilder, answer: int | None, about: Mapping[str, Any]) -> None:
+    """Set the tokens of the whole session, which is all that is recorded, at its last answer."""
+    cached, written = about.get("cache_read_tokens"), about.get("cache_write_tokens")
+    known = about.get("cost_status") not in (None, "unknown")
+    transcript.spend(
+        answer,
+        input=total(about.get("input_tokens"), cached, written) or None,
+        output=about.get("output_tokens") or None,
+        cached=cached,
+        written=written,
+        reasoning=about.get("reasoning_tokens"),
+        cost=(about.get("actual_cost_usd") or about.get("estimated_cost_usd")) if known else None,
+    )
+
+
+def _outcome(text: str) -> Outcome:
+    found = object_in(text)
+    if found.get("status") == "blocked":
+        return "denied"
+    if found.get("exit_code") == 130:
+        return "interrupted"
+    return outcome_of("error" if found.get("error") else "", found.get("exit_code"))
 
 
 def _call(each: Any) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,20 +17,31 @@ from agent.integrations.migration.reading import (
     ForeignNote,
     ForeignRule,
     ForeignSession,
-    TranscriptBuilder,
-    call_of,
     database,
     mapping,
     opencode_servers,
-    seconds,
     text_of,
+)
+from agent.integrations.migration.transcript import (
+    Outcome,
+    TranscriptBuilder,
+    call_of,
+    object_in,
+    outcome_of,
+    seconds,
+    total,
 )
 from agent.safety.permissions.rules import RuleVerdict
 
-FOLDER = ".local/share/opencode"
 SETTINGS = ".config/opencode"
 
 _EFFECTS = {"edit": "write_file", "read": "read_file", "webfetch": "fetch", "bash": "terminal"}
+_REFUSALS: Mapping[str, Outcome] = {
+    "rejected permission": "denied",
+    "prevents you from using": "denied",
+    "aborted": "interrupted",
+}
+"""What stands in the errors of calls that did not run to their end."""
 Said = tuple[dict[str, Any], list[dict[str, Any]]]
 """A message and its parts."""
 
@@ -106,36 +116,46 @@ def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
 
 def _in_database(base: Path) -> Iterator[ForeignSession]:
     with closing(database(base)) as connection:
+        has = {row[1] for row in connection.execute("PRAGMA table_info(session)")}
+        revert = "revert" if "revert" in has else "NULL"
         rows = connection.execute(
-            "SELECT id, title, directory, time_updated FROM session "
+            f"SELECT id, title, directory, time_created, time_updated, {revert} FROM session "
             "WHERE parent_id IS NULL ORDER BY time_updated"
         ).fetchall()
-    for id, title, folder, updated in rows:
+    for id, title, folder, created, updated, revert in rows:
+        about = {
+            "id": str(id),
+            "title": str(title or ""),
+            "directory": str(folder or ""),
+            "time": {"created": created},
+            "revert": object_in(revert),
+        }
         name = f"opencode-{id}"
-        read = partial(_from_database, base, str(id), name, str(title or ""), str(folder or ""))
+        read = partial(_from_database, base, about, name)
         yield ForeignSession(name, str(title or name), str(folder or ""), seconds(updated), read)
 
 
-def _from_database(base: Path, id: str, name: str, title: str, folder: str) -> SessionRecord | None:
+def _from_database(base: Path, about: Mapping[str, Any], name: str) -> SessionRecord | None:
     try:
         with closing(database(base)) as connection:
             said = [
                 (
-                    _object(data) | {"id": message},
+                    {**object_in(data), "id": message},
                     [
-                        _object(part)
+                        dict(object_in(part))
                         for (part,) in connection.execute(
                             "SELECT data FROM part WHERE message_id = ? ORDER BY id", (message,)
                         )
                     ],
                 )
                 for message, data in connection.execute(
-                    "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (id,)
+                    "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id",
+                    (about["id"],),
                 ).fetchall()
             ]
     except sqlite3.Error as error:
         raise ValueError(str(error)) from error
-    return _record(name, title, folder, said)
+    return _record(name, about, said)
 
 
 def _from_files(reader: ForeignFiles, kept: Path, about: dict[str, Any], name: str) -> SessionRecord | None:
@@ -146,39 +166,83 @@ def _from_files(reader: ForeignFiles, kept: Path, about: dict[str, Any], name: s
         (each, [reader.json(path) for path in reader.files(kept / "part" / each["id"], "*.json")])
         for each in messages
     ]
-    return _record(name, str(about.get("title") or ""), str(about.get("directory") or ""), said)
+    return _record(name, about, said)
 
 
-def _record(name: str, title: str, folder: str, said: Iterable[Said]) -> SessionRecord | None:
-    transcript = TranscriptBuilder(name)
-    transcript.describe(title=title, workspace=folder)
+def _record(name: str, about: Mapping[str, Any], said: Iterable[Said]) -> SessionRecord | None:
+    # A fork holds copies, with the times of the session that they come from.
+    transcript = TranscriptBuilder(name, seconds(mapping(about.get("time")).get("created")))
+    transcript.describe(title=str(about.get("title") or ""), workspace=str(about.get("directory") or ""))
+    places: dict[str, int] = {}
+    end = mapping(about.get("revert")).get("messageID")
+    head = tail = None
     for message, parts in said:
-        created = seconds(mapping(message.get("time")).get("created"))
+        id = str(message.get("id"))
+        if id == end:
+            head = transcript.here
+        places[id] = transcript.here + 1
+        for part in parts:
+            if part.get("type") == "compaction":
+                tail = places.get(str(part.get("tail_start_id")))
         parts = [part for part in parts if not part.get("synthetic")]
-        text = "\n\n".join(filter(None, (_text(part) for part in parts)))
         if message.get("role") != "assistant":
-            transcript.user(text, created)
-            continue
-        model = "/".join(
-            filter(None, (str(message.get("providerID") or ""), str(message.get("modelID") or "")))
-        )
-        thought = "\n\n".join(text_of(part.get("text")) for part in parts if part.get("type") == "reasoning")
-        tools = [part for part in parts if part.get("type") == "tool"]
-        calls = [
-            call_of(
-                part.get("callID") or part.get("id"),
-                part.get("tool"),
-                mapping(part.get("state")).get("input"),
-            )
-            for part in tools
-        ]
-        transcript.assistant(text, created, calls=calls, reasoning=thought, model=model)
-        for part, call in zip(tools, calls, strict=True):
-            state = mapping(part.get("state"))
-            failed = state.get("status") == "error"
-            result = text_of(state.get("error") if failed else state.get("output"))
-            transcript.result(call.id, result, created, failed=failed)
+            text = "\n\n".join(filter(None, (_text(part) for part in parts)))
+            transcript.user(text, seconds(mapping(message.get("time")).get("created")))
+        else:
+            _answer(transcript, message, parts, tail)
+    if head is not None:
+        transcript.go_to(head)
     return transcript.build()
+
+
+def _answer(
+    transcript: TranscriptBuilder, message: Mapping[str, Any], parts: list[dict[str, Any]], tail: int | None
+) -> None:
+    created = seconds(mapping(message.get("time")).get("created"))
+    text = "\n\n".join(filter(None, (_text(part) for part in parts)))
+    if message.get("summary") is True:
+        transcript.compaction(text, created, start=tail)
+        return
+    model = "/".join(filter(None, (str(message.get("providerID") or ""), str(message.get("modelID") or ""))))
+    thought = "\n\n".join(text_of(part.get("text")) for part in parts if part.get("type") == "reasoning")
+    tools = [part for part in parts if part.get("type") == "tool"]
+    calls = [
+        call_of(
+            part.get("callID") or part.get("id"), part.get("tool"), mapping(part.get("state")).get("input")
+        )
+        for part in tools
+    ]
+    error = mapping(message.get("error"))
+    why = text_of(mapping(error.get("data")).get("message")) or text_of(error.get("name"))
+    if text or calls or thought or not error:
+        number = transcript.assistant(text, created, calls=calls, reasoning=thought, model=model)
+        used, cache = mapping(message.get("tokens")), mapping(mapping(message.get("tokens")).get("cache"))
+        transcript.spend(
+            number,
+            input=total(used.get("input"), cache.get("read"), cache.get("write")),
+            output=used.get("output"),
+            cached=cache.get("read"),
+            written=cache.get("write"),
+            reasoning=used.get("reasoning"),
+            cost=message.get("cost") or None,
+        )
+        if error.get("name") == "MessageAbortedError":
+            transcript.interrupt(number)
+    for part, call in zip(tools, calls, strict=True):
+        state = mapping(part.get("state"))
+        status = state.get("status")
+        if status not in ("completed", "error"):
+            continue
+        result = text_of(state.get("error") if status == "error" else state.get("output"))
+        outcome = outcome_of(status, mapping(state.get("metadata")).get("exit"))
+        if status == "error":
+            told: list[Outcome] = [told for words, told in _REFUSALS.items() if words in result]
+            outcome = told[0] if told else outcome
+        if part.get("tool") == "invalid":
+            outcome = "failed"
+        transcript.result(call.id, result, created, outcome=outcome)
+    if error:
+        transcript.notice(f"OpenCode told an error: {why}", created)
 
 
 def _text(part: dict[str, Any]) -> str:
@@ -188,10 +252,3 @@ def _text(part: dict[str, Any]) -> str:
         case "file":
             return f"[file {part.get('filename') or ''}]"
     return ""
-
-
-def _object(text: Any) -> dict[str, Any]:
-    try:
-        return mapping(json.loads(text))
-    except (TypeError, ValueError, RecursionError):
-        return {}

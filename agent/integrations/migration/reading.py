@@ -6,26 +6,24 @@ Each unreadable file adds a sentence to `ForeignFiles.problems` and counts as mi
 from __future__ import annotations
 
 import json
-import math
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from agent.core.config.problem import short_text
-from agent.core.messages import ToolCall
-from agent.core.store.importing import NodeRecord, SessionRecord
-from agent.core.store.nodes import MAIN, storable
+from agent.core.store.importing import SessionRecord
 from agent.safety.permissions.rules import RuleVerdict
-from tools.text.safe_text import clean
 
 LARGEST = 4_000_000
 """Bytes of a settings file that is read."""
 LARGEST_SESSION = 512_000_000
+LONGEST_LINE = 64_000_000
 MOST = 20_000
 """Entries of one folder that are looked at."""
 
@@ -62,18 +60,29 @@ class ForeignFiles:
             self.unreadable(path, error)
             return None
 
+    def is_inside(self, path: Path) -> bool:
+        """Return whether this is a plain file of the folder; name it if it is something else."""
+        try:
+            if path.is_file() and path.resolve().is_relative_to(self.root):
+                return True
+        except OSError as error:
+            self.unreadable(path, error)
+            return False
+        self.problems.append(f"{self._short_path(path)} is no plain file of the folder and was left alone.")
+        return False
+
     def unreadable(self, path: Path, error: Exception) -> None:
         """Record that a file cannot be read, and why."""
         reason = getattr(error, "strerror", None) or error
         self.problems.append(f"{self._short_path(path)} cannot be read: {short_text(str(reason), 120)}.")
 
-    def json(self, path: Path) -> dict[str, Any]:
+    def json(self, path: Path, largest: int = LARGEST) -> dict[str, Any]:
         """Read a JSON object, which may have comments and trailing commas; empty if there is none."""
-        text = self.text(path)
+        text = self.text(path, largest)
         if text is None:
             return {}
         try:
-            found = json.loads(without_comments(text))
+            found = _parse_json(text)
         except (ValueError, RecursionError) as error:
             self.problems.append(f"{self._short_path(path)} is no JSON ({short_text(str(error))}).")
             return {}
@@ -112,24 +121,69 @@ class ForeignFiles:
         return tuple(dict.fromkeys(inside))
 
 
+def _parse_json(text: str) -> Any:
+    """Parse JSON that may have comments. Raises `ValueError` and `RecursionError`."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(without_comments(text))
+
+
 def without_comments(text: str) -> str:
     """Remove comments and trailing commas from JSON, which some programs allow in it."""
     plain = _COMMENTS.sub(lambda found: found[1] or " ", text)
     return _TRAILING.sub(lambda found: found[1] or "", plain)
 
 
-def records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a file of JSON lines; other lines are skipped. Raises `OSError`."""
+def records(path: Path, left: Counter[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a file of JSON lines; other lines are skipped, and counted in `left`.
+
+    Raises `OSError` and `ValueError`.
+    """
     if path.stat().st_size > LARGEST_SESSION:
         raise ValueError(f"it is larger than {LARGEST_SESSION // 1_000_000} MB")
-    with path.open("r", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+    skipped = Counter[str]() if left is None else left
+    with path.open("rb") as lines:
+        while line := lines.readline(LONGEST_LINE):
+            whole = line.endswith(b"\n")
+            if not whole and len(line) == LONGEST_LINE:
+                while (rest := lines.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+                    pass
+                skipped[f"line of more than {LONGEST_LINE // 1_000_000} MB"] += 1
+                continue
             try:
-                found = json.loads(line)
+                found = json.loads(line.decode("utf-8", "replace"))
             except (ValueError, RecursionError):
+                if line.strip():
+                    skipped["line that is no JSON" if whole else "unfinished last line"] += 1
                 continue
             if isinstance(found, dict):
                 yield found
+
+
+def sessions_in(
+    reader: ForeignFiles,
+    agent: str,
+    paths: Iterable[Path],
+    head: Callable[[Path], tuple[str, str, str]],
+    read: Callable[[Path, str], SessionRecord | None],
+) -> Iterator[ForeignSession]:
+    """Yield the sessions of an agent that keeps each in a file.
+
+    `head` returns title, folder and id (empty: the file's name); both functions may raise `OSError` and
+    `ValueError`. Files that cannot be read are named in `reader.problems`.
+    """
+    for path in paths:
+        if not reader.is_inside(path):
+            continue
+        try:
+            title, folder, id = head(path)
+            updated = path.stat().st_mtime
+        except (OSError, ValueError) as error:
+            reader.unreadable(path, error)
+            continue
+        name = f"{agent}-{id or path.stem}"
+        yield ForeignSession(name, title or path.stem, folder, updated, partial(read, path, name))
 
 
 def database(path: Path) -> sqlite3.Connection:
@@ -229,51 +283,162 @@ Servers = dict[str, Mapping[str, Any]]
 def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
     """Read MCP servers in the usual form: `command`, `args`, `env`, or `url`, `headers`.
 
-    Returns the servers, and a sentence for each that cannot be used.
+    Returns the servers, and a sentence for each that cannot be used and for each key without a counterpart.
     """
     found: Servers = {}
     left: list[str] = []
     for name, each in given.items():
-        server = _server(mapping(each))
+        entry = mapping(each)
+        server = _server(entry)
         if server is None or not _is_name(name):
             left.append(f"The server {short_text(name)} has neither a command nor an address.")
-        else:
-            found[name] = server
+            continue
+        found[name] = server
+        unknown = sorted(str(key) for key, value in entry.items() if key not in _KNOWN and value)
+        if unknown:
+            keys = short_text(", ".join(unknown), 120)
+            left.append(f"What the server {name} says under {keys} has no counterpart here.")
     return found, left
+
+
+_KNOWN = frozenset(
+    {
+        *("command", "args", "env", "env_passthrough", "cwd", "url", "serverUrl", "httpUrl", "type"),
+        *("transport", "headers", "http_headers", "oauth", "enabled", "disabled", "timeout"),
+        *("connect_timeout", "include", "exclude", "includeTools", "excludeTools"),
+    }
+)
+"""Keys of a server that are taken over."""
 
 
 def _server(each: Mapping[str, Any]) -> dict[str, Any] | None:
     switched = {"enabled": False} if each.get("enabled") is False or each.get("disabled") is True else {}
+    tools = {
+        **_optional_field("include", _words(each.get("include") or each.get("includeTools"))),
+        **_optional_field("exclude", _words(each.get("exclude") or each.get("excludeTools"))),
+        **_seconds_field("timeout", each.get("timeout"), 3_600),
+        **_seconds_field("connect_timeout", each.get("connect_timeout"), 600),
+    }
     if isinstance(command := each.get("command"), str) and command.strip():
         return {
             "command": command,
             **_optional_field("args", [str(word) for word in sequence(each.get("args"))]),
             **_optional_field("env", _texts(each.get("env"))),
+            **_optional_field("env_passthrough", _words(each.get("env_passthrough"))),
             **_optional_field("cwd", each.get("cwd") if isinstance(each.get("cwd"), str) else ""),
+            **tools,
             **switched,
         }
     url = each.get("url") or each.get("serverUrl") or each.get("httpUrl")
     if isinstance(url, str) and url.startswith(("http://", "https://")):
         kind = "sse" if (each.get("type") or each.get("transport")) == "sse" else "http"
         headers = _texts(each.get("headers") or each.get("http_headers"))
-        return {"url": url, "transport": kind, **_optional_field("headers", headers), **switched}
+        oauth = mapping(each.get("oauth"))
+        ours = {
+            **_optional_field("client_id", text_of(oauth.get("clientId") or oauth.get("client_id"))),
+            **_optional_field("scopes", _scopes(oauth.get("scopes", oauth.get("scope")))),
+        }
+        return {
+            "url": url,
+            "transport": kind,
+            **_optional_field("headers", headers),
+            **_optional_field("oauth", ours),
+            **tools,
+            **switched,
+        }
     return None
+
+
+def _words(value: Any) -> list[str]:
+    return [each for each in sequence(value) if isinstance(each, str) and each.strip()]
+
+
+def _scopes(value: Any) -> list[str]:
+    return value.split() if isinstance(value, str) else _words(value)
+
+
+def _seconds_field(name: str, value: Any, most: float) -> dict[str, Any]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return {name: min(value, most)} if is_number and value > 0 else {}
+
+
+def in_milliseconds(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return servers whose `timeout` is in milliseconds, with it in seconds."""
+    changed: dict[str, Any] = {}
+    for name, each in given.items():
+        server = dict(mapping(each))
+        if isinstance(timeout := server.get("timeout"), (int, float)):
+            server["timeout"] = timeout / 1000
+        changed[name] = server
+    return changed
 
 
 def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
     """Read MCP servers in OpenCode's form: `type: local` with the command as a list, or `type: remote`.
 
-    Returns the servers, and a sentence for each that cannot be used.
+    Returns the servers, and a sentence for each that cannot be used and for each key without a counterpart.
     """
     usual: dict[str, Any] = {}
-    for name, each in given.items():
+    for name, each in in_milliseconds(given).items():
         server = mapping(each)
         words = [str(word) for word in sequence(server.get("command"))]
-        usual[name] = {
-            **{key: server[key] for key in ("url", "headers", "enabled") if key in server},
-            **({"command": words[0], "args": words[1:], "env": server.get("environment")} if words else {}),
-        }
+        usual[name] = {key: value for key, value in server.items() if key not in ("command", "environment")}
+        # Its time is the one for listing the tools at the start.
+        usual[name]["connect_timeout"] = usual[name].pop("timeout", None)
+        if words:
+            more = {"command": words[0], "args": words[1:], "env": server.get("environment")}
+            usual[name].update(more)
     return standard_servers(usual)
+
+
+def codex_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
+    """Read MCP servers in Codex's form, with variables by name, times and lists of tools.
+
+    Returns the servers, and a sentence for each that cannot be used and for each key without a counterpart.
+    """
+    names = {
+        "env_vars": "env_passthrough",
+        "startup_timeout_sec": "connect_timeout",
+        "tool_timeout_sec": "timeout",
+        "enabled_tools": "include",
+        "disabled_tools": "exclude",
+    }
+    usual: dict[str, Any] = {}
+    for name, each in given.items():
+        server = dict(mapping(each))
+        headers = _texts(server.pop("http_headers", None))
+        if isinstance(token := server.pop("bearer_token_env_var", None), str):
+            headers["Authorization"] = f"Bearer ${{{token}}}"
+        for header, variable in _texts(server.pop("env_http_headers", None)).items():
+            headers[header] = f"${{{variable}}}"
+        if isinstance(short := server.pop("startup_timeout_ms", None), (int, float)):
+            server.setdefault("startup_timeout_sec", short / 1000)
+        if (scopes := server.pop("scopes", None)) is not None:
+            server["oauth"] = {**mapping(server.get("oauth")), "scopes": scopes}
+        passed = server.get("env_vars")
+        server["env_vars"] = [mapping(row).get("name", row) for row in sequence(passed)]
+        usual[name] = {names.get(key, key): value for key, value in server.items()}
+        usual[name]["headers"] = headers
+    return standard_servers(usual)
+
+
+def listed_servers(given: Any) -> tuple[Servers, list[str]]:
+    """Read MCP servers in Vibe's form: a list with a `name` in each, `tool_timeout_sec` and the like."""
+    usual: dict[str, Any] = {}
+    for each in map(mapping, sequence(given)):
+        server = {key: value for key, value in each.items() if key != "name"}
+        command = server.get("command")
+        if isinstance(command, list) and command:
+            server["command"] = str(command[0])
+            server["args"] = [*map(str, command[1:]), *sequence(server.get("args"))]
+        if isinstance(variable := server.pop("api_key_env", None), str) and variable:
+            header = text_of(server.pop("api_key_header", None)) or "Authorization"
+            form = text_of(server.pop("api_key_format", None)) or "Bearer {token}"
+            value = form.replace("{token}", f"${{{variable}}}")
+            server["headers"] = {**_texts(server.get("headers")), header: value}
+        server["disabled_tools"] = server.get("disabled_tools")
+        usual[text_of(each.get("name"))] = server
+    return codex_servers(usual)
 
 
 def _is_name(name: object) -> bool:
@@ -288,158 +453,3 @@ def _texts(value: Any) -> dict[str, str]:
 
 def _optional_field(name: str, value: Any) -> dict[str, Any]:
     return {name: value} if value else {}
-
-
-_LONGEST_KEY = 128
-
-
-@dataclass(slots=True)
-class _Draft:
-    kind: str
-    parent: int | None
-    created: float
-    text: list[str] = field(default_factory=list)
-    data: dict[str, Any] = field(default_factory=dict)
-
-
-class TranscriptBuilder:
-    """Builds a session from the entries of a file.
-
-    Nodes are numbered from 1. A node without `parent` follows the last one; `parent` 0 makes it a first node.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._record = SessionRecord(storable(clean(name))[:200])
-        self._nodes: list[_Draft] = []
-        self._calls: dict[str, tuple[str, int]] = {}
-        """Names of tools, and the messages that called them, by the ids of calls."""
-        self._callers: dict[int, int] = {}
-        """The message that called, by the nodes of results."""
-        self._ends: dict[int, int] = {}
-        """The last result of each message that called."""
-
-    @property
-    def last(self) -> int | None:
-        """The number of the newest node."""
-        return len(self._nodes) or None
-
-    def describe(self, *, title: str = "", workspace: str = "", model: str = "") -> None:
-        """Set what is known about the session as a whole. Fields that are already set stay."""
-        for name, value in (("title", title), ("workspace", workspace), ("model", model)):
-            if not getattr(self._record, name) and (words := " ".join(storable(clean(value)).split())[:200]):
-                setattr(self._record, name, words)
-
-    def user(self, text: str, created: float, parent: int | None = None) -> int | None:
-        """Add a message of the person; return the number of its node, or of its parent if the message is
-        empty.
-        """
-        if not text.strip():
-            return self.last if parent is None else parent
-        return self._add("user", text, created, {"origin": "prompt"}, parent)
-
-    def notice(self, text: str, created: float, parent: int | None = None, *, to_model: bool = False) -> int:
-        """Add an entry that is not a message, such as a summary of earlier messages; return the number of its
-        node.
-        """
-        return self._add("notice", text, created, {"kind": "info", "to_model": to_model}, parent)
-
-    def assistant(
-        self,
-        text: str,
-        created: float,
-        parent: int | None = None,
-        *,
-        calls: Sequence[ToolCall] = (),
-        reasoning: str = "",
-        model: str = "",
-    ) -> int:
-        """Add a message of the model; return the number of its node."""
-        data: dict[str, Any] = {"calls": [], "reasoning": reasoning, "state": "complete"}
-        if model:
-            data["model"] = storable(clean(model))[:200]
-            self.describe(model=model)
-        number = self._add("assistant", text, created, data, parent)
-        self.extend(number, calls=calls)
-        return number
-
-    def extend(
-        self, number: int, text: str = "", *, calls: Sequence[ToolCall] = (), reasoning: str = ""
-    ) -> None:
-        """Append to a message of the model."""
-        draft = self._nodes[number - 1]
-        if text:
-            draft.text.append(text)
-        if reasoning:
-            draft.data["reasoning"] = "\n\n".join(filter(None, (draft.data["reasoning"], reasoning)))
-        for call in calls:
-            self._calls[call.id] = call.name, number
-            draft.data["calls"].append({"id": call.id, "name": call.name, "arguments": call.arguments})
-
-    def result(
-        self, call: str, text: str, created: float, parent: int | None = None, *, failed: bool = False
-    ) -> int | None:
-        """Add the result of a tool call; return the number of its node. A result without a call is ignored.
-
-        With `parent`, the results of one message follow each other after it, whatever calls they belong to.
-        """
-        call = key(call)
-        if call not in self._calls:
-            return self.last if parent is None else parent
-        tool, caller = self._calls[call]
-        data = {"call": call, "tool": tool, "outcome": "failed" if failed else "done"}
-        number = self._add("tool", text, created, data, None if parent is None else caller)
-        self._callers[number], self._ends[caller] = caller, number
-        return number
-
-    def build(self) -> SessionRecord | None:
-        """Return the session; None if neither person nor model wrote anything."""
-        if not any(draft.kind in ("user", "assistant") for draft in self._nodes):
-            return None
-        before = 0.0
-        for number, draft in enumerate(self._nodes, 1):
-            before = draft.created or before
-            content = "\n\n".join(part for part in draft.text if part)
-            node = NodeRecord(number, draft.parent, draft.kind, before, content, draft.data)
-            self._record.nodes.append(node)
-        self._record.heads[MAIN] = len(self._nodes)
-        return self._record
-
-    def _add(self, kind: str, text: str, created: float, data: dict[str, Any], parent: int | None) -> int:
-        if parent is not None:
-            parent = self._ends.get(self._callers.get(parent, parent), parent)
-        self._nodes.append(
-            _Draft(kind, (self.last if parent is None else parent) or None, created, [text], data)
-        )
-        return len(self._nodes)
-
-
-def key(id: str) -> str:
-    """Return the id under which a call is stored."""
-    return storable(clean(id))[:_LONGEST_KEY]
-
-
-def call_of(id: Any, name: Any, arguments: Any) -> ToolCall:
-    """Make a tool call. Its arguments are always converted to the text of a JSON object."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            arguments = {"input": arguments}
-    if not isinstance(arguments, dict):
-        arguments = {} if arguments is None else {"input": arguments}
-    text = json.dumps(arguments, ensure_ascii=True)
-    return ToolCall(key(str(id)), storable(clean(str(name)))[:_LONGEST_KEY] or "tool", text)
-
-
-def seconds(value: Any) -> float:
-    """Convert a time to seconds since the epoch, from ISO text, seconds or milliseconds; 0 for anything
-    else.
-    """
-    if isinstance(value, str):
-        try:
-            return max(datetime.fromisoformat(value).timestamp(), 0.0)
-        except (ValueError, OverflowError, OSError):
-            return 0.0
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return 0.0
-    return max(float(value) / 1000 if value > 1e11 else float(value), 0.0) if value < 1e15 else 0.0

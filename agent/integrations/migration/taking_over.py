@@ -17,7 +17,18 @@ from agent.core.home import Home
 from agent.core.store import importing
 from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
-from agent.integrations.migration import claude, codex, hermes, opencode
+from agent.integrations.migration import (
+    PROGRAMS,
+    claude,
+    cline,
+    codex,
+    gemini,
+    hermes,
+    opencode,
+    pi,
+    qwen,
+    vibe,
+)
 from agent.integrations.migration.reading import Findings, ForeignNote, ForeignSession, Part
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin
 from agent.knowledge.memory.service import MemoryFiles
@@ -30,6 +41,10 @@ from agent.safety.permissions.subjects import Setting
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
+
+
+SETTLED = 5.0
+"""Seconds that a file may be newer than its last message without being read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +74,7 @@ class Takeover:
         if "sessions" in parts:
             here = await self.known_ids(findings.sessions)
             for session in findings.sessions:
-                yield await self._session(session, session.id in here)
+                yield await self._session(session, here.get(session.id))
         if "memory" in parts:
             for note in findings.notes:
                 async for taken in self._note(note):
@@ -74,15 +89,17 @@ class Takeover:
             for rule in findings.rules:
                 yield await asyncio.to_thread(self._rule, rule.rule, rule.verdict)
 
-    async def known_ids(self, sessions: Collection[ForeignSession]) -> set[str]:
-        """Return the ids of those sessions that were already taken over."""
+    async def known_ids(self, sessions: Collection[ForeignSession]) -> dict[str, tuple[float, int]]:
+        """Return those sessions that were already taken over, with the time of the last change and the number
+        of entries here.
+        """
         records = [importing.SessionRecord(session.id) for session in sessions]
-        found = await self.store.database.read(lambda c: importing.known_names(c, records))
-        return set(found)
+        return await self.store.database.read(lambda c: importing.known_sizes(c, records))
 
-    async def _session(self, session: ForeignSession, is_here: bool) -> Taken:
-        if is_here:
-            return Taken("sessions", session.title, False, "is here already")
+    async def _session(self, session: ForeignSession, here: tuple[float, int] | None) -> Taken:
+        if here is not None:
+            note = await asyncio.to_thread(_growth, session, *here)
+            return Taken("sessions", session.title, False, f"is here already{note}")
         try:
             record = await asyncio.to_thread(session.read)
             if record is None:
@@ -90,7 +107,9 @@ class Takeover:
             await self.store.import_sessions([record])
         except (OSError, ValueError, HermesError) as error:
             return Taken("sessions", session.title, False, short_text(str(error), 200))
-        return Taken("sessions", session.title, True, f"{len(record.nodes)} entries as {session.id}")
+        left = f"; left out: {', '.join(record.left)}" if record.left else ""
+        note = f"{len(record.nodes)} entries as {session.id}{left}"
+        return Taken("sessions", session.title, True, short_text(note, 400))
 
     async def _note(self, note: ForeignNote) -> AsyncIterator[Taken]:
         files = MemoryFiles(self.home.memories, Path(note.project) if note.project else Path.cwd())
@@ -145,6 +164,23 @@ class Takeover:
         return Taken("permissions", told, True)
 
 
+def _growth(session: ForeignSession, updated: float, count: int) -> str:
+    """Return what to say about the entries that a session got since it was taken over. Blocks."""
+    if session.updated <= updated + SETTLED:
+        return ""
+    try:
+        record = session.read()
+    except (OSError, ValueError):
+        return ""
+    more = len(record.nodes) - count if record else 0
+    if more <= 0:
+        return ""
+    return (
+        f"; {more} entries that came since are not added: delete {session.id} here and import again to "
+        "have them"
+    )
+
+
 def entries_of(text: str) -> Iterator[str]:
     """Yield the notes in a file, one for each paragraph. A heading is joined with the paragraph below it."""
     heading: list[str] = []
@@ -157,11 +193,15 @@ def entries_of(text: str) -> Iterator[str]:
             heading = []
 
 
-AGENTS: Mapping[str, str] = {
-    "claude": "Claude Code (~/.claude)",
-    "codex": "Codex (~/.codex)",
-    "opencode": "OpenCode (~/.local/share/opencode, ~/.config/opencode)",
-    "hermes": "the Hermes Agent that came before (~/.hermes)",
+_LOOKS: Mapping[str, Callable[[Path], Findings]] = {
+    "claude": claude.look,
+    "codex": codex.look,
+    "hermes": hermes.look,
+    "gemini": gemini.look,
+    "pi": pi.look,
+    "vibe": vibe.look,
+    "cline": cline.look,
+    "qwen": qwen.look,
 }
 
 
@@ -170,8 +210,10 @@ def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Find
 
     Raises `ConfigError` if the agent is not known or the folder does not exist.
     """
-    if agent not in AGENTS:
-        raise ConfigError(f"There is no import from {agent}; there is one from {', '.join(AGENTS)}.")
+    if agent not in PROGRAMS:
+        raise ConfigError(
+            f"There is no import from {short_text(agent, 40)}; there is one from {', '.join(PROGRAMS)}."
+        )
     user = Path(environ.get("HOME") or Path.home())
     root = Path(given).expanduser() if given else _usual(agent, user, environ)
     settings = _settings(given, root, user, environ) if agent == "opencode" else root
@@ -179,24 +221,27 @@ def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Find
         raise ConfigError(f"{root} is no folder; say with --from where {agent} keeps its things.")
     if root.resolve() == home.resolve() and agent != "hermes":
         raise ConfigError(f"{root} is the home of this Hermes; name the folder of {agent}.")
-    if agent == "opencode":
-        return opencode.look(root, settings)
-    looks: dict[str, Callable[[Path], Findings]] = {
-        "claude": claude.look,
-        "codex": codex.look,
-        "hermes": hermes.look,
+    return opencode.look(root, settings) if agent == "opencode" else _LOOKS[agent](root)
+
+
+def places(home: Path, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Return the folders of the programs that were used on this machine, by name. Blocks."""
+    user = Path(environ.get("HOME") or Path.home())
+    usual = {agent: _usual(agent, user, environ) for agent in PROGRAMS}
+    return {
+        agent: root
+        for agent, root in usual.items()
+        if root.is_dir() and (root.resolve() != home.resolve() or (root / "state.db").exists())
     }
-    return looks[agent](root)
 
 
 def _usual(agent: str, user: Path, environ: Mapping[str, str]) -> Path:
-    variable = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}.get(agent, "")
-    if given := environ.get(variable, ""):
+    program = PROGRAMS[agent]
+    if program.variable and (given := environ.get(program.variable, "")):
         return Path(given).expanduser()
     if agent == "opencode" and (data := environ.get("XDG_DATA_HOME", "")):
         return Path(data) / "opencode"
-    folders = {"claude": claude, "codex": codex, "opencode": opencode, "hermes": hermes}
-    return user / folders[agent].FOLDER
+    return user / program.folder
 
 
 def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) -> Path:

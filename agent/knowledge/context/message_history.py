@@ -333,6 +333,8 @@ class ContextFold:
     files: tuple[ReadFile, ...] = ()
     pinned: tuple[int, ...] = ()
     """Results carried in full: files that did not change since."""
+    words: bool = True
+    """Whether the user's messages are carried beside the summary."""
     focus: str = ""
     """The user's focus for the summary."""
     automatic: bool = True
@@ -351,6 +353,7 @@ class ContextFold:
             "shortened": {str(node): text for node, text in self.shortened.items()},
             "files": recorded_files(self.files),
             "pinned": list(self.pinned),
+            "words": self.words,
             "focus": self.focus,
             "automatic": self.automatic,
             "before": self.before,
@@ -372,6 +375,7 @@ def fold_of(node: Node) -> ContextFold | None:
             shortened={int(number): str(text) for number, text in data.get("shortened", {}).items()},
             files=files_of(data),
             pinned=tuple(map(int, data.get("pinned", ()))),
+            words=bool(data.get("words", True)),
             focus=str(data.get("focus", "")),
             automatic=bool(data.get("automatic", True)),
             before=int(data.get("before", 0)),
@@ -394,7 +398,7 @@ def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
     return [
         PersonsWords(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
         for node in path
-        if node.id < fold.start and is_persons(node)
+        if fold.words and node.id < fold.start and is_persons(node)
     ]
 
 

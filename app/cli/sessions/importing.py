@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
+from agent.integrations.migration import PROGRAMS
 from app.cli.frame import ONE_OBJECT, add_json, agreed_by, say, say_json
 from tools.text.safe_text import clean, truncate
 
@@ -40,7 +41,10 @@ DESCRIPTION = (
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser.add_argument("agent", metavar="AGENT", help="claude, codex, opencode or hermes")
+    names = ", ".join(PROGRAMS)
+    parser.add_argument(
+        "agent", metavar="AGENT", nargs="?", default="", help=f"{names}; without one, those found here"
+    )
     parser.add_argument("--from", dest="folder", default="", metavar="DIR", help="where it keeps its things")
     parser.add_argument(
         "--only",
@@ -51,6 +55,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_json(parser, ONE_OBJECT)
     parser.set_defaults(do=run)
+    width = max(map(len, PROGRAMS))
+    rows = [
+        f"  {name:{width}}  {each.name} (~/{each.folder}): {each.reads}" for name, each in PROGRAMS.items()
+    ]
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(["what is read:", *rows])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
     parts = _parts(args.only)
     home = Home.locate()
+    if not args.agent:
+        return _list_programs(args, home, parts)
     findings = look(args.agent, args.folder, home.root, dict(os.environ))
     wanted: list[Part] = [part for part in parts if findings.count(part)]
     if args.as_json and not args.yes:
@@ -85,6 +97,39 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def _list_programs(args: argparse.Namespace, home: Home, parts: list[Part]) -> int:
+    """List the programs that keep something here. Raises `ConfigError`."""
+    from agent.integrations.migration.taking_over import look, places
+
+    if args.folder or args.yes:
+        raise ConfigError(f"Name the program that is meant: hermes import {'|'.join(PROGRAMS)}.")
+    environ = dict(os.environ)
+    found = {agent: look(agent, "", home.root, environ) for agent in places(home.root, environ)}
+    if args.as_json:
+        rows = [
+            {
+                "agent": agent,
+                "folder": str(each.root),
+                "found": {part: each.count(part) for part in parts},
+            }
+            for agent, each in found.items()
+        ]
+        say_json({"agents": rows}, 2)
+        return ExitCode.DONE
+    for agent, each in found.items():
+        counts = [f"{count} {_unit(part, count)}" for part in parts if (count := each.count(part))]
+        say(f"{agent:8}  {clean(str(each.root))}: {', '.join(counts) or 'nothing to take over'}")
+    if found:
+        say("Look at one with `hermes import NAME`.")
+    else:
+        say(f"None of {', '.join(PROGRAMS)} keeps anything here; name a folder with NAME --from DIR.")
+    return ExitCode.DONE
+
+
+def _unit(part: Part, count: int) -> str:
+    return WORDS[part].removesuffix("s") if count == 1 else WORDS[part]
+
+
 def _parts(text: str) -> list[Part]:
     from agent.integrations.migration.reading import PARTS
 
@@ -102,7 +147,7 @@ async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: boo
     async with open_takeover(home, os.environ, Path.cwd(), secrets_of_home()) as takeover:
         async for each in takeover.run(findings, parts):
             taken.append(each)
-            if not quiet and (not each.done or each.part != "sessions"):
+            if not quiet and (not each.done or each.part != "sessions" or "left out" in each.note):
                 mark = "+" if each.done else "-"
                 note = f": {each.note}" if each.note else ""
                 say(f"  {mark} {clean(each.name)}{clean(note)}")
@@ -113,7 +158,7 @@ def _show(findings: Findings, parts: list[Part]) -> None:
     say(f"Found in {findings.root}, which stays as it is:")
     for part in parts:
         if count := findings.count(part):
-            say(f"{count} {WORDS[part].removesuffix('s') if count == 1 else WORDS[part]}")
+            say(f"{count} {_unit(part, count)}")
             names = _names(findings, part)
             for name in names[:SHOWN]:
                 say(f"  {truncate(clean(name), 100)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -387,3 +388,36 @@ def test_a_start_that_may_install_the_server_has_time_for_it(
     assert server_config("one", given).start_time == seconds
     chosen = McpServerSettings.model_validate({"command": command, "args": args, "connect_timeout": 25})
     assert server_config("one", chosen).start_time == 25
+
+
+def test_servers_that_claude_code_wrote_into_the_project_are_read_as_it_means_them(tmp_path: Path) -> None:
+    servers = {
+        "oweb": {
+            "type": "http",
+            "url": "https://y.example/mcp",
+            "oauth": {"clientId": "cid", "callbackPort": 8123},
+        },
+        "to": {
+            "type": "stdio",
+            "command": "npx",
+            "args": ["-y", "p"],
+            "timeout": 600_000,
+            "alwaysLoad": True,
+        },
+        "hh": {
+            "type": "http",
+            "url": "https://z.example/mcp",
+            "headersHelper": "echo hi",
+            "oauth": {"clientId": "c", "scopes": "a b"},
+        },
+        "day": {"command": "x", "timeout": 86_400_000},
+    }
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    read = declared_servers(Settings(), tmp_path / "home", tmp_path)
+    by_name = {each.config.name: each for each in read.servers}
+    assert set(by_name) == set(servers) and not any(each.usable for each in read.servers)
+    assert (by_name["to"].config.timeout, by_name["day"].config.timeout) == (600, 3_600)
+    assert by_name["oweb"].config.oauth.client_id == "cid"
+    assert list(by_name["hh"].config.oauth.scopes) == ["a", "b"]
+    said = " ".join(read.problems)
+    assert "oauth.callbackPort" in said and "alwaysLoad" in said and "headersHelper" in said

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from agent.core.store.importing import SessionRecord
 from agent.errors import ConfigError
 from agent.integrations.migration import claude, codex, hermes, opencode
-from agent.integrations.migration.reading import Findings, seconds, without_comments
+from agent.integrations.migration.reading import Findings, without_comments
 from agent.integrations.migration.taking_over import look
+from agent.integrations.migration.transcript import seconds
 from tests.support import other_agents
 
 
@@ -248,7 +249,11 @@ def test_nothing_of_the_other_agent_is_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "folder", "said"),
     [
-        ("cursor", "", "There is no import from cursor; there is one from claude, codex, opencode, hermes."),
+        (
+            "cursor",
+            "",
+            "There is no import from cursor; there is one from claude, codex, opencode, hermes, gemini, pi, ",
+        ),
         ("claude", "", "is no folder; say with --from where claude keeps its things."),
         ("codex", "mine", "is the home of this Hermes; name the folder of codex."),
     ],
