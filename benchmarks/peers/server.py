@@ -6,7 +6,7 @@ that measures:
 
     python -m benchmarks.peers.server FOLDER
 
-prints its port. FOLDER gets `requests.jsonl`, and the body of each request whose text is "hi".
+prints its port. FOLDER gets `requests.jsonl`, and the body of each request without a play.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import gzip
 import itertools
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -25,10 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.catalogue import read_peers
-from benchmarks.peers.wire import Answer, Ask, events, plan, read_ask, whole
+from benchmarks.peers.wire import PLAY, Answer, Ask, events, plan, read_ask, whole
 
 FORMS = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
-HI = re.compile(r"\bhi\b")
 
 
 class Server(ThreadingHTTPServer):
@@ -102,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         """Answer by script, and write down when the request came and when its answer had left."""
         answer = replace(plan(ask, self.server.shells[peer]), read=len(raw) // 4)
         number = next(self.server.numbers)
-        more = {"file": f"hi-{number}.json"} if HI.search(ask.text) else {}
+        more = {"file": f"hi-{number}.json"} if not PLAY.search(ask.text) else {}
         for name in more.values():
             (self.server.folder / name).write_bytes(raw)
         self.server.note(
