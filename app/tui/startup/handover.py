@@ -163,6 +163,7 @@ def driver_for_frame(driver: type[Driver], frame: Skeleton | None) -> type[Drive
 
     class TakingDriver(driver):
         def start_application_mode(self) -> None:
+            self.first_input = frame.take_keys()
             super().start_application_mode()
             if frame.stands:
                 frame.hand_over()

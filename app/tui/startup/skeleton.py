@@ -1,17 +1,19 @@
 """The still frame shown while the program is loaded, and the terminal it is drawn on.
 
 It appears some milliseconds after the start, in the place and colours of the first real frame. This module
-therefore imports next to nothing. From the first byte on, the terminal neither echoes nor edits lines, so
-typed keys wait in order until the application reads them. Whatever ends the program before that (ctrl+c, a
-signal, an error) restores the terminal.
+therefore imports next to nothing. From the first byte on, the terminal neither echoes nor edits lines; typed
+text is drawn by `app.tui.startup.early_echo`, and all keys wait in order until the application takes them.
+Whatever ends the program before that (ctrl+c, a signal, an error) restores the terminal.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import termios
 
 from app.tui.startup import startup_theme_read
+from app.tui.startup.early_echo import EarlyEcho, cells
 from app.tui.startup.fast_args import fast_options
 
 TYPE_CHECKING = False
@@ -32,6 +34,14 @@ ALL_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Output between these is shown at once; terminals that do not know them ignore them."""
 
+HINT = "⏎ send"
+BESIDE = 2
+"""Blank columns between the text and the hint, at least; as in `widgets.prompt.picture`."""
+TEXT_FROM = 4
+"""Column of the text in the prompt."""
+SWITCH = 0.001
+"""Seconds after which the thread that echoes keys may interrupt an import."""
+
 INPUT, OUTPUT = 0, 2
 """The descriptors from which Textual reads and to which it draws."""
 
@@ -46,9 +56,10 @@ class Skeleton:
         """Keys pressed before the terminal was set up, in order."""
         self._stands = False
         self._taken = False
+        self._echo: EarlyEcho | None = None
 
-    def show(self, picture: str) -> None:
-        """Set up the terminal and draw `picture`."""
+    def show(self, look: startup_theme_read.Look, columns: int, rows: int) -> None:
+        """Set up the terminal, and draw the still frame with what is typed into it."""
         import signal
 
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -56,7 +67,30 @@ class Skeleton:
                 signal.signal(number, lambda number, _frame: self._end(128 + number))
         self._stands = self._taken = True
         self._silence()
-        _write(ENTER + BEGIN + picture + END)
+        _write(ENTER + BEGIN + picture(look, columns, rows) + END)
+        if columns >= SMALLEST[0] and rows >= SMALLEST[1]:
+            self._listen(look, columns, rows)
+
+    def _listen(self, look: startup_theme_read.Look, columns: int, rows: int) -> None:
+        """Echo keys from now on, those typed before the frame first."""
+        drawn = 1
+
+        def draw(text: list[str]) -> None:
+            nonlocal drawn
+            whole, drawn = len(text) != drawn, len(text)
+            _write(BEGIN + (picture if whole else prompt)(look, columns, rows, text) + END)
+
+        self._echo = EarlyEcho(INPUT, columns - TEXT_FROM - 1, max(rows // 3, 1), draw)
+        self._echo.type_in(self.typed)
+        sys.setswitchinterval(SWITCH)
+        try:
+            self._echo.start()
+        except (OSError, RuntimeError):
+            self._echo = None  # keys wait in the terminal instead
+
+    def take_keys(self) -> bytes:
+        """End the echo; return what was typed since the frame stands, as the terminal sent it."""
+        return self._echo.stop() if self._echo is not None else b""
 
     def hand_over(self) -> None:
         """Leave the terminal to the application, which draws from now on and leaves the alternate screen
@@ -71,6 +105,7 @@ class Skeleton:
 
     def leave(self) -> None:
         """Restore the terminal. Repeated calls do no harm."""
+        self.take_keys()
         if self._stands:
             self._stands = False
             _write(LEAVE)
@@ -123,7 +158,7 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
     try:
         columns, rows = size(environ)
         _shown = Skeleton()
-        _shown.show(picture(startup_theme_read.read_look(arguments, environ), columns, rows))
+        _shown.show(startup_theme_read.read_look(arguments, environ), columns, rows)
     except (OSError, termios.error):
         leave()
         _shown = None
@@ -158,18 +193,19 @@ def size(environ: Mapping[str, str]) -> tuple[int, int]:
     return columns, rows
 
 
-def picture(look: startup_theme_read.Look, columns: int, rows: int) -> str:
-    """Return the still frame: background, top line, rules, the column of the panes, the empty prompt."""
-    ground = look["ground"]
-    parts = [f"\x1b[0;{ground}m\x1b[H\x1b[2J"]
+def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str] = ("",)) -> str:
+    """Return the still frame: background, top line, rules, the column of the panes, the prompt with the rows
+    of `text`.
+    """
+    parts = [f"\x1b[0;{look['ground']}m\x1b[H\x1b[2J"]
     if columns < SMALLEST[0] or rows < SMALLEST[1]:
         return parts[0]
 
     def write_at(row: int, column: int, style: str, text: str) -> None:
-        parts.append(f"\x1b[{row};{column}H\x1b[0;{style}m{text}")
+        parts.append(_at(row, column, style, text))
 
     bar = BAR_FROM <= columns < COLUMN_FROM
-    foot = rows - 1 - bar
+    foot = rows - len(text) - bar
     write_at(1, 2, look["name_style"], look["name"])
     if columns >= COLUMN_FROM:
         side = max(min(int(look["side"]), columns - MAIN_LEAST - 1), SIDE_LEAST)
@@ -182,13 +218,25 @@ def picture(look: startup_theme_read.Look, columns: int, rows: int) -> str:
     else:
         write_at(2, 1, look["rule"], "─" * columns)
         write_at(foot, 1, look["rule"], "─" * columns)
-    write_at(rows, 1, look["surface"], " " * columns)
-    write_at(rows, 2, look["symbol_style"], look["symbol"])
-    write_at(rows, 4, look["cursor"], " ")
-    hint = "⏎ send"
-    write_at(rows, columns - len(hint), look["hint"], hint)
-    parts.append("\x1b[0m")
-    return "".join(parts)
+    return "".join(parts) + prompt(look, columns, rows, text)
+
+
+def prompt(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str]) -> str:
+    """Return the prompt of the still frame with the rows of `text`, and the cursor behind them."""
+    first = rows - len(text) + 1
+    parts = [_at(row, 1, look["surface"], " " * columns) for row in range(first, rows + 1)]
+    parts.append(_at(first, 2, look["symbol_style"], look["symbol"]))
+    parts += [_at(first + at, TEXT_FROM, look["surface"], row) for at, row in enumerate(text) if row]
+    end = TEXT_FROM + cells(text[-1])
+    parts.append(_at(rows, end, look["cursor"], " "))
+    from_column = columns - len(HINT)
+    if end + BESIDE < from_column and not text[0].startswith(("/", "!")):
+        parts.append(_at(rows, from_column, look["hint"], HINT))
+    return "".join([*parts, "\x1b[0m"])
+
+
+def _at(row: int, column: int, style: str, text: str) -> str:
+    return f"\x1b[{row};{column}H\x1b[0;{style}m{text}"
 
 
 def _write(text: str) -> None:

@@ -303,8 +303,11 @@ def read_terminal(
     deliver: Callable[[Message], None],
     behind: Callable[[], int] = int,
     answered: Callable[[str], None] = lambda _answer: None,
+    first: bytes = b"",
 ) -> None:
     """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
+
+    `first` was read from it before.
 
     `behind` returns how many messages the application has not handled yet; `answered` receives answers of the
     terminal to queries that are not part of drawing.
@@ -317,8 +320,8 @@ def read_terminal(
             ended.wait(REST)
             continue
         wait = TICK if decoder.deadline is None else min(TICK, max(0.0, decoder.deadline - time.monotonic()))
-        if poll.poll(wait * 1000):
-            data = os.read(number, PIECE)
+        if first or poll.poll(wait * 1000):
+            data, first = first or os.read(number, PIECE), b""
             if not data:
                 raise OSError("its input has ended")
             found = decoder.feed(data, time.monotonic())

@@ -220,6 +220,9 @@ def driver_with_output(
         return driver
 
     class LastingDriver(driver):
+        first_input = b""
+        """Bytes of the terminal that were read before the driver began, to be decoded first."""
+
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             # Textual's output file, with the encoding Textual would use.
@@ -237,6 +240,7 @@ def driver_with_output(
             self._line.write(drawn(data).encode(self._encoding, "replace"))
 
         def run_input_thread(self) -> None:
+            first, self.first_input = self.first_input, b""
             try:
                 read_terminal(
                     self.fileno,  # type: ignore[attr-defined]
@@ -244,6 +248,7 @@ def driver_with_output(
                     self.process_message,
                     lambda: self._app.message_queue_size,
                     answered,
+                    first,
                 )
             except OSError as error:
                 self._line.lose(error.strerror or type(error).__name__)

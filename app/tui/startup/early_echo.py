@@ -1,0 +1,122 @@
+"""Echo of what is typed into the still frame, until the application reads the keys.
+
+A thread reads the terminal while the main thread imports. It keeps every byte in order for the application,
+which decodes them as if it had read them itself. What is printable, or a backspace, is also drawn into the
+prompt of the frame; from the first other key on, nothing more is drawn. Like the frame, this module imports
+next to nothing.
+"""
+
+from __future__ import annotations
+
+import _thread
+import codecs
+import os
+import select
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PIECE = 4096
+END_WAIT = 1.0
+"""Seconds to wait for the thread to end; it only ever waits for the terminal."""
+
+
+class EarlyEcho:
+    """Reads descriptor `source` in a thread; `draw` gets the text of the prompt whenever it changes."""
+
+    def __init__(self, source: int, width: int, rows: int, draw: Callable[[list[str]], None]) -> None:
+        """`width` is the number of cells of a row of text, `rows` the most rows that are drawn."""
+        self._source = source
+        self._width, self._rows = width, rows
+        self._draw = draw
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
+        self._is_open = True
+        """False once a key was pressed that is not drawn."""
+        self._read = b""
+        self._wake: tuple[int, int] | None = None
+        self._ended = _thread.allocate_lock()
+
+    def start(self) -> None:
+        """Read the terminal from now on. Raises `OSError` or `RuntimeError` if there is no pipe or thread."""
+        self._wake = os.pipe()
+        self._ended.acquire()
+        try:
+            _thread.start_new_thread(self._listen, (self._wake[0],))
+        except RuntimeError:
+            self._ended.release()
+            raise
+
+    def stop(self) -> bytes:
+        """Stop reading, and return what was read since the last call. Repeated calls do no harm."""
+        if self._wake is not None:
+            (out, into), self._wake = self._wake, None
+            os.write(into, b"\0")
+            if self._ended.acquire(timeout=END_WAIT):
+                os.close(out)
+                os.close(into)
+        read, self._read = self._read, b""
+        return read
+
+    def type_in(self, data: bytes) -> None:
+        """Draw what these typed bytes write, as far as it can be drawn. Pure but for `draw`."""
+        before = self._text
+        for character in self._decoder.decode(data) if self._is_open else "":
+            if character == "\x7f":
+                self._text = self._text[:-1]
+                continue
+            text = self._text + character
+            self._is_open = character.isprintable() and self._fits(text)
+            if not self._is_open:
+                break
+            self._text = text
+        if self._text != before:
+            self._draw(wrapped(self._text, self._width))
+
+    def _fits(self, text: str) -> bool:
+        """Return whether the still frame draws `text` as the prompt will."""
+        if text.isascii():
+            return len(wrapped(text, self._width)) <= self._rows
+        return 0 <= cells(text) <= self._width
+
+    def _listen(self, wake: int) -> None:
+        poll = select.poll()
+        poll.register(self._source, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        try:
+            while not any(number == wake for number, _event in poll.poll()):
+                data = os.read(self._source, PIECE)
+                if not data:
+                    break
+                self._read += data
+                self.type_in(data)
+        except OSError:
+            pass  # the terminal has gone; reading it again will report that
+        finally:
+            self._ended.release()
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the rows of ASCII text as the prompt wraps it; other text is one row. Pure."""
+    rows: list[str] = []
+    while len(text) > width and text.isascii():
+        end = width if text[width] == " " else text.rfind(" ", 0, width) + 1 or width
+        rows.append(text[:end])
+        text = text[end:]
+    return [*rows, text]
+
+
+def cells(text: str) -> int:
+    """Return the width of a text; -1 if characters in it may join others or take no cell. Pure."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    total = 0
+    for character in text:
+        kind = unicodedata.category(character)
+        if kind[0] in "MC" or kind in ("So", "Sk"):
+            return -1
+        total += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return total
