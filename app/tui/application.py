@@ -348,7 +348,7 @@ class HermesApp(App[None], inherit_bindings=False):
             await self.beginning.wait_for_idle_keys()
             await self.session.mount_panes()
             self._subscribe_parts()
-            self.session.transcript.direct.write = self.direct_write
+            self.session.transcript.direct.write = self.session.status.direct.write = self.direct_write
             # Held keys may belong to the conversation and panes.
             await add_found_commands(self)
             self.beginning.complete()

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyte
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.geometry import Offset, Region
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Label, Static
 
 from tests.support.painted import PaintedScreen
 from tests.support.waiting import until
-from widgets.painting.direct_rows import uncovered_region
+from widgets.painting.direct_rows import RowEncoder, changed_cells, uncovered_region
 from widgets.transcript.view import Transcript
 
 SIZE = (60, 12)
@@ -85,13 +92,44 @@ async def test_rows_are_there_at_once_without_a_frame() -> None:
         assert "now" in app.painted().text(0, 1, 48, 11)
 
 
-async def test_only_rows_that_changed_are_sent() -> None:
+async def test_only_cells_that_changed_are_sent() -> None:
     app = Stage()
     async with app.run_test(size=SIZE):
         say(app, "first\n\nsecond")
         app.written.clear()
         say(app, " and third")
-        assert "second and third" in app.written[-1] and "first" not in app.written[-1]
+        assert " and third" in app.written[-1]
+        assert "first" not in app.written[-1] and "second" not in app.written[-1]
+        app.written.clear()
+        say(app, "")
+        assert app.written == []
+
+
+CELLS = st.text("ab ", max_size=12)
+STYLES = [Style(color="red"), Style(color="red", bold=True), Style(bgcolor="blue"), Style(underline=True)]
+Parts = list[tuple[str, Style]]
+PARTS = st.lists(st.tuples(CELLS | st.sampled_from(["龍", "é", "│"]), st.sampled_from(STYLES)), max_size=5)
+
+
+@given(PARTS, PARTS)
+def test_the_changed_cells_of_a_row_make_it_the_other_one(before: Parts, after: Parts) -> None:
+    old, new = (
+        Strip([Segment(text, style) for text, style in parts if text]).adjust_cell_length(24)
+        for parts in (before, after)
+    )
+    start, changed = changed_cells(old, new)
+    encoder = RowEncoder(Console(color_system="truecolor", force_terminal=True))
+    pieces, whole = pyte.Screen(24, 1), pyte.Screen(24, 1)
+    part = f"\x1b[1;{start + 1}H{encoder.encode(changed)}" if changed.cell_length else ""
+    pyte.Stream(pieces).feed(f"\x1b[1;1H{encoder.encode(old)}{part}")
+    pyte.Stream(whole).feed(new.render(Console(color_system="truecolor", force_terminal=True)))
+    for x in range(24):
+        seen, wanted = pieces.buffer[0][x], whole.buffer[0][x]
+        if seen.data == " " == wanted.data and not wanted.underscore:
+            assert (seen.bg, seen.underscore) == (wanted.bg, wanted.underscore)  # no more is seen of a blank
+        else:
+            assert seen == wanted
+    assert changed_cells(new, new)[1].cell_length == 0
 
 
 async def test_the_cursor_goes_back_to_where_the_program_left_it() -> None:
@@ -99,10 +137,10 @@ async def test_the_cursor_goes_back_to_where_the_program_left_it() -> None:
     async with app.run_test(size=SIZE):
         app.cursor_position = Offset(7, 11)
         say(app, "words")
-        assert app.written[-1].endswith("\x1b[12;8H\x1b[?2026l")
+        assert app.written[-1].removesuffix("\x1b[?2026l").endswith("\x1b[12;8H")
         app.cursor_position = Offset(700, 11)
         say(app, " and more")
-        assert app.written[-1].endswith("\x1b[12;60H\x1b[?2026l")
+        assert app.written[-1].endswith("\x1b[12;60H")
 
 
 async def test_a_frame_that_comes_later_paints_the_same_rows() -> None:
@@ -142,7 +180,8 @@ async def test_nothing_is_sent_while_another_screen_is_in_front() -> None:
             await pilot.pause()
         await app.pop_screen()
         say(app, " again")
-        assert "before beneath again" in app.painted().text(0, 1, 48, 11)
+        assert " again" in app.written[-1]
+        assert "before beneath again" in app.export_screenshot().replace("&#160;", " ")
 
 
 async def test_nothing_is_sent_over_a_notification() -> None:

@@ -1,12 +1,14 @@
-"""Rows drawn straight to the terminal, encoded without Textual's frame."""
+"""Rows drawn straight to the terminal, encoded without Textual's frame: only the cells that changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, Console
+from rich.segment import Segment
 from rich.style import Style
 from textual.errors import NoWidget
 from textual.geometry import Region
@@ -30,9 +32,32 @@ class _Look(NamedTuple):
     """The sequence that brings it about, whatever was before."""
     ground: str | None
     """The same for blanks; None where a blank is seen, as an underlined one is."""
+    colours: tuple[str, str] = ("", "")
+    """The parameters of its foreground and background."""
+    effects: str = ""
+    """The other parameters, such as those of bold."""
+
+    def after(self, shown: _Look) -> str:
+        """Return the shortest sequence that brings it about after `shown`."""
+        if self.effects != shown.effects or not all(self.colours) or not all(shown.colours):
+            return self.code
+        changed = [new for new, old in zip(self.colours, shown.colours, strict=True) if new != old]
+        return f"\x1b[{';'.join(changed)}m" if changed else ""
 
 
 _PLAIN = _Look(None, _RESET, _RESET)
+_COLOUR = re.compile(r"(?:^|;)((?:[34]8;(?:5;\d+|2;\d+;\d+;\d+))|(?:[349]|10)[0-79])(?=;|$)")
+"""A colour among the parameters of a style: of 24 bits, of a table of 256, or of 16."""
+
+
+def _look_of(style: Style | None, codes: str, ground: str | None) -> _Look:
+    """Return the look of a style with these parameters. Pure."""
+    if not codes:
+        return _Look(style, _RESET, ground)
+    colours = ["", ""]
+    for found in _COLOUR.finditer(codes):
+        colours[found[1].startswith(("4", "10"))] = found[1]
+    return _Look(style, f"\x1b[0;{codes}m", ground, (colours[0], colours[1]), _COLOUR.sub("", codes))
 
 
 class RowEncoder:
@@ -52,10 +77,11 @@ class RowEncoder:
         if known is None:
             if len(self._rows) >= ROWS:
                 self._rows.clear()
-            known = self._rows[id(row)] = (row, self._encode(row))
+            known = self._rows[id(row)] = (row, self.encode_once(row))
         return known[1]
 
-    def _encode(self, row: Strip) -> str:
+    def encode_once(self, row: Strip) -> str:
+        """Return the terminal text of a row that is not written again."""
         done: list[str] = []
         shown = waiting = _PLAIN
         blanks = ""  # blanks held back until text on their background follows
@@ -64,7 +90,7 @@ class RowEncoder:
                 return row.render(self._console)
             look = self._look(style)
             if blanks and look.ground != waiting.ground:
-                done += (waiting.code, blanks)
+                done += (waiting.after(shown), blanks)
                 shown, blanks = waiting, ""
             if look.ground is not None and text.isspace():
                 if not blanks and look.ground == shown.ground:
@@ -73,11 +99,11 @@ class RowEncoder:
                     waiting, blanks = look, blanks + text
                 continue
             if look.code != shown.code:
-                done.append(look.code)
+                done.append(look.after(shown))
             done += (blanks, text)
             shown, blanks = look, ""
         if blanks:
-            done += (waiting.code, blanks)
+            done += (waiting.after(shown), blanks)
             shown = waiting
         return "".join(done) if shown.code == _RESET else "".join((*done, _RESET))
 
@@ -89,7 +115,7 @@ class RowEncoder:
             if len(self._looks) >= STYLES:
                 self._looks.clear()
             ground = None if _shows_blanks(style) else self._code(style.background_style)
-            known = self._looks[id(style)] = _Look(style, self._code(style), ground)
+            known = self._looks[id(style)] = _look_of(style, Strip.render_ansi(style, self._system), ground)
         return known
 
     def _code(self, style: Style) -> str:
@@ -101,6 +127,41 @@ def _shows_blanks(style: Style) -> bool:
     """Return whether a blank in this style shows more than its background."""
     lines = style.underline or style.underline2 or style.strike or style.overline
     return bool(lines or style.reverse or style.frame or style.encircle)
+
+
+def changed_cells(before: Strip | None, after: Strip) -> tuple[int, Strip]:
+    """Return the first cell in which a row differs from what stood there, and the row from there to the last.
+
+    Without a row before, or with one of another length, all of it differs. Pure.
+    """
+    cells = after.cell_length
+    if before is None or before.cell_length != cells:
+        return 0, after
+    old, new = list(before), list(after)
+    head = _same_cells(old, new)
+    if head == cells:
+        return cells, Strip([], 0)
+    tail = _same_cells(old[::-1], new[::-1], backwards=True)
+    end = max(cells - tail, head)
+    return head, after.crop(head, end)
+
+
+def _same_cells(old: list[Segment], new: list[Segment], *, backwards: bool = False) -> int:
+    """Return in how many cells two lists of segments agree at their beginning.
+
+    Within a segment only ASCII is compared: other characters may join those beside them.
+    """
+    cells = 0
+    for one, other in zip(old, new, strict=False):
+        if one == other:
+            cells += one.cell_length
+            continue
+        if one.style == other.style and one.text.isascii() and other.text.isascii():
+            pair = (one.text[::-1], other.text[::-1]) if backwards else (one.text, other.text)
+            pairs = enumerate(zip(*pair, strict=False))
+            cells += next((at for at, (a, b) in pairs if a != b), min(map(len, pair)))
+        break
+    return cells
 
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
@@ -118,6 +179,21 @@ class DirectRows:
         """Where on the screen the widget is, as of the last layout; None: not in full, or covered."""
         self._watches = self._known = False
         self._ink: RowEncoder | None = None
+        self._standing: dict[int, Strip] = {}
+        """Rows as they stand on the terminal, by their number; a missing one is not known."""
+
+    def forget(self) -> None:
+        """Forget what stands on the terminal, as it may show something else."""
+        self._standing.clear()
+
+    def note_painted(self, crop: Region, rows: Sequence[Strip]) -> None:
+        """Note the rows of a part of the widget that Textual paints now."""
+        whole = not crop.x and crop.width >= self._widget.size.width
+        for y, row in enumerate(rows, crop.y):
+            if whole:
+                self._standing[y] = row
+            else:
+                self._standing.pop(y, None)
 
     def write_rows(self, rows: Iterable[tuple[int, Strip]]) -> bool:
         """Write whole rows of the widget, each with its number; return False if a full frame is needed."""
@@ -129,10 +205,20 @@ class DirectRows:
             return False
         ink = self._ink = self._ink or RowEncoder(widget.app.console)
         left, top = place.x + 1, place.y + 1
-        lines = [f"\x1b[{top + y};{left}H{ink.encode(strip)}" for y, strip in rows]
+        lines: list[str] = []
+        for y, strip in rows:
+            start, changed = changed_cells(self._standing.get(y), strip)
+            self._standing[y] = strip
+            if changed.cell_length:
+                text = ink.encode(strip) if changed is strip else ink.encode_once(changed)
+                lines.append(f"\x1b[{top + y};{left + start}H{text}")
+        if not lines:
+            return True
         # Back to where input methods show what is being typed.
         x, y = widget.screen.outer_size.clamp_offset(widget.app.cursor_position)
-        write("".join([BEGIN, *lines, f"\x1b[{y + 1};{x + 1}H", END]))
+        lines.append(f"\x1b[{y + 1};{x + 1}H")
+        # A single piece of a row needs no marks to be shown at once.
+        write("".join(lines if len(lines) == 2 else [BEGIN, *lines, END]))
         return True
 
     def _find_place(self) -> Region | None:
@@ -145,8 +231,9 @@ class DirectRows:
         return self._place
 
     def _laid_out(self, _screen: object) -> None:
-        """Forget the cached region after a layout change."""
+        """Forget the cached region, and what stands there, after a layout change."""
         self._known = False
+        self._standing.clear()
 
 
 def uncovered_region(widget: Widget) -> Region | None:

@@ -12,11 +12,13 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
-from widgets.painting.filtered_rows import DrawnRow
+from widgets.painting.direct_rows import DirectRows
+from widgets.painting.filtered_rows import DrawnRow, FilteredRows
 from widgets.rows.row_text import fit, one_line, to_strip
 
 GAUGE_CELLS = 10
@@ -109,6 +111,8 @@ class StatusBar(DrawnRow):
         self._clock = clock
         self._turns = 0
         self._timer: Timer | None = None
+        self.direct = DirectRows(self)
+        self._filtered = FilteredRows(self)
 
     def move(self, motion: bool) -> None:
         """Enable or disable the spinner; without it, words describe the activity."""
@@ -126,7 +130,22 @@ class StatusBar(DrawnRow):
             self._turns += 1
         if pace(before) != pace(status):
             self._run_timer()
-        self.refresh()
+        self._paint()
+
+    def _paint(self) -> None:
+        """Paint the row: directly if possible, else with Textual's next frame."""
+        self.forget_rows()
+        width = self.size.width
+        if not self.is_attached or not width:
+            return
+        rows = self._filtered.filter([self.render_line(0)], 0, width)
+        if not self.direct.write_rows(enumerate(rows)):
+            self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        rows = super().render_lines(crop)
+        self.direct.note_painted(crop, rows)
+        return rows
 
     def on_mount(self) -> None:
         self._run_timer()
@@ -137,7 +156,7 @@ class StatusBar(DrawnRow):
             self._timer = None
         seconds = pace(self.status)
         if seconds is not None and self.is_attached:
-            self._timer = self.set_interval(seconds if self.motion else WAITING_SECONDS, self.refresh)
+            self._timer = self.set_interval(seconds if self.motion else WAITING_SECONDS, self._paint)
 
     def on_click(self, event: events.Click) -> None:
         for name, start, end in self._places():

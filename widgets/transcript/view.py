@@ -30,7 +30,7 @@ from widgets.transcript.parts import CallItem, CutItem, Item, NoticeItem, Part, 
 from widgets.transcript.picture import DocumentPicture, EarlierItems, Finder, Viewport, selected_text, whole
 from widgets.transcript.streamed_reply import RunningCalls, StreamedReply
 
-FRAME = 1 / 30
+FRAME = 1 / 24
 """Seconds between two frames while something streams."""
 SCROLLED_FRAME = 1 / 15
 """The same after a frame in which most rows were new, as they are when the end moves on."""
@@ -278,6 +278,7 @@ class Transcript(KeptRow, can_focus=True):
     def redraw(self) -> None:
         """Draw everything again, as the terminal shows other things than before."""
         self.document.use(self.palette)
+        self.direct.forget()
         self.repaint()
 
     def redraw_code(self) -> None:
@@ -333,6 +334,11 @@ class Transcript(KeptRow, can_focus=True):
             else:
                 runs.append([row, row + 1])
         self.refresh(*(Region(0, start, width, end - start) for start, end in runs))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        rows = super().render_lines(crop)
+        self.direct.note_painted(crop, rows)
+        return rows
 
     def shown_rows(self, crop: Region) -> list[Strip]:
         rows = [self._picture.line(y, self.size.width) for y in range(crop.y, crop.bottom)]
