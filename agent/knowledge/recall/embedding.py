@@ -16,7 +16,7 @@ from agent.knowledge.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER
 from agent.model.addresses import below, is_loopback
 from agent.model.transport.failures import Failures
 from tools.extras import add_hint
-from tools.kit.children import IDLE, WorkerError, WorkerProcess
+from tools.kit.children import WorkerError, WorkerProcess
 from tools.text.redact import redact
 
 if TYPE_CHECKING:
@@ -189,16 +189,20 @@ def folder() -> Path | None:
     return None
 
 
+_IDLE = 15.0
+"""Seconds without a request after which its process ends."""
+
+
 class StaticEmbedder:
     """Makes vectors in a local process that starts in half a second and takes 30 µs a text.
 
-    The process needs 80 MB until it has been idle for a minute.
+    The process needs 80 MB until it has been idle for a while.
     """
 
     space = "wordllama/l2_supercat_256"
     is_remote = False
 
-    def __init__(self, place: Path, *, idle: float = IDLE) -> None:
+    def __init__(self, place: Path, *, idle: float = _IDLE) -> None:
         self._place = place
         # A pool of threads would compete with what a person types.
         environ = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _PAUSE, _LONG_PAUSE = 2.0, 60.0
 """Seconds before a new message is indexed, and before a retry after an error."""
 
+_MEANING_PAUSE = 5.0
+"""Seconds without a new message before vectors are made."""
+
 _REST, _SLICE = 0.002, 0.5
 """Seconds between two steps, for other work, and for making vectors before new messages are indexed."""
 
@@ -71,11 +74,20 @@ class Upkeep:
             try:
                 await self._index.catch_up(seconds=float("inf"), rest=_REST)
                 await self._index.warm_up(rest=_REST)
-                if self._meaning is not None:
+                if self._meaning is not None and await self._is_left_alone():
                     await self._add_meaning(self._meaning)
             except HermesError:
                 log.warning("the index of messages cannot be kept up", exc_info=True)
                 await asyncio.sleep(_LONG_PAUSE)
+
+    async def _is_left_alone(self) -> bool:
+        """Wait for a while; return whether no new message came: the process that makes vectors is large."""
+        try:
+            async with asyncio.timeout(_MEANING_PAUSE):
+                await self._stirred.wait()
+        except TimeoutError:
+            return True
+        return False
 
     async def _add_meaning(self, meaning: Meaning) -> None:
         """Make at least some vectors; stop when none are left or new messages arrive."""

@@ -78,12 +78,14 @@ def test_enter_typed_onto_the_still_frame_sends(start: Start) -> None:
 
 
 @pytest.mark.thorough
-def test_early_keys_are_not_echoed_by_the_terminal(start: Start) -> None:
+def test_early_text_is_echoed_in_the_still_frame_and_no_other_key(start: Start) -> None:
     terminal = start("--model", "demo")
     terminal.until(FRAME)
-    terminal.press("zebra")
+    terminal.press("zebra\x1b[Dx")
     terminal.until(LIVE)
-    assert b"zebra" not in terminal.painted[: terminal.painted.find(LIVE)]
+    still = terminal.painted[: terminal.painted.find(LIVE)]
+    assert b"zebra" in still
+    assert b"^[" not in still and b"zebrax" not in still and b"zebrxa" not in still
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

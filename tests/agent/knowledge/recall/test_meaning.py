@@ -338,6 +338,7 @@ async def test_words_that_are_new_come_before_the_vectors_that_are_left(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.knowledge.recall.recall._PAUSE", 0.0)
+    monkeypatch.setattr("agent.knowledge.recall.recall._MEANING_PAUSE", 0.0)
     watched = Watched()
     watched.recall = recall = Recall(store, meaning=cast(Meaning, watched))
     try:
