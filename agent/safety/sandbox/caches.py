@@ -128,20 +128,22 @@ class WorkspaceCaches:
         `proxied` tells whether they are behind the proxy of a filtered network.
         """
         table = _table()
+        # Once, as each variable of the process is decoded when it is read.
+        environ = dict(self._environ)
         chosen: dict[str, str] = {}
         for name, spec in table["caches"].items():
             own, private = self._own(spec), self.folder / name
             first = next(iter(spec["set"]))
-            given = self._environ.get(first, "")
+            given = environ.get(first, "")
             if (given.startswith("/") and self._is_open(Path(given))) or (
                 spec.get("needs") and not (own and own.is_dir())
             ):
                 continue
             places = {"private": private, "own": own or private, "ours": _TABLE.parent}
-            known = {**self._environ, **{each: str(place) for each, place in places.items()}}
+            known = {**environ, **{each: str(place) for each, place in places.items()}}
             chosen |= {each: _fill_in(text, known) for each, text in spec["set"].items()}
         if proxied:
-            known = {**self._environ, **chosen}
+            known = {**environ, **chosen}
             chosen |= {each: f"{known.get(each, '')} {_PROXY}".strip() for each in table["proxied"]}
         return chosen
 

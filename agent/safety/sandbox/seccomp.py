@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from functools import cache
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 _REFUSED: dict[str, tuple[int | None, int | None]] = {
@@ -93,6 +94,7 @@ def supported(machine: str | None = None) -> bool:
     return (machine or platform.machine()) in _ARCHITECTURES
 
 
+@cache
 def program(*, internet: bool, unix: bool, machine: str | None = None) -> bytes:
     """Return the filter as an array of `struct sock_filter`.
 
