@@ -82,12 +82,18 @@ class RowEncoder:
 
     def encode_once(self, row: Strip) -> str:
         """Return the terminal text of a row that is not written again."""
+        text, shown = self.encode_after(row, _PLAIN)
+        return text if shown.code == _RESET else text + _RESET
+
+    def encode_after(self, row: Strip, shown: _Look) -> tuple[str, _Look]:
+        """Return the terminal text of a row where the look `shown` is in force, and the look at its end."""
         done: list[str] = []
-        shown = waiting = _PLAIN
+        before = waiting = shown
         blanks = ""  # blanks held back until text on their background follows
         for text, style, control in row:
             if control or (style is not None and style.link):
-                return row.render(self._console)
+                reset = "" if before.code == _RESET else _RESET
+                return reset + row.render(self._console), _PLAIN
             look = self._look(style)
             if blanks and look.ground != waiting.ground:
                 done += (waiting.after(shown), blanks)
@@ -105,7 +111,7 @@ class RowEncoder:
         if blanks:
             done += (waiting.after(shown), blanks)
             shown = waiting
-        return "".join(done) if shown.code == _RESET else "".join((*done, _RESET))
+        return "".join(done), shown
 
     def _look(self, style: Style | None) -> _Look:
         if style is None:
@@ -206,17 +212,18 @@ class DirectRows:
         ink = self._ink = self._ink or RowEncoder(widget.app.console)
         left, top = place.x + 1, place.y + 1
         lines: list[str] = []
+        look = _PLAIN
         for y, strip in rows:
             start, changed = changed_cells(self._standing.get(y), strip)
             self._standing[y] = strip
             if changed.cell_length:
-                text = ink.encode(strip) if changed is strip else ink.encode_once(changed)
+                text, look = ink.encode_after(changed, look)
                 lines.append(f"\x1b[{top + y};{left + start}H{text}")
         if not lines:
             return True
         # Back to where input methods show what is being typed.
         x, y = widget.screen.outer_size.clamp_offset(widget.app.cursor_position)
-        lines.append(f"\x1b[{y + 1};{x + 1}H")
+        lines.append(f"{_RESET}\x1b[{y + 1};{x + 1}H")
         # A single piece of a row needs no marks to be shown at once.
         write("".join(lines if len(lines) == 2 else [BEGIN, *lines, END]))
         return True
