@@ -68,7 +68,7 @@ def main() -> None:
         for name in ("home", "scratch"):
             (root / name).mkdir()
         boundary = open_boundary(
-            SandboxSettings(), Home(root / "home"), workspace, root / "scratch", os.environ
+            SandboxSettings.model_validate({}), Home(root / "home"), workspace, root / "scratch", os.environ
         )
         boundary.prepare()
         try:
