@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers lint style types house bench bench-peers test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-imports lint style types house bench bench-peers test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -93,6 +93,12 @@ test-acp:
 test-servers:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.model_servers $(ARGS)
+
+# Makes sessions with the real programs of other agents (npm and PyPI, pinned, kept in ~/.cache/hermes-import-suite),
+# imports them, and compares each with what went over the wire. Some of them: make test-imports ARGS="codex pi"
+test-imports:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.import_suite $(ARGS)
 
 # Runs the tests of repositories that keep their refs in tables, with the git (2.45 or later) of the folder GIT:
 # make test-newer-git GIT=$$HOME/git/bin. The suite runs them with the machine's own git, if that is new enough.

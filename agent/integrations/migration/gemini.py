@@ -103,6 +103,11 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
 
     def add(message: dict[str, Any]) -> None:
         id = text_of(message.get("id")) or f"line {len(messages)}"
+        if messages.get(id, message).get("type") != message.get("type"):
+            # After a resume, the results of an answer stand there once more, under its id.
+            return
+        if (before := messages.get(id, {})).get("toolCalls") and not message.get("toolCalls"):
+            message = {**message, "toolCalls": before["toolCalls"]}
         if id not in messages:
             parents[id] = order[-1] if order else ""
         if id not in order:

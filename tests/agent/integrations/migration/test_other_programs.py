@@ -80,6 +80,18 @@ def gemini_session(home: Path) -> SessionRecord | None:
             {**called, "toolCalls": tools},
             {"id": "r1", "type": "user", "content": responses},
             {"id": "g2", "type": "gemini", "content": "two files"},
+            # A resume writes all of it again, with the results under the id of the answer too.
+            {
+                "$set": {
+                    "messages": [
+                        {"id": "u1", "type": "user", "content": "list"},
+                        {**called, "toolCalls": tools},
+                        {"id": "g1", "type": "user", "content": responses},
+                        {"id": "r1", "type": "user", "content": responses},
+                        {"id": "g2", "type": "gemini", "content": "two files"},
+                    ]
+                }
+            },
         ],
     )
     # What a resume leaves beside it.
