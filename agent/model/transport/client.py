@@ -1,8 +1,8 @@
 """A client of one provider over HTTP, in any wire format.
 
 The body is joined from frozen bytes and sent unchanged; the stream is read by `agent.model.transport.answer`.
-Requests go through `httpx2`, which is imported on first use, in a thread. The client of the `openai` package
-stands on the same library, but importing it takes longer than everything else before a first request.
+Requests use the `openai` package, which is imported on first use, in a thread; headers it adds for OpenAI are
+sent to no other provider.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.core.event_data import Usage
@@ -41,6 +41,7 @@ from agent.model.wire_format import WireFormat
 
 if TYPE_CHECKING:
     import httpx2
+    from openai import AsyncOpenAI
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +60,11 @@ SLICE = 0.002
 DRAIN = 0.05
 """Seconds to wait for the proper end of a complete answer, so that the connection can be used again."""
 
-AGENT = "hermes-tui"
-"""The name of this program to providers."""
-
 _ABOUT_FORM = ("bad_request", "images", "not_found", "overloaded")
 """Kinds of failures that may be about the form of a request."""
 
-_FROM_ENVIRONMENT = (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID"))
-"""Headers for OpenAI only, and the variables that they come from."""
+_FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
+"""Headers the package takes from the environment; they are for OpenAI only."""
 
 
 class _RefusedError(Exception):
@@ -154,7 +152,7 @@ class FormatClient:
             stall_timeout=stall_timeout,
         )
         self._spoken = spoken or cache(lambda _: SpokenDialect())
-        self._client: httpx2.AsyncClient | None = None
+        self._client: AsyncOpenAI | None = None
         self._starting = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -182,7 +180,7 @@ class FormatClient:
         """Close all connections. The client can be used again afterwards."""
         client, self._client = self._client, None
         if client is not None:
-            await client.aclose()
+            await client.close()
 
     def _given_headers(self) -> Mapping[str, str]:
         """Return the headers of the format, after checking that the key is valid in a header."""
@@ -268,15 +266,27 @@ class FormatClient:
             response, body, AnswerReader(body, content_type, self._failures, self._format.reader())
         )
 
-    async def _post(self, client: httpx2.AsyncClient, body: bytes) -> httpx2.Response:
+    async def _post(self, client: AsyncOpenAI, body: bytes) -> httpx2.Response:
+        import httpx2
+        from openai import AsyncStream
+
         try:
-            return await client.send(client.build_request("POST", self._url, content=body), stream=True)
+            # The raw response is returned unchanged; the class of the stream is never used.
+            response: Any = await client.post(
+                self._url,
+                content=body,
+                cast_to=httpx2.Response,
+                options={"headers": self._request_headers()},
+                stream=True,
+                stream_cls=AsyncStream[Any],
+            )
         except (_RefusedError, ModelError):
             raise
         except Exception as error:
             raise self._failures.transport(error) from None
+        return response
 
-    async def _ready(self) -> httpx2.AsyncClient:
+    async def _ready(self) -> AsyncOpenAI:
         async with self._starting:
             if self._client is None:
                 self._check()
@@ -302,39 +312,44 @@ class FormatClient:
                     f"The header {name!r} cannot be sent; correct providers.{provider}.headers.",
                 )
 
-    def _connect(self) -> httpx2.AsyncClient:
-        """Return a client of the HTTP library.
+    def _connect(self) -> AsyncOpenAI:
+        """Return a client of the `openai` package.
 
-        Slow, because it imports the library and loads certificates; meant for a thread.
+        Slow, because it imports the package and loads certificates; meant for a thread.
         """
         import httpx2
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         load(DEFAULT)
+        timeout = httpx2.Timeout(self._stall_timeout, connect=CONNECT_TIMEOUT)
         local = is_loopback(self._url)
         # Plain HTTP to this machine needs no certificates, which take 50 ms to load: trust none.
         is_plain = local and self._url.startswith("http:")
-        return httpx2.AsyncClient(
-            headers=self._all_headers(),
+        transport = DefaultAsyncHttpxClient(
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             if is_plain
             else _certificates(not local, *_certificate_places()),
-            timeout=httpx2.Timeout(self._stall_timeout, connect=CONNECT_TIMEOUT),
-            limits=httpx2.Limits(max_connections=1_000, max_keepalive_connections=100),
+            timeout=timeout,
             follow_redirects=False,
             trust_env=not local,
             event_hooks={"response": [_refuse]},
         )
+        return AsyncOpenAI(
+            api_key=self._key or "none",
+            base_url=self._url,
+            max_retries=0,
+            timeout=timeout,
+            default_headers=self._own_headers,
+            http_client=transport,
+        )
 
-    def _all_headers(self) -> dict[str, str]:
-        """Return the headers of every request; those that OpenAI takes from the environment go there only."""
-        of_environment = _environment_headers() if _is_openai(self._url) else {}
-        headers = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": AGENT}
+    def _request_headers(self) -> dict[str, Any]:
+        """Return headers that suppress those that the package sends only for OpenAI."""
+        from openai import Omit
+
         own = {name.lower() for name in self._own_headers}
-        return {
-            name: value
-            for name, value in (headers | of_environment).items()
-            if name.lower() not in own and name.lower() != "authorization"
-        } | self._own_headers
+        foreign = [] if _is_openai(self._url) else [*_FROM_ENVIRONMENT, *_environment_headers()]
+        return {name: Omit() for name in [*foreign, "Authorization"] if name.lower() not in own}
 
 
 def _certificate_places() -> tuple[str, str]:
@@ -392,14 +407,9 @@ def _is_openai(url: str) -> bool:
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-def _environment_headers() -> dict[str, str]:
-    """Return the headers that variables of OpenAI's own programs name."""
-    named = {name: os.environ.get(variable, "") for name, variable in _FROM_ENVIRONMENT}
-    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
-        name, colon, value = line.partition(":")
-        if colon:
-            named[name.strip()] = value.strip()
-    return {name: value for name, value in named.items() if value and _is_header_value(value)}
+def _environment_headers() -> list[str]:
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    return [name.strip() for name, colon, _ in (line.partition(":") for line in lines) if colon]
 
 
 def _is_header_value(value: str) -> bool:

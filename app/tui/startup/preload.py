@@ -25,8 +25,8 @@ DRAWING = (
 """Modules that draw an answer, or the conversation of a resumed session."""
 ASKING = ("httpx2", "anyio._backends._asyncio")
 """Modules that query a model: read while the session opens, as its first steps wait for the disk."""
-READING = ("tree_sitter", "tree_sitter_bash")
-"""Modules that read the commands that a model wants to run: not before they are needed.
+READING = ("openai", "tree_sitter", "tree_sitter_bash")
+"""Modules of a first message and its commands, with much memory: not before the person types.
 
 These lists are in the order in which an answer needs them; modules that are not installed are skipped. A
 module whose package imports it must not be listed: another thread importing the package would wait for the

@@ -149,7 +149,7 @@ def test_what_is_read_ahead_exists() -> None:
 
     named = (*preload.DRAWING, *preload.ASKING, *preload.READING)
     found = [name for name in named if importlib.util.find_spec(name.split(".", 1)[0])]
-    assert {"markdown_it", "httpx2", "rich.syntax", "tree_sitter_bash"} <= set(found)
+    assert {"markdown_it", "openai", "rich.syntax", "tree_sitter_bash"} <= set(found)
 
 
 @pytest.mark.thorough

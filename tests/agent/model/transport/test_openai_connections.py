@@ -55,13 +55,6 @@ async def test_nothing_of_the_environment_reaches_another_provider(foreign_envir
     assert "secret" not in str(with_key)
 
 
-def test_openai_gets_what_its_environment_names_and_never_a_foreign_authorization(foreign_environment):
-    client = FormatClient(CHAT, "https://api.openai.com/v1", KEY, headers={"OpenAI-Project": "mine"})
-    headers = client._all_headers()
-    assert (headers["OpenAI-Organization"], headers["OpenAI-Project"]) == ("org-secret", "mine")
-    assert (headers["X-Env"], headers["Authorization"]) == ("header-secret", f"Bearer {KEY}")
-
-
 async def test_an_own_authorization_header_is_sent_without_a_key():
     async with talking([say("hi")], headers={"authorization": "Basic abc"}) as (server, client):
         await read(client)
