@@ -2,8 +2,8 @@
 
 `python ask_agents.py PLACE`; PLACE is a folder with `node_modules`. The program has `asked` (bodies of
 requests), `answers` (what the model says in turn: text, or a command for the shell tool after `$ `), `home`
-(an empty folder with a project `w` in it), `address` (of the model) and `run(*words, **variables)`, which runs
-a command of the package in the project and gives its output.
+(an empty folder with a project `w` in it), `address` (of the model) and `run(*words, **variables)`, which
+runs a command of the package in the project and gives its output.
 """
 
 import http.server
