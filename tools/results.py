@@ -54,3 +54,5 @@ class Display:
     detail: Detail | None = None
     picture: str = ""
     """Path of a picture that it made or read, in the form for tools; empty if there is none."""
+    exit_code: int | None = None
+    """The code with which a program ended; None if none ran or it still runs."""

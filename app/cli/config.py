@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, load_settings, say, say_json
+from themes.states import glyph
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -80,7 +81,7 @@ def _show(args: argparse.Namespace) -> None:
     if loaded.project == "untrusted":
         say("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
     for problem in loaded.problems:
-        say(f"✗ {problem}", file=sys.stderr)
+        say(f"{glyph('failed')} {problem}", file=sys.stderr)
 
 
 def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
@@ -153,12 +154,12 @@ def _check(args: argparse.Namespace) -> int:
     home = Home.locate()
     loaded = load(home, os.environ, _workspace(args), thorough=True)
     for problem in loaded.problems:
-        say(f"✗ {problem}")
+        say(f"{glyph('failed')} {problem}")
     if loaded.problems:
         count = len(loaded.problems)
         say(f"{count} {'problem' if count == 1 else 'problems'} in {home.config} and around it.")
         return ExitCode.USAGE
-    say(f"✓ {home.config}" + ("" if home.config.exists() else " (not there: all defaults)"))
+    say(f"{glyph('done')} {home.config}" + ("" if home.config.exists() else " (not there: all defaults)"))
     return ExitCode.DONE
 
 
@@ -186,7 +187,7 @@ def _trust(args: argparse.Namespace) -> None:
     for path in leaves(allowed.data):
         say(f"  {dotted_key(path)} = {_text(_mask_secrets(path, lookup(allowed.data, path)))}")
     for problem in allowed.problems:
-        say(f"  ✗ {problem}")
+        say(f"  {glyph('failed')} {problem}")
     if project.permissions is not None:
         from agent.safety.permissions.file import parse_file
         from agent.safety.permissions.policy import PROJECT
@@ -197,7 +198,7 @@ def _trust(args: argparse.Namespace) -> None:
         for rule in rules.rules:
             say(f"  {rule.text}: {rule.verdict}")
         for wrong in rules.problems:
-            say(f"  ✗ {wrong}")
+            say(f"  {glyph('failed')} {wrong}")
     if project.agents or project.refused:
         _say_agents(project)
     trust.trust(home, project)
@@ -212,14 +213,14 @@ def _trust_skills(home: Home, folder: Path) -> bool:
     if project is None:
         return False
     if project.problem:
-        say(f"✗ {project.problem} They are not used.")
+        say(f"{glyph('failed')} {project.problem} They are not used.")
         return True
     found = SkillIndex().find(project.roots())
     say(f"{project.root} brings skills, which are used from now on:")
     for skill in found.skills:
         say(f"  {skill.name}: {skill.description[:200]}")
     for broken in found.broken:
-        say(f"  ✗ {broken.folder.name}: {broken.reason}.")
+        say(f"  {glyph('failed')} {broken.folder.name}: {broken.reason}.")
     trust_skills(home, project)
     say("This ends when one of their files changes, or with `hermes config untrust`.")
     return True
@@ -236,9 +237,9 @@ def _say_agents(project: ProjectSettings) -> None:
         if (kind := parsed.definition) is not None:
             say(f"  {kind.name}: {kind.description} ({limits(kind)})")
         for problem in parsed.problems:
-            say(f"  ✗ {problem}")
+            say(f"  {glyph('failed')} {problem}")
     for name, reason in project.refused.items():
-        say(f"  ✗ agents/{name}: it is not read: {reason}.")
+        say(f"  {glyph('failed')} agents/{name}: it is not read: {reason}.")
 
 
 def _untrust(args: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.frame import add_json, say, say_json, supports_glyphs
+from themes.states import DOUBT, glyph
 
 if TYPE_CHECKING:
     from app.cli.health.check import Check, HealthFinding
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 SECONDS = 5.0
 """All checks together take no longer."""
 
-_GLYPHS = {"ok": "✓", "warn": "▲", "fail": "✗"}
+_GLYPHS = {"ok": glyph("done"), "warn": DOUBT, "fail": glyph("failed")}
 _WORDS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from themes.states import DOUBT, STATES, TO_ASCII
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
     Action = Callable[[argparse.Namespace], int | None]
 
-STATE_COLOURS = {"✓": "32", "✗": "31", "▲": "33", "⊘": "33", "■": "33", "◆": "35", "▶": "36"}
+_TONES = {"success": "32", "error": "31", "warning": "33", "accent": "36"}
+STATE_COLOURS = {DOUBT: "33"} | {
+    each.glyph: _TONES[each.role]
+    for name, each in STATES.items()
+    if each.role in _TONES and name != "exit"  # a line may begin with an exclamation mark
+}
 """The glyphs of states that begin a line, with their colours of the terminal."""
 ONE_OBJECT = "print one JSON object"
 YES = "do not ask"
@@ -95,10 +101,13 @@ async def open_store(home: Home) -> Store:
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print `text` without terminal control sequences; unencodable characters are replaced."""
+    """Print `text` without terminal control sequences; unencodable glyphs of states become ASCII."""
     stream = file or sys.stdout
     encoding = stream.encoding or "utf-8"
-    shown = reveal(text).encode(encoding, "replace").decode(encoding)
+    shown = reveal(text)
+    if not supports_glyphs(stream):
+        shown = shown.translate(TO_ASCII)
+    shown = shown.encode(encoding, "replace").decode(encoding)
     if shown.lstrip()[:1] in STATE_COLOURS and in_colour(stream):
         glyph = shown.lstrip()[0]
         shown = shown.replace(glyph, f"\x1b[{STATE_COLOURS[glyph]}m{glyph}\x1b[0m", 1)
@@ -158,9 +167,9 @@ def moment(text: str | None, *, end: bool) -> float | None:
 
 
 def supports_glyphs(file: TextIO | None = None) -> bool:
-    """Return whether the stream can show `✓ ✗ ▲`."""
+    """Return whether the stream can show the glyphs of states."""
     try:
-        "✓✗▲".encode((file or sys.stdout).encoding or "utf-8")
+        "".join(map(chr, TO_ASCII)).encode((file or sys.stdout).encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

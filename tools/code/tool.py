@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from themes.states import glyph
 from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgress
 from tools.code.runner import AVAILABLE, CodeRunner
 from tools.code.stubs import is_allowed
@@ -107,7 +108,7 @@ class _ScriptProgress:
     def __call__(self, progress: CodeProgress) -> None:
         lines: list[str] = []
         for call in progress.finished:
-            mark = "✓" if call.ok else "✗"
+            mark = glyph("done" if call.ok else "failed")
             lines.append(
                 f"{mark} {call.number}/{progress.limit} {call.tool} {call.arguments}  {call.duration:.1f} s"
             )

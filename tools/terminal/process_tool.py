@@ -146,7 +146,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if "exit_code" in result:
         summary += f" · exit {result['exit_code']}"
     output = result.get("screen") or result.get("output")
-    return Display(verb, subject, summary, TextDetail(str(output)) if output else None)
+    detail = TextDetail(str(output)) if output else None
+    return Display(verb, subject, summary, detail, exit_code=result.get("exit_code"))
 
 
 registry.register(

@@ -206,7 +206,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     code = result.get("exit_code")
     lines = output.count("\n") + (not output.endswith("\n")) if output else 0
     ending = "timed out" if code == TIMED_OUT else f"exit {code}"
-    return Display("run", subject, f"{ending} · {plural(lines, 'line')}", TextDetail(output))
+    summary = f"{ending} · {plural(lines, 'line')}"
+    return Display("run", subject, summary, TextDetail(output), exit_code=code)
 
 
 def _subject(command: str) -> str:

@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
+from themes.states import draws_ascii_only, glyph, state_of
 from tools.text.words import plural
 from widgets.painting.filtered_rows import DrawnRow
 from widgets.panes import status
@@ -30,7 +31,6 @@ KEPT = 16
 """Counts that are remembered; the oldest ones go."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
-_POOR_TERMINALS = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +81,11 @@ def pace(rates: Sequence[float]) -> float:
     return sum(rates) / len(rates) if rates else 0.0
 
 
-def draws_ascii_only(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal's font lacks blocks of different heights. Pure."""
-    return environ.get("TERM", "") in _POOR_TERMINALS
-
-
 AgentState = Literal[
     "pending", "running", "waiting", "paused", "stopping", "done", "failed", "denied", "interrupted", "budget"
 ]
 """`waiting`: it asks the person something; `stopping`: it was told to stop and has not ended yet."""
 
-LOOKS: Mapping[AgentState, tuple[str, str]] = {
-    "pending": ("○", "dim"),
-    "running": ("▶", "accent"),
-    "waiting": ("◆", "warning"),
-    "paused": ("‖", "warning"),
-    "stopping": ("■", "warning"),
-    "done": ("✓", "success"),
-    "failed": ("✗", "error"),
-    "denied": ("⊘", "warning"),
-    "interrupted": ("■", "warning"),
-    "budget": ("■", "warning"),
-}
 WORDS: Mapping[AgentState, str] = {
     "pending": "waits for room",
     "running": "works",
@@ -182,7 +165,7 @@ def height(row: AgentRow) -> int:
 
 def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     """Return the lines of a row: goal, current action, usage; one line for an inactive agent."""
-    glyph, role = LOOKS[row.state]
+    glyph, role, *_ = state_of(row.state)
     live = row.state in LIVE
     ink = look.ink
     depth = min(row.depth, DEEPEST)
@@ -398,7 +381,9 @@ class AgentsPane(Pane):
         waiting = self._waiting()
         if not waiting:
             return super().title_end()
-        return Text.assemble((f"◆{waiting}", self.ink("warning", bold=True)), "  ", super().title_end())
+        return Text.assemble(
+            (f"{glyph('waiting')}{waiting}", self.ink("warning", bold=True)), "  ", super().title_end()
+        )
 
     def summary(self) -> Summary:
         return Summary(self.title, str(self._live() or len(self.agents)), alerts=self._waiting())
@@ -473,7 +458,7 @@ class AgentHeader(DrawnRow):
         return to_strip(line, width, base, self.app.console)
 
     def _who(self, row: AgentRow, width: int) -> Text:
-        glyph, role = LOOKS[row.state]
+        glyph, role, *_ = state_of(row.state)
         style = self.palette.style
         left = Text.assemble(
             " ",

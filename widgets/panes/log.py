@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
+from themes.states import STATES, state_of
 from tools.results import Display, Outcome
 from widgets.panes import status
 from widgets.panes.pane import Pane, Summary
@@ -29,14 +30,8 @@ TEXT_LIMIT = 200
 VERB_CELLS = 8
 SECONDS_FROM = 60
 """Width in cells from which the time of day has seconds."""
-
-LOOKS: Mapping[Outcome | None, tuple[str, str]] = {
-    None: ("▶", "accent"),
-    "done": ("✓", "success"),
-    "failed": ("✗", "error"),
-    "denied": ("⊘", "warning"),
-    "interrupted": ("■", "warning"),
-}
+LOUD = (STATES["failed"], STATES["exit"])
+"""States whose tone the summary has too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +50,7 @@ class _Entry:
     outcome: Outcome | None = None
     seconds: float | None = None
     children: int = 0
+    exit_code: int | None = None
 
     @property
     def nested(self) -> bool:
@@ -64,6 +60,7 @@ class _Entry:
         self.verb = one_line(display.verb, 40) or one_line(self.tool, 40)
         self.subject = one_line(display.subject, TEXT_LIMIT)
         self.summary = one_line(display.summary, TEXT_LIMIT)
+        self.exit_code = display.exit_code
 
 
 class LogPane(Pane):
@@ -305,8 +302,8 @@ class LogPane(Pane):
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
         entry = self._order[index]
-        glyph, role = LOOKS[entry.outcome]
-        line = Text.assemble(" ", (glyph, self.ink(role)), " ")
+        state = state_of(entry.outcome, entry.exit_code)
+        line = Text.assemble(" ", (state.glyph, self.ink(state.role)), " ")
         if entry.nested:
             line.append("  └ " if self._closes(entry) else "  ├ ", self.ink("rule"))
         else:
@@ -319,7 +316,7 @@ class LogPane(Pane):
         line.append_text(verb).append(" ").append(entry.subject, self.ink("text"))
         if entry.summary:
             line.append(" · " if entry.subject else "", self.ink("dim"))
-            line.append(entry.summary, self.ink("error" if entry.outcome == "failed" else "dim"))
+            line.append(entry.summary, self.ink(state.role if state in LOUD else "dim"))
         row = spread(line, self._end(entry), width)
         if index or not self.lost or self.sandbox:
             return [row]

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
+from themes.states import glyph
 from widgets.painting.filtered_rows import DrawnRow
 from widgets.rows.row_list import Draw, RowList
 from widgets.rows.row_text import fit, one_line, spread, to_strip
@@ -258,7 +259,7 @@ class PaneBar(DrawnRow, can_focus=True):
 
 
 def _badge(summary: Summary) -> str:
-    return f" ◆{summary.alerts}" if summary.alerts else ""
+    return f" {glyph('needs you')}{summary.alerts}" if summary.alerts else ""
 
 
 class RegionRule(DrawnRow):

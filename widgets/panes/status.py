@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
+from themes.states import glyph
 from widgets.painting.direct_rows import DirectRows
 from widgets.painting.filtered_rows import DrawnRow, FilteredRows
 from widgets.rows.row_text import fit, one_line, to_strip
@@ -214,7 +215,7 @@ class StatusBar(DrawnRow):
         if self.status.questions:
             return [StatusPart("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(took.text), 3)]
         skin, accent = self.palette.skin, self.ink("accent")
-        faces = skin.spinner if self.motion and skin.spinner else ("▶",)
+        faces = skin.spinner if self.motion and skin.spinner else (glyph("working"),)
         face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
         verbs = skin.verbs or ("Working",)
         verb = verbs[(self._turns - 1) % len(verbs)]
@@ -242,12 +243,15 @@ class StatusBar(DrawnRow):
         parts = []
         if status.questions:
             parts.append(
-                StatusPart("questions", Text(f"◆ {status.questions}", self.ink("warning", bold=True)))
+                StatusPart(
+                    "questions",
+                    Text(f"{glyph('needs you')} {status.questions}", self.ink("warning", bold=True)),
+                )
             )
         for name, shown, text, role in (
-            ("trouble", bool(status.trouble), f"✗ {status.trouble}", "error"),
-            ("budget", status.budget_reached, "■ budget reached", "warning"),
-            ("service", status.service == "ended", "✗ service ended", "error"),
+            ("trouble", bool(status.trouble), f"{glyph('failed')} {status.trouble}", "error"),
+            ("budget", status.budget_reached, f"{glyph('stopped')} budget reached", "warning"),
+            ("service", status.service == "ended", f"{glyph('failed')} service ended", "error"),
             ("service", status.service == "attached", "attached", "accent"),
             ("unsandboxed", status.unsandboxed, "unsandboxed", "error"),
             ("place", bool(status.place), one_line(status.place, 24), "accent"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from tools.context import Todo, TodoStatus
+from themes.states import glyph, state_of
+from tools.context import Todo
 from widgets.panes.pane import Pane, Summary
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread
@@ -96,13 +97,6 @@ def _branch(
         yield from _list(each.agent, each.items, senders, opened, depth + 1, above | {each.agent})
 
 
-LOOKS: Mapping[TodoStatus, tuple[str, str, str]] = {
-    "completed": ("✓", "success", "dim"),
-    "in_progress": ("▶", "accent", "text"),
-    "pending": ("○", "dim", "text"),
-    "cancelled": ("✗", "error", "dim"),
-}
-"""By status: the glyph, its role, the role of the text."""
 DEEPEST = 4
 """Levels below which a row is no longer indented."""
 
@@ -171,7 +165,7 @@ class TodoPane(Pane):
 
     def summary(self) -> Summary:
         at = current(self.items)
-        note = f"▶ {one_line(at.content, 200)}" if at else ""
+        note = f"{glyph('working')} {one_line(at.content, 200)}" if at else ""
         return Summary(self.title, self.figure(), note)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
@@ -228,8 +222,11 @@ class TodoPane(Pane):
         return spread(left, Text(f"{done}/{wanted} ", self.ink("dim")), width)
 
     def _item(self, item: Todo, indent: str, width: int) -> Sequence[Text]:
-        glyph, glyph_role, role = LOOKS[item.status]
-        style = self.ink(role, bold=item.status == "in_progress" and not indent)
+        glyph, glyph_role, *_ = state_of(item.status)
+        style = self.ink(
+            "text" if item.status in ("pending", "in_progress") else "dim",
+            bold=item.status == "in_progress" and not indent,
+        )
         content = one_line(item.content) or "–"
         wrapped = Text(content, style).wrap(self.app.console, max(width - 4 - len(indent), 1))
         first = Text.assemble(f" {indent}", (glyph, self.ink(glyph_role)), " ", wrapped[0])

@@ -8,6 +8,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
+from themes.states import glyph
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 
@@ -101,7 +102,7 @@ def paint(
     for place in shown:
         text = f"{place + 1}  {_first_line(queued[place])}"
         chosen = place == selected
-        strips.append(_row("▸ " if chosen else "○ ", text, width, palette, chosen=chosen))
+        strips.append(_row("▸ " if chosen else f"{glyph('pending')} ", text, width, palette, chosen=chosen))
     return strips
 
 

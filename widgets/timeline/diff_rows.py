@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from themes.states import glyph
 from tools.text.safe_text import clean
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, spread
@@ -277,7 +278,7 @@ class HunkRows(DiffRows):
 
     def start(self, start: HunkStart, width: int) -> Text:
         taken = start.number in self.taken
-        sign, word = ("✓", "taken") if taken else ("○", "left")
+        sign, word = (glyph("done"), "taken") if taken else (glyph("pending"), "left")
         left = Text(f" {sign} hunk {start.number:,} of {len(self._numbers()):,} · {word}")
         left.stylize(self.ink("accent" if taken else "dim", bold=taken))
         hunk = self.file.parts[start.hunk]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
+from themes.states import IN_USE, state_of
 from tools.text.words import ago, plural
 from widgets.rows.row_text import fit, one_line
 from widgets.timeline.graph import lane_role, rails
@@ -17,7 +18,7 @@ from widgets.timeline.node_tree import ENGINE, NodeRow, NodeTree
 
 GLYPHS = {"user": "●", "assistant": "○", "tool": "·", "notice": "┊", "compaction": "≡", "system": "◌"}
 """What a node is."""
-OUTCOMES = {"failed": ("✗", "error"), "denied": ("⊘", "warning"), "interrupted": ("◌", "warning")}
+OUTCOMES = ("exit", "failed", "denied", "interrupted")
 """How a call that went wrong ended."""
 AGE_CELLS = 7
 LEAST_WORDS = 12
@@ -82,7 +83,7 @@ def draw_row(drawing: Drawing, number: int, width: int, around: PaintContext) ->
 def _glyph(tree: NodeTree, line: DrawnLine, ink: Ink) -> Text:
     row = tree.rows[line.node]
     if row.outcome in OUTCOMES:
-        glyph, role = OUTCOMES[row.outcome]
+        glyph, role, *_ = state_of(row.outcome)
         return Text(glyph, ink(role))
     bold = bool(tree.on_path[line.node])
     return Text(GLYPHS.get(row.kind, "·"), ink(lane_role(line.lane), bold=bold))
@@ -128,7 +129,7 @@ def _tags(drawing: Drawing, number: int, around: PaintContext) -> Text:
     for node in drawing.carried.get(number, ()):
         for name in tree.tips.get(node, ()):
             current = name == tree.branch
-            glyph, role = ("▶", "accent") if current else ("◇", lane_role(drawing.lines[number].lane))
+            glyph, role = (IN_USE, "accent") if current else ("◇", lane_role(drawing.lines[number].lane))
             tags.append(f"  {glyph} {one_line(name, 60)}", ink(role, bold=current))
         if tag := tree.tags.get(node):
             tags.append("  ★" if tag.bookmarked else "", ink("warning"))

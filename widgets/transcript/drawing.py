@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from themes.states import state_of
 from widgets.palette import Palette
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import render, render_code
@@ -30,15 +31,6 @@ MARGIN = 1
 """Columns of a row behind its text."""
 VERB = 8
 """Columns of the verb of a card."""
-
-STATES = {
-    "running": ("▶", "accent"),
-    "done": ("✓", "success"),
-    "failed": ("✗", "error"),
-    "denied": ("⊘", "warning"),
-    "interrupted": ("■", "warning"),
-}
-"""Glyph and role of a call's state: never the colour alone."""
 
 
 def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE) -> list[Strip]:
@@ -165,7 +157,7 @@ def _more(count: int, noun: str, palette: Palette) -> Strip:
 
 
 def _state(head: HeadPart, palette: Palette) -> tuple[str, str]:
-    glyph, role = STATES[head.state]
+    glyph, role, *_ = state_of(head.state)
     if head.spinner >= 0 and palette.skin.spinner:
         faces = palette.skin.spinner
         glyph = glyph_of(faces[head.spinner % len(faces)], glyph)
@@ -191,7 +183,7 @@ def _head(head: HeadPart, room: int, palette: Palette) -> Strip:
     summary = fit(summary, max(free - cell_len(subject) - len(joint), 0))
     runs = [Segment(verb, text), Segment(subject, text)]
     if summary:
-        role = "error" if head.state == "failed" else "dim"
+        role = state_of(head.state).role if head.state in ("failed", "exit") else "dim"
         runs += [Segment(joint, dim), Segment(summary, palette.style(role))]
     used = sum(run.cell_length for run in runs)
     runs += [Segment(" " * max(room - used - cell_len(right), 0), text), Segment(right, dim)]

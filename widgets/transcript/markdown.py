@@ -13,6 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from themes.states import glyph
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, MarkdownBlock, code_of
@@ -550,7 +551,11 @@ class _Renderer:
         """Return the marker before an item. A task's state replaces the bullet."""
         if done is None:
             return [Segment(marker, self._dim)]
-        state = Segment("✓ ", self._palette.style("success")) if done else Segment("○ ", self._dim)
+        state = (
+            Segment(f"{glyph('done')} ", self._palette.style("success"))
+            if done
+            else Segment(f"{glyph('pending')} ", self._dim)
+        )
         return [state] if marker[0] in _BULLETS else [Segment(marker, self._dim), state]
 
     def _markers(self, element: _Element, count: int, depth: int) -> list[str]:

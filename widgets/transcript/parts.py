@@ -11,6 +11,7 @@ from typing import Any
 
 from textual.strip import Strip
 
+from themes.states import glyph
 from tools.results import DiffDetail, Display, Outcome, TextDetail
 from tools.text.safe_text import clean
 from widgets.transcript.blocks import MarkdownBlock, split
@@ -308,6 +309,8 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
     """Return the header row of a card."""
     display = item.display
     state = item.outcome or "running"
+    if state == "done" and display.exit_code:
+        state = "exit"
     summary = clean(display.summary)
     if fold is not Fold.CLOSED and summary and summary.strip() == clean(error_of(item)).strip():
         # The full sentence is below the row.
@@ -445,7 +448,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
         case NoticeItem(kind=kind, text=text):
             role = _NOTICE_ROLES.get(kind, "dim")
             if kind == "error":
-                return list(_long(clean(text), role, "✗"))
+                return list(_long(clean(text), role, glyph("failed")))
             return [
                 WordsPart(piece, role, glyph="┊", glyph_role=role, every_row=True)
                 for piece in chunks(clean(text))
@@ -453,7 +456,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
         case CutItem(reason=reason):
             said = clean(reason).strip()
             text = f"The reply broke off: {said}" if said else "The reply broke off."
-            return list(_long(text, "warning", "■"))
+            return list(_long(text, "warning", glyph("stopped")))
 
 
 def gap_between(before: Item | None, item: Item) -> bool:

@@ -271,7 +271,9 @@ class OutlineRow(NamedTuple):
     tool: str
     """The tool a result came from; empty for the rest."""
     outcome: str
-    """The outcome of a call, or the state of a message that was cut off; empty for the rest."""
+    """The outcome of a call, `exit` if its program ended with another code than zero, or the state of a
+    message that was cut off; empty for the rest.
+    """
     origin: str
     """The source of a user message."""
     tokens: int | None
@@ -285,7 +287,7 @@ _FIELDS = ("step", "tool", "outcome", "state", "origin", "usage.output")
 _QUERY = (
     f"SELECT id, parent, kind, created, substr(content, 1, {_TEXT}), "
     + "".join(f"json_extract(data, '$.{name}'), " for name in _FIELDS)
-    + "json_array_length(data, '$.calls') "
+    + f"json_array_length(data, '$.calls'), substr(content, -{_TEXT}) "
     "FROM nodes WHERE session = ? AND id > ? ORDER BY id LIMIT ?"
 )
 
@@ -294,6 +296,15 @@ def outline(connection: sqlite3.Connection, session: str, after: int, count: int
     """Return the next rows of a session in the order of writing, from all branches."""
     rows = connection.execute(_QUERY, (session, after, count))
     return [_row(*row) for row in rows]
+
+
+_CODE = re.compile(r'(?<!\\)"exit_code": (-?[1-9]\d*)')
+
+
+def ended_as(outcome: object, kind: str, content: str) -> str:
+    """Return the outcome of a node, from what is stored of it and the end of its text. Pure."""
+    exits = kind == "tool" and outcome == "done" and _CODE.search(content, max(len(content) - _TEXT, 0))
+    return "exit" if exits else str(outcome or "")
 
 
 def without_inner(rows: Iterable[OutlineRow]) -> list[OutlineRow]:
@@ -322,8 +333,9 @@ def _row(
     origin: object,
     tokens: object,
     calls: int | None,
+    tail: str,
 ) -> OutlineRow:
-    ended = outcome or (state if state != "complete" else "")
+    ended = ended_as(outcome or (state if state != "complete" else ""), kind, tail)
     return OutlineRow(
         node,
         parent,
@@ -332,7 +344,7 @@ def _row(
         first_line(content),
         step if isinstance(step, int) else None,
         str(tool or ""),
-        str(ended or ""),
+        ended,
         str(origin or ""),
         tokens if isinstance(tokens, int) else None,
         calls or 0,

@@ -34,6 +34,7 @@ from agent.integrations.gateways.markup import chunks
 from agent.integrations.gateways.outgoing import HERE_WORDS, LiveMessage, move
 from agent.integrations.gateways.people import ChatScope, home_of, may
 from agent.integrations.gateways.ports import ChatPlace, ChatSession, Gateway
+from themes.states import glyph
 from tools.text.safe_text import clean
 
 
@@ -657,7 +658,7 @@ class ChatHead(ChatPlace):
             return
         words = f"⚠ {event.error[:1_000]}" if event.error else ""
         if event.outcome == "interrupted":
-            words = "■ Stopped."
+            words = f"{glyph('stopped')} Stopped."
         name, place, heard = self.gateway.name, self.place, self._heard
 
         def over(c: Any) -> None:

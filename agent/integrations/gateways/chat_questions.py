@@ -13,6 +13,7 @@ from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import Button, GatewayError, Incoming, Outgoing, PlatformLimits
 from agent.integrations.gateways.book import BoundPlace, Delivery, ReceivedMessage
 from agent.integrations.gateways.people import ChatScope, may
+from themes.states import STATES
 
 if TYPE_CHECKING:
     from agent.integrations.gateways.ports import ChatPlace, ChatSession
@@ -82,9 +83,11 @@ def shown_ask(body: Mapping[str, Any], row: int, limits: PlatformLimits) -> Outg
 
 def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
     """Return the stored form of a question that is closed, with its outcome and who decided."""
-    words = {"once": "✓ yes, once", "session": "✓ yes, in this session", "always": "✓ yes, always",
-             "deny": "✗ no", "answered": "✓ answered", "raised": "✓ raised", "stopped": "✗ no",
-             "expired": "✗ nobody answered: no", "cancelled": "— over"}  # fmt: skip
+    yes, no = STATES["done"].glyph, STATES["denied"].glyph
+    words = {"once": f"{yes} yes, once", "session": f"{yes} yes, in this session",
+             "always": f"{yes} yes, always", "deny": f"{no} no", "answered": f"{yes} answered",
+             "raised": f"{yes} raised", "stopped": f"{no} no", "expired": f"{no} nobody answered: no",
+             "cancelled": "— over"}  # fmt: skip
     said = words.get(outcome, outcome)
     return {**body, "open": False, "over": f"**{said}**" + (f" ({by})" if by else "")}
 

@@ -17,6 +17,7 @@ from agent.core.messages import ToolCall
 from agent.core.store.export import mask_node
 from agent.core.store.nodes import MAIN, Node, Session
 from agent.session.turns.shown_call import describe
+from themes.states import glyph
 from tools.inner_call import inner_call
 from tools.registry import Registry
 from tools.results import DiffDetail, TextDetail
@@ -262,8 +263,6 @@ def _code_block(_renderer: Any, tokens: Sequence[Token], index: int, _options: A
 SHOWN = 60_000
 """Characters of one text that the page shows; the middle of a longer one is left out, and said to be."""
 
-_MARKS = {"done": "✓", "failed": "✗", "denied": "⊘"}
-
 
 def page_of(
     session: Session,
@@ -380,7 +379,7 @@ def _call(call: ToolCall, result: Node | None, tools: Registry) -> str:
     if isinstance(seconds, (int, float)) and seconds >= 0.1:
         facts.append(f"{seconds:,.1f} s")
     head = (
-        f'<span class="mark">{_MARKS.get(kind, "■")}</span><b>{plain(_line(display.verb))}</b>'
+        f'<span class="mark">{glyph(kind, display.exit_code)}</span><b>{plain(_line(display.verb))}</b>'
         f'<span class="subject">{plain(_line(display.subject))}</span>'
         f'<span class="outcome">{plain(" · ".join(filter(None, facts)))}</span>'
     )

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.automate.batch_lines import result_text, state_of
+from themes.states import glyph
 from tools.text.safe_text import clean
 from widgets.panes.status import elapsed
 
@@ -105,7 +106,7 @@ class LiveTable:
 
 
 def _row(result: TaskResult) -> tuple[Text, Text, Text, Text]:
-    mark = Text("✓", "green") if result.passed else Text("✗", "red")
+    mark = Text(glyph("done"), "green") if result.passed else Text(glyph("failed"), "red")
     told = Text(clean(result_text(result)))
     if not result.passed:
         told = Text.assemble((state_of(result), "red"), "  ", told)

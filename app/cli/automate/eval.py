@@ -14,6 +14,7 @@ from agent.errors import ConfigError, ExitCode
 from app.cli.automate.batch import jobs, progress_view
 from app.cli.frame import add_action, add_actions, positive, say, say_json
 from app.version import version
+from themes.states import glyph
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def print_result(result: SuiteResult, report: Path) -> None:
     failed = [each for each in result.runs_of_tasks if not each.passed]
     for each in failed[:_MOST_NAMES]:
         grey = bool(doubt) and each.task in judged
-        _say(f"  {'?' if grey else '✗'} {each.task}: {' '.join(each.why.split())[:100]}", grey=grey)
+        _say(
+            f"  {'?' if grey else glyph('failed')} {each.task}: {' '.join(each.why.split())[:100]}", grey=grey
+        )
     if len(failed) > _MOST_NAMES:
         say(f"  and {len(failed) - _MOST_NAMES:,} more that did not pass")
     say(f"Report: {report}")

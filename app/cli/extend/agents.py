@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, say
+from themes.states import glyph
 
 if TYPE_CHECKING:
     from app.tui.screens.agents.agent_files import AgentKind
@@ -96,7 +97,7 @@ def _check(args: argparse.Namespace) -> int:
     bad = [kind for kind in kinds if _complain(kind) != ExitCode.DONE]
     for kind in kinds:
         if kind not in bad:
-            say(f"✓ {kind.name}")
+            say(f"{glyph('done')} {kind.name}")
     if problem:
         say(f"▲ {problem}")
     return ExitCode.USAGE if bad else ExitCode.DONE
@@ -107,16 +108,16 @@ def _check_file(path: Path) -> int:
 
     parsed = read_definition(path)
     for problem in parsed.problems:
-        say(f"✗ {problem}")
+        say(f"{glyph('failed')} {problem}")
     if parsed.definition is None:
         return ExitCode.USAGE
-    say(f"✓ {parsed.definition.name}")
+    say(f"{glyph('done')} {parsed.definition.name}")
     return ExitCode.DONE
 
 
 def _complain(kind: AgentKind) -> int:
     for problem in kind.problems:
-        say(f"✗ {problem}")
+        say(f"{glyph('failed')} {problem}")
     for doubt in kind.doubts:
         say(f"▲ {kind.name}: {doubt}")
     return ExitCode.DONE if kind.sound else ExitCode.USAGE

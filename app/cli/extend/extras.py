@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from agent.errors import ConfigError, HermesError
 from app.cli.frame import YES, add_action, add_json, say, say_json
+from themes.states import glyph
 from tools.extras import EXTRAS, is_installed, missing
 
 DESCRIPTION = (
@@ -133,6 +134,6 @@ def _list(args: argparse.Namespace, names: Sequence[str] = ()) -> None:
         return
     width = max(len(each.name) for each in listed)
     for each in listed:
-        mark = "✓" if each.installed else "·"
+        mark = glyph("done" if each.installed else "skipped")
         size = "" if each.installed else f"  about {each.size / 1e6:.0f} MB"
         say(f"{mark} {each.name:<{width}}  {each.brings}{size}")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode
 from app.cli.extend.mcp_arguments import servers_of
 from app.cli.frame import answer, say, say_json
+from themes.states import NEEDS_YOU, glyph
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
@@ -34,15 +35,15 @@ def run_probe(home: Home, args: argparse.Namespace) -> None:
     about = " ".join(filter(None, [found["server"]["name"], found["server"]["version"]])) or "without a name"
     say(f"{found['name']}: {about}, protocol {found['protocol']}, {found['seconds']:.1f} s")
     for tool in found["tools"]:
-        mark = "✓" if tool["standing"] == "ready" else "▲"
+        mark = glyph("done" if tool["standing"] == "ready" else "needs you")
         said = " ".join(tool["description"].split())[:100]
         say(f"  {mark} {tool['name']}" + (f": {said}" if said else ""))
     for prompt in found["prompts"]:
         say(f"  / {prompt['name']}")
     for problem in found["problems"]:
-        say(f"  ✗ {problem}")
+        say(f"  {glyph('failed')} {problem}")
     if any(tool["standing"] != "ready" for tool in found["tools"]):
-        say(f"What is marked ▲ waits for you: `hermes mcp trust {found['name']}`.")
+        say(f"What is marked {NEEDS_YOU} waits for you: `hermes mcp trust {found['name']}`.")
 
 
 def run_call(home: Home, args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.extend.mcp_arguments import parsed_pairs, servers_of
 from app.cli.frame import agreed_by, answer, say, say_json
+from themes.states import glyph
 from tools.text.safe_text import clean, reveal
 
 if TYPE_CHECKING:
@@ -189,12 +190,12 @@ def _as_data(server: DeclaredServer, catalog: ServerCatalog | None) -> dict[str,
 def _line(server: DeclaredServer, catalog: ServerCatalog | None) -> str:
     config = server.config
     if not config.enabled:
-        state, mark = "off", "–"
+        state, mark = "off", "off"
     elif not server.agreed:
-        state, mark = f"not agreed to; see `hermes mcp trust {config.name}`", "✗"
+        state, mark = f"not agreed to; see `hermes mcp trust {config.name}`", "needs you"
     elif catalog is None:
-        state, mark = f"never asked; see `hermes mcp probe {config.name}`", "·"
+        state, mark = f"never asked; see `hermes mcp probe {config.name}`", "pending"
     else:
-        state, mark = f"{len(catalog.ready())} tools", "✓"
+        state, mark = f"{len(catalog.ready())} tools", "done"
     origin = {"project": " (of this project)", "plugin": " (of a plugin)"}.get(server.origin, "")
-    return f"{mark} {config.name}{origin}: {clean(config.place)} [{config.transport}], {state}"
+    return f"{glyph(mark)} {config.name}{origin}: {clean(config.place)} [{config.transport}], {state}"

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, say, say_json
+from themes.states import glyph
 
 if TYPE_CHECKING:
     from agent.integrations.plugins.installing import Agreement, PluginEnvironment
     from agent.integrations.plugins.package import PluginPackage
     from agent.integrations.plugins.registrations import RegisteredProvider, Registrations
     from agent.integrations.plugins.shelf import ShelvedPlugin
-
-MARKS = {"enabled": "✓", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 
 
 DESCRIPTION = (
@@ -112,7 +111,7 @@ def _list(args: argparse.Namespace) -> None:
 def _lines(each: ShelvedPlugin) -> list[str]:
     version = f" {each.plugin.version}" if each.plugin is not None and each.plugin.version else ""
     where = f"({each.place}, {each.standing}) {from_home(each.folder)}"
-    lines = [f"{MARKS[each.standing]} {each.name}{version} {where}"]
+    lines = [f"{glyph(each.standing)} {each.name}{version} {where}"]
     if each.reason:
         lines.append(f"    {each.reason}")
     lines += [f"    {line}" for line in each.difference()]
@@ -294,7 +293,10 @@ def _test(args: argparse.Namespace) -> int:
     for line in _skipped_lines(registered):
         say(line.strip())
     for each in results:
-        say(f"{'✗' if each.wrong else '✓'} {each.name}" + (f": {each.wrong}" if each.wrong else ""))
+        say(
+            f"{glyph('failed' if each.wrong else 'done')} {each.name}"
+            + (f": {each.wrong}" if each.wrong else "")
+        )
     say(f"{len(results) - len(failed)} of {len(results)} passed.")
     return int(ExitCode.FAILED if failed else ExitCode.DONE)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_json, load_settings, say, say_json
+from themes.states import glyph
 from tools.text.words import plural
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _list(args: argparse.Namespace) -> None:
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
-        mark = "✓" if row["key_set"] or not row["key_env"] else "·"
+        mark = glyph("done" if row["key_set"] or not row["key_env"] else "skipped")
         say(f"{mark} {row['name']:<{width}}  {row['base_url']}  {_key_words(row)}")
 
 

@@ -15,6 +15,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import agrees, answer, load_settings, say, say_json, whole_number
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
+from themes.states import glyph
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -389,7 +390,7 @@ _WORDS = {
 
 
 def _show_audit(each: AuditedSkill) -> None:
-    mark = "✓" if each.state == "ok" else "✗"
+    mark = glyph("done" if each.state == "ok" else "failed")
     row = each.row
     say(f"{mark} {row.name} ({row.trust}, {each.scan.verdict}) from {clean(row.url)} {_WORDS[each.state]}.")
     for path, how in each.changes.items():

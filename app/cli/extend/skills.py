@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode
 from app.cli.extend import skill_hub
 from app.cli.frame import add_action, add_actions, say, say_json
+from themes.states import glyph
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -42,12 +43,14 @@ def _list(args: argparse.Namespace) -> None:
         about = str(skill.folder) if args.paths else _short(skill.description, 100)
         say(f"{skill.name:{width}}  {about}" + (f"   ({skill.scope})" if skill.scope != "bundled" else ""))
     for each in found.off:
-        say(f"○ {each.skill.name} ({each.skill.scope}) is not used: {each.reason}.")
+        say(f"{glyph('off')} {each.skill.name} ({each.skill.scope}) is not used: {each.reason}.")
     for each in found.shadowed:
         winner = next((skill.scope for skill in _find_skills(found, each.name)), "another")
-        say(f"○ {each.name} ({each.scope}) is shadowed by the one of the {winner}: {each.folder}")
+        say(
+            f"{glyph('off')} {each.name} ({each.scope}) is shadowed by the one of the {winner}: {each.folder}"
+        )
     for each in found.broken:
-        say(f"✗ {clean(str(each.folder))}: {each.reason}.")
+        say(f"{glyph('failed')} {clean(str(each.folder))}: {each.reason}.")
     for note in (*found.notes, *found.renewed):
         say(note, file=sys.stderr)
 
@@ -149,9 +152,9 @@ def _validate(args: argparse.Namespace) -> int:
         say_json(valid)
     else:
         for problem in problems:
-            say(f"✗ {problem}")
+            say(f"{glyph('failed')} {problem}")
         if not problems:
-            say(f"✓ {clean(folder.name)}")
+            say(f"{glyph('done')} {clean(folder.name)}")
     return int(ExitCode.FAILED if problems else ExitCode.DONE)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, say
+from themes.states import glyph
 
 if TYPE_CHECKING:
     from themes.loader import LoadedSkin
@@ -91,7 +92,7 @@ def _show(args: argparse.Namespace) -> None:
     else:
         _draw(adapt_skin(loaded.skin, depth))
     for problem in loaded.problems:
-        say(f"✗ {problem}", file=sys.stderr)
+        say(f"{glyph('failed')} {problem}", file=sys.stderr)
 
 
 def _draw(skin: Skin) -> None:
@@ -138,13 +139,13 @@ def _check(args: argparse.Namespace) -> int:
     for loaded in chosen:
         findings = check(loaded.skin)
         for problem in loaded.problems:
-            say(f"✗ {problem}")
+            say(f"{glyph('failed')} {problem}")
         for finding in findings:
             say(f"▲ {loaded.skin.name}: {finding}")
         if loaded.problems or findings:
             bad += 1
         else:
-            say(f"✓ {loaded.skin.name}")
+            say(f"{glyph('done')} {loaded.skin.name}")
     return ExitCode.USAGE if bad else ExitCode.DONE
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.frame import add_json, answer, moment, positive, say, say_json
+from themes.states import glyph
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.safety.audit.check import AuditReport
     from agent.safety.audit.log import AuditEntry
 
-MARKS = {"allowed": "✓", "denied": "⊘", "expired": "⊘", "cancelled": "■", "nobody": "⊘"}
+OUTCOMES = ("allowed", "denied", "expired", "cancelled", "nobody")
 
 
 DESCRIPTION = (
@@ -32,7 +33,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="ID", help="only this session: its id or the start of it")
     parser.add_argument("--agent", metavar="NAME", help="only this agent: its name or its id")
     parser.add_argument("--tool", metavar="NAME", help="only this tool")
-    parser.add_argument("--outcome", choices=tuple(MARKS), help="only what ended so", metavar="|".join(MARKS))
+    parser.add_argument("--outcome", choices=OUTCOMES, help="only what ended so", metavar="|".join(OUTCOMES))
     parser.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
     parser.add_argument("--limit", type=positive, default=50, metavar="N", help="the last N (default: 50)")
 
@@ -74,7 +75,7 @@ def line(entry: AuditEntry) -> str:
     Pure.
     """
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
-    mark = MARKS.get(entry.outcome, "·")
+    mark = glyph(entry.outcome or "skipped")
     from agent.safety.audit.log import asker
 
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"

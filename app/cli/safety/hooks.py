@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import YES, add_action, add_actions, agreed_by, load_settings, say, say_json
+from themes.states import NEEDS_YOU, glyph
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -65,7 +66,7 @@ def _list(args: argparse.Namespace) -> None:
     if not hooks:
         say("The settings have no hooks; docs/hooks.md shows how to add one.")
     elif any(hook.digest not in agreed for hook in hooks):
-        say("What is marked ✗ does not run; agree with `hermes hooks trust`.")
+        say(f"What is marked {NEEDS_YOU} does not run; agree with `hermes hooks trust`.")
 
 
 def _line(hook: Hook, agreed: bool) -> str:
@@ -73,7 +74,8 @@ def _line(hook: Hook, agreed: bool) -> str:
     required = ", required" if hook.required else ""
     command = one_line(hook.command)
     origin = f", of the project {clean(hook.project)}" if hook.project else ""
-    return f"{'✓' if agreed else '✗'} {hook.event}{only}: {command} ({hook.timeout:g} s{required}{origin})"
+    mark = glyph("done" if agreed else "needs you")
+    return f"{mark} {hook.event}{only}: {command} ({hook.timeout:g} s{required}{origin})"
 
 
 def _trust(args: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, agreed_by, say, say_json
 from app.cli.safety import explain
+from themes.states import glyph
 
 if TYPE_CHECKING:
     from agent.safety.permissions.policy import Permissions
@@ -81,7 +82,7 @@ def _list(args: argparse.Namespace) -> None:
     if not rules:
         say(f"no rules; write some into {Home.locate().permissions} or use `hermes permissions deny RULE`")
     for problem in policy.problems:
-        say(f"✗ {problem}", file=sys.stderr)
+        say(f"{glyph('failed')} {problem}", file=sys.stderr)
     if policy.problems:
         say("Until that is mended nothing in the file allows anything.", file=sys.stderr)
     if policy.project == "untrusted":
@@ -105,10 +106,10 @@ def _test(args: argparse.Namespace) -> int:
         checked += sum(len(rule.match) + len(rule.no_match) for rule in file.rules)
         failed += len(file.problems)
         for problem in file.problems:
-            say(f"✗ {problem}")
+            say(f"{glyph('failed')} {problem}")
     for told in program_mistakes(Home.locate().root / "programs"):
         failed += 1
-        say(f"✗ {told}")
+        say(f"{glyph('failed')} {told}")
     examples = f"{checked} {'example' if checked == 1 else 'examples'}"
     if failed:
         say(f"{examples} checked, {failed} {'problem' if failed == 1 else 'problems'}.")

@@ -27,9 +27,8 @@ from app.cli.lines import call_line
 from app.cli.options import options_of
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
+from themes.states import glyph
 from tools.text.safe_text import clean, printable
-
-TODO_GLYPHS = {"pending": "○", "in_progress": "▶", "completed": "✓", "cancelled": "✗"}
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
@@ -101,13 +100,13 @@ class LoopView:
                 self._line(call_line(event))
             case TodosChanged():
                 for item in event.items:
-                    self._line(f"  {TODO_GLYPHS[item.status]} {item.content}")
+                    self._line(f"  {glyph(item.status)} {item.content}")
             case ReplyCut():
                 self._line(f"┊ The answer was cut off: {event.reason}")
             case TurnEnded():
                 self._end_line()
                 if event.error or event.outcome == "interrupted":
-                    say(f"■ {event.error or 'Stopped.'}", sys.stderr)
+                    say(f"{glyph('stopped')} {event.error or 'Stopped.'}", sys.stderr)
                 print()
             case _ if said := event.notice():
                 self._line(f"┊ {said[1]}")

@@ -2,7 +2,7 @@
 import { Conversation } from "./conversation.js";
 import { CanvasPane } from "./canvas.js";
 import { called, helpText, shellCall } from "./commands.js";
-import { byId, fill, make } from "./nodes.js";
+import { byId, fill, glyph, make } from "./nodes.js";
 import { Panes } from "./panes.js";
 import { Requests } from "./requests.js";
 import { EventSocket, Refused, ask } from "./service.js";
@@ -102,7 +102,7 @@ async function list() {
   page.sessions = (await ask("/api/sessions")).sessions;
   fill(byId("list"), ...page.sessions.map((each) => make("li", {}, make("button", {
     "aria-current": String(each.id === page.session), on: { click: () => open(each.id) },
-  }, `${each.waits ? "◆ " : each.busy ? "▸ " : ""}${each.title || "untitled"}`, make("small", { title: each.workspace }, each.workspace.split("/").slice(-2).join("/"))))));
+  }, `${each.waits ? `${glyph("waiting")} ` : each.busy ? `${glyph("running")} ` : ""}${each.title || "untitled"}`, make("small", { title: each.workspace }, each.workspace.split("/").slice(-2).join("/"))))));
 }
 
 async function open(id, along = false) {
@@ -230,7 +230,7 @@ function hint() {
   byId("undo").hidden = byId("redo").hidden = !page.session || page.busy || !may("talk");
   const row = (mark, text, ...buttons) => make("li", {}, make("span", { "aria-hidden": "true" }, mark), make("span", { class: "text", title: text }, text), ...buttons);
   fill(byId("queue"), ...page.steering.map((text) => row("↪", text)),
-    ...page.queue.map((text) => row("○", text, may("talk") ? make("button", { class: "plain", "aria-label": `Take back: ${text.slice(0, 60)}`, on: { click: () => takeBack(text) } }, "✕") : null)),
+    ...page.queue.map((text) => row(glyph("pending"), text, may("talk") ? make("button", { class: "plain", "aria-label": `Take back: ${text.slice(0, 60)}`, on: { click: () => takeBack(text) } }, "✕") : null)),
     waits && !page.busy && may("talk") ? make("li", {}, make("button", { on: { click: sendQueue } }, waits > 1 ? `Send these ${waits}` : "Send it")) : null);
 }
 

@@ -1,11 +1,10 @@
 // The conversation: items made from events. Only a window of a long session is in the page.
 import { GrowingText, markdown } from "./markdown.js";
-import { byId, make, revealed } from "./nodes.js";
+import { byId, glyph, make, revealed } from "./nodes.js";
 import { ask } from "./service.js";
 
 const MOST = 400;          // items in the page
 const LIVE = 8000;         // characters of live output of a call
-const GLYPHS = { done: "✓", failed: "✗", denied: "⊘", interrupted: "■", running: "▸" };
 const REPLACED = new Set(["user_message", "assistant_message", "tool_finished", "notice"]);
 
 export class Conversation {
@@ -132,14 +131,14 @@ export class Conversation {
   }
 
   card(id, display, outcome, seconds) {
-    const item = this.item("call", GLYPHS[outcome], make("details", { class: "body" }));
+    const item = this.item("call", glyph(outcome, display.exit_code), make("details", { class: "body" }));
     this.dress(item, display, outcome, seconds);
     return item;
   }
 
   dress(item, display, outcome, seconds) {
     item.className = `item call ${outcome}`;
-    item.firstChild.textContent = GLYPHS[outcome];
+    item.firstChild.textContent = glyph(outcome, display.exit_code);
     const fold = item.lastChild;
     const head = make("summary", {},
       make("span", { class: "verb" }, display.verb), make("span", { class: "subject" }, display.subject),

@@ -13,6 +13,12 @@ export function make(name, options = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+// States as in themes/states.py: the words of events, and their glyphs.
+const GLYPHS = { pending: "○", paused: "○", running: "▶", in_progress: "▶", waiting: "◆", done: "✓", completed: "✓", failed: "✗",
+  exit: "!", denied: "⊘", interrupted: "■", stopping: "■", budget: "■", skipped: "·", cancelled: "·" };
+
+export function glyph(word, exit) { return GLYPHS[word === "done" && exit ? "exit" : word] || "·"; }
+
 export function fill(node, ...children) { node.replaceChildren(...children.filter((each) => each !== null)); }
 
 // Characters that cannot be seen, spelled out, where a yes depends on the text.

@@ -1,9 +1,6 @@
 // What stands beside the conversation: tasks, agents, files, the way through the session.
-import { byId, fill, make } from "./nodes.js";
+import { byId, fill, glyph, make } from "./nodes.js";
 import { diff } from "./conversation.js";
-
-const TODO = { pending: "○", in_progress: "▶", completed: "✓", cancelled: "✗" };
-const AGENT = { pending: "○", running: "▶", waiting: "◆", paused: "⏸", done: "✓", failed: "✗", interrupted: "■", denied: "✗", budget: "■" };
 
 export class Panes {
   // `show` brings a message of the person into view, by its node.
@@ -25,7 +22,7 @@ export class Panes {
   todos(items) {
     const done = items.filter((each) => each.status === "completed").length;
     byId("todo-count").textContent = items.length ? `${done}/${items.length}` : "";
-    fill(byId("todo"), ...(items.length ? items.map((each) => make("li", {}, `${TODO[each.status]} ${each.content}`)) : [empty("no tasks yet")]));
+    fill(byId("todo"), ...(items.length ? items.map((each) => make("li", {}, `${glyph(each.status)} ${each.content}`)) : [empty("no tasks yet")]));
   }
 
   agent(id, change) {
@@ -38,7 +35,7 @@ export class Panes {
   drawAgents() {
     const all = [...this.agents.values()];
     byId("agent-count").textContent = all.length ? `${all.filter((each) => ["running", "waiting", "pending"].includes(each.state)).length} live` : "";
-    fill(byId("agents"), ...(all.length ? all.map((each) => make("li", {}, `${AGENT[each.state] || "·"} ${each.name}  ${each.action || ""}${each.tokens ? ` · ${each.tokens}` : ""}`)) : [empty("none were sent")]));
+    fill(byId("agents"), ...(all.length ? all.map((each) => make("li", {}, `${glyph(each.state)} ${each.name}  ${each.action || ""}${each.tokens ? ` · ${each.tokens}` : ""}`)) : [empty("none were sent")]));
   }
 
   file({ path, kind, added, removed, diff: text }, by) {

@@ -1,5 +1,5 @@
 // What waits for the person: approvals, questions, forms, forecasts, ceilings. They never cover the draft.
-import { byId, fill, make, revealed } from "./nodes.js";
+import { byId, fill, glyph, make, revealed } from "./nodes.js";
 
 const KINDS = new Set(["approval", "question", "form", "forecast", "ceiling"]);
 const ARMED = 500; // milliseconds: a tap meant for something else says no yes
@@ -47,7 +47,7 @@ export class Requests {
       try { await this.answer(event.id, answer, feedback); } catch (error) { failed.textContent = error.message; }
     };
     const who = event.agent === "main" ? "" : ` (${event.agent})`;
-    const card = make("section", { class: "request", "aria-label": `${headline(event)}` }, make("h3", {}, `◆ ${title(event)}${who}`), ...body(event));
+    const card = make("section", { class: "request", "aria-label": `${headline(event)}` }, make("h3", {}, `${glyph("waiting")} ${title(event)}${who}`), ...body(event));
     if (!this.may(event.type === "question" ? "talk" : "approve")) {
       card.append(make("p", { class: "touches" }, "This device may look but not answer."));
       return card;

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.errors import ConfigError
+from themes.states import glyph
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -67,7 +68,7 @@ def _line(attempt: LiveAttempt) -> str:
     if attempt.model:
         about.insert(0, clean(attempt.model))
     words = one_line(attempt.text)[:120]
-    return f"{attempt.head}: {', '.join(about)}" + (f". {words}" if words else "")
+    return f"{glyph(attempt.outcome)} {attempt.head}: {', '.join(about)}" + (f". {words}" if words else "")
 
 
 _ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "stopped at the gate"}

@@ -20,6 +20,7 @@ from app.tui.questions.approval_words import (
 )
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, Skinned, line, words
+from themes.states import NEEDS_YOU
 from tools.text.safe_text import reveal
 from tools.text.words import shorten
 
@@ -59,7 +60,7 @@ class ApprovalDialog(Dialog[Decision]):
     def body(self) -> ComposeResult:
         request = self.request
         who, tool = line(request.agent, LINE_CHARS), line(request.tool, LINE_CHARS)
-        yield Static(Content(f"◆ {who} wants to use {tool}"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} {who} wants to use {tool}"), classes="who")
         judged = bool(request.parts)
         in_command = marks_in_command(request) if judged else DANGEROUS
         yield Skinned(request.headline, reveal, marks=in_command, classes="text subject")

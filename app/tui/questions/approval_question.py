@@ -8,6 +8,7 @@ from agent.events import ApprovalAsked, Decision
 from app.tui.questions.approval_words import one_line, reach_text, reasons
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
 from app.tui.questions.typed_replies import decision
+from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 async def _plain(request: ApprovalAsked, terminal: PlainTerminal) -> Decision:
     who = "" if request.agent == "main" else f"{request.agent}: "
-    terminal.say(f"\n◆ {who}{request.tool} wants to:\n\n{request.headline}\n")
+    terminal.say(f"\n{NEEDS_YOU} {who}{request.tool} wants to:\n\n{request.headline}\n")
     if facts := reach_text(request):
         terminal.say(f"  {facts}")
     for reason in reasons(request):

@@ -21,6 +21,7 @@ from app.tui.questions.budget_words import (
 )
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, line, words
+from themes.states import NEEDS_YOU
 
 BY = "Raise it by …"
 STOP = "Stop here, with what there is"
@@ -41,7 +42,7 @@ class CeilingDialog(Dialog[CeilingReply]):
 
     def body(self) -> ComposeResult:
         who = line(self.request.agent, LINE_CHARS)
-        yield Static(Content(f"◆ {who} cannot go on"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} {who} cannot go on"), classes="who")
         yield words(line(ceiling_text(self.request), 2 * LINE_CHARS), "text")
         yield words("\n".join(answer_effects(self.request)), "text notes", role="dim")
         yield Choices([raise_label(self.request), BY, STOP], chosen=2)
@@ -99,7 +100,7 @@ class ForecastDialog(Dialog[Decision]):
     def body(self) -> ComposeResult:
         told = [(name, line(text, LINE_CHARS)) for name, text in figures(self.request)]
         goals = [line(goal, LINE_CHARS) for goal in self.request.forecast.goals]
-        yield Static(Content(f"◆ {line(heading(self.request), LINE_CHARS)}"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} {line(heading(self.request), LINE_CHARS)}"), classes="who")
         yield words(align_lines(told), "text figures", gutter=2 + max(len(name) for name, _ in told))
         yield words(goal_lines(goals), "text goals", role="dim", gutter=2)
         yield Choices(list(CHOICES), chosen=CHOICES.index(NO))

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from agent.events import CeilingAsked, CeilingReply
 from app.tui.questions import budget_words as budget
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
 
 
 async def _plain(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply:
-    terminal.say(f"\n◆ {request.agent} cannot go on. {budget.ceiling_text(request)}")
+    terminal.say(f"\n{NEEDS_YOU} {request.agent} cannot go on. {budget.ceiling_text(request)}")
     for note in budget.answer_effects(request):
         terminal.say(f"  · {note}")
     hint = f"  [y] {budget.raise_label(request)}  [a number] by that much  [N] stop here: "

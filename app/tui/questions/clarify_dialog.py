@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 from agent.events import QuestionAsked
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, line, words
+from themes.states import NEEDS_YOU
 from tools.context import PersonAnswer
 
 OWN_WORDS = "Something else …"
@@ -31,7 +32,7 @@ class ClarifyDialog(Dialog[PersonAnswer]):
         self._choices = [*request.choices, *([OWN_WORDS] if self._free and request.choices else [])]
 
     def body(self) -> ComposeResult:
-        yield Static(Content(f"◆ {line(self.request.agent, LINE_CHARS)} asks"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} {line(self.request.agent, LINE_CHARS)} asks"), classes="who")
         yield words(self.request.question, "text")
         if self._choices:
             yield Choices(self._choices)

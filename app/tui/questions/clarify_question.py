@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.events import QuestionAsked
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from themes.states import NEEDS_YOU
 from tools.context import PersonAnswer
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 async def _plain(request: QuestionAsked, terminal: PlainTerminal) -> PersonAnswer:
     who = "" if request.agent == "main" else f"{request.agent} asks: "
-    terminal.say(f"\n◆ {who}{request.question}")
+    terminal.say(f"\n{NEEDS_YOU} {who}{request.question}")
     for number, choice in enumerate(request.choices, 1):
         terminal.say(f"  {number}. {choice}")
     hint = (

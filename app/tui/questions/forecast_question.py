@@ -10,6 +10,7 @@ from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import one_line
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
 from app.tui.questions.typed_replies import decision
+from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
@@ -19,7 +20,7 @@ GOAL = 300
 
 
 async def _plain(request: ForecastAsked, terminal: PlainTerminal) -> Decision:
-    terminal.say(f"\n◆ {budget.heading(request)}:\n")
+    terminal.say(f"\n{NEEDS_YOU} {budget.heading(request)}:\n")
     for goal in request.forecast.goals:
         terminal.say(f"  - {one_line(goal)[:GOAL]}")
     terminal.say("\n" + indent(budget.align_lines(list(budget.figures(request))), "  ") + "\n")

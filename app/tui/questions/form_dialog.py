@@ -19,6 +19,7 @@ from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, line, words
+from themes.states import NEEDS_YOU
 from widgets.rows.reader import Reader
 
 if TYPE_CHECKING:
@@ -84,7 +85,9 @@ class FormDialog(Dialog[FormReply]):
         self._fields = VerticalScroll(id="form-fields", can_focus=False)
 
     def body(self) -> ComposeResult:
-        asks = f"◆ The MCP server {line(self.request.server, LINE_CHARS)} asks you to fill in a form"
+        asks = (
+            f"{NEEDS_YOU} The MCP server {line(self.request.server, LINE_CHARS)} asks you to fill in a form"
+        )
         yield Static(Content(asks), classes="who")
         yield words(self.request.message, "text")
         with self._fields:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.event_data import FormReply
 from agent.integrations.server_events import FormAsked
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.server_requests import FormField
@@ -19,7 +20,7 @@ NO = "!"
 async def _plain(request: FormAsked, terminal: PlainTerminal) -> FormReply:
     from agent.integrations.mcp.server_requests import filled_form
 
-    terminal.say(f"\n◆ The MCP server {request.server} asks you: {request.message}")
+    terminal.say(f"\n{NEEDS_YOU} The MCP server {request.server} asks you: {request.message}")
     texts: dict[str, str] = {}
     for field in request.fields:
         terminal.say(f"  {field.label}{_hint(field)}")

@@ -16,6 +16,7 @@ from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.entry_page import EntryRows, ListPage, change_entry
 from app.tui.screens.page import line
+from themes.states import glyph
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
@@ -82,13 +83,15 @@ class ApprovalRows(EntryRows[Row]):
     def draw_entry(self, entry: Row, width: int) -> list[Text]:
         drawn = Text(" ", self.ink("text"))
         if isinstance(entry, Grant):
-            drawn.append("✓ " if entry.scope == "session" else "∞ ", self.ink("accent"))
+            drawn.append(f"{glyph('done')} " if entry.scope == "session" else "∞ ", self.ink("accent"))
             drawn.append(f"{entry.scope:<9}", self.ink("text"))
             given = time.strftime("%m-%d %H:%M", time.localtime(entry.given))
             drawn.append(f"{given} {line(entry.by)[:8]:<9}", self.ink("dim"))
             drawn.append(line(entry.rule), self.ink("text"))
         else:
-            drawn.append("◆ ", self.ink("warning")).append(f"{'waiting':<9}", self.ink("warning"))
+            drawn.append(f"{glyph('needs you')} ", self.ink("warning")).append(
+                f"{'waiting':<9}", self.ink("warning")
+            )
             drawn.append(f"{line(entry.agent)[:20]:<21}", self.ink("dim"))
             drawn.append(line(f"{entry.tool}: {entry.headline}"), self.ink("text"))
         return [fit(drawn, width - 1)]

@@ -17,19 +17,12 @@ from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page, line
+from themes.states import glyph, state_of
 from tools.text.words import plural
 from widgets.rows.row_list import RowList
 
 POLL = 0.5
 """Seconds between two looks at the log."""
-GLYPHS = {
-    "allowed": ("✓", "success"),
-    "denied": ("✗", "error"),
-    "expired": ("✗", "warning"),
-    "cancelled": ("■", "warning"),
-    "nobody": ("✗", "warning"),
-}
-"""Glyph and role of each outcome."""
 
 
 class AuditScreen(Page[None]):
@@ -110,7 +103,7 @@ class AuditRows(FollowedRows[AuditEntry]):
         return "Nothing was refused. a shows all." if some else "Nothing was asked of the gate yet."
 
     def draw_entry(self, entry: AuditEntry) -> Text:
-        glyph, role = GLYPHS.get(entry.outcome, ("·", "dim"))
+        glyph, role, *_ = state_of(entry.outcome or "skipped")
         moment = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.time))
         row = Text(" ", self.ink("text")).append(f"{glyph} ", self.ink(role))
         row.append(f"{moment} ", self.ink("dim"))
@@ -133,5 +126,5 @@ def report_text(report: AuditReport) -> str:
     lines = [f"{report.records:,} lines in {report.files:,} files", ""]
     for each in (*report.problems, *report.notes):
         place = f"{each.file}:{each.line}" if each.line else each.file
-        lines.append(f"{'✗' if each in report.problems else '·'} {place}: {each.sentence}")
+        lines.append(f"{glyph('failed' if each in report.problems else 'skipped')} {place}: {each.sentence}")
     return "\n".join(lines)

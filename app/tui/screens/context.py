@@ -15,6 +15,7 @@ from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.entry_page import CountedPage, CountedRows, change
 from app.tui.screens.page import line
+from themes.states import NEEDS_YOU
 from widgets.panes.status import UNKNOWN, money, percent, tokens
 from widgets.rows.row_text import fit
 
@@ -116,7 +117,7 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
     async def action_let_in(self) -> None:
         passage = self.pointed.passage if self.pointed is not None else None
         if passage is None or self._let_in is None:
-            self.notify("Nothing is kept back here; the rows that begin with ◆ are.", markup=False)
+            self.notify(f"Nothing is kept back here; the rows that begin with {NEEDS_YOU} are.", markup=False)
             return
         more = "" if len(passage.text) <= LONGEST_ASKED else " … (⏎ in the table shows all of it)"
         said = f"{passage.text[:LONGEST_ASKED]}{more}"
@@ -244,7 +245,7 @@ def _layer_rows(layer: ContextLayer, whole: int) -> list[ContextRow]:
 
 def _passage_row(passage: KeptPassage) -> ContextRow:
     rules = ", ".join(passage.rules)
-    name = f"◆ {passage.place} kept back · {rules} · {passage.digest[:SHORT]}"
+    name = f"{NEEDS_YOU} {passage.place} kept back · {rules} · {passage.digest[:SHORT]}"
     return ContextRow("passage", name, passage=passage)
 
 

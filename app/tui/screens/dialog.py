@@ -21,6 +21,7 @@ from textual.widgets.option_list import Option
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, KeyLine, Skinned, line, words
+from themes.states import glyph
 from tools.text.safe_text import reveal
 from widgets.rows.reader import Reader, ReaderLook
 from widgets.rows.row_text import letters
@@ -376,7 +377,7 @@ class ProblemLine(Static):
 
     def say(self, problem: str) -> None:
         """Show the sentence; an empty one hides it."""
-        self.update(Content(f"✗ {line(problem, LINE_CHARS)}" if problem else ""))
+        self.update(Content(f"{glyph('failed')} {line(problem, LINE_CHARS)}" if problem else ""))
         self.display = bool(problem)
 
 

@@ -16,6 +16,7 @@ from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine
 from app.tui.screens.page import line, words
 from app.tui.terminal.pip_progress import run as run_pip
 from app.tui.terminal.pip_progress import with_raw_progress
+from themes.states import NEEDS_YOU
 from tools.extras import EXTRAS, is_installed
 from tools.kit.umask import person_umask
 
@@ -35,7 +36,7 @@ class ExtraDialog(Dialog[bool]):
 
     def body(self) -> ComposeResult:
         extra, line_of = EXTRAS[self._name], self._change.line
-        yield Static(Content(f"◆ Add the extra {self._name}?"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} Add the extra {self._name}?"), classes="who")
         if obstacle := self._change.obstacle:
             does = f"Hermes cannot add it itself: {obstacle}. Run this in a shell:"
         else:

@@ -17,6 +17,7 @@ from agent.knowledge.learnings.learning import standing
 from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
+from themes.states import glyph
 from tools.services.learning_notes import LearningNote
 from widgets.rows.row_text import one_line, spread
 
@@ -168,7 +169,7 @@ def _words(learning: Learning) -> str:
 
 def counts(learning: Learning) -> str:
     """Return how often a learning was confirmed and refuted, such as `✓3 ✗1`. Pure."""
-    marks = (("✓", learning.confirmed), ("✗", learning.refuted))
+    marks = ((glyph("done"), learning.confirmed), (glyph("failed"), learning.refuted))
     return " ".join(f"{mark}{count}" for mark, count in marks if count)
 
 

@@ -19,6 +19,7 @@ from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page
+from themes.states import DOUBT, look
 from tools.kit.files import NotAFileError, open_file
 from tools.text.redact import Redactor, secret_values
 from tools.text.safe_text import reveal
@@ -137,7 +138,7 @@ class LogTail:
 POLL = 0.5
 """Seconds between two looks at the file."""
 LEVELS = {"errors": logging.ERROR, "warnings": logging.WARNING, "all": logging.NOTSET}
-GLYPHS = ((logging.ERROR, "✗", "error"), (logging.WARNING, "◆", "warning"), (logging.NOTSET, " ", "dim"))
+GLYPHS = ((logging.ERROR, *look("failed")), (logging.WARNING, DOUBT, "warning"), (logging.NOTSET, " ", "dim"))
 """Lowest level, glyph and role of its lines."""
 
 

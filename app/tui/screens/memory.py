@@ -23,6 +23,7 @@ from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entr
 from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
 from app.tui.terminal.editor import edit
+from themes.states import glyph
 from tools.text.safe_text import clean
 from widgets.rows.row_text import one_line, spread
 
@@ -204,7 +205,7 @@ class MemoryRows(EntryRows[MemoryRow]):
         self._now = now
 
     def draw_entry(self, entry: MemoryRow, width: int) -> list[Text]:
-        left = Text(" ").append(f"{'✗' if entry.blocked else ' '} ", self.ink("error"))
+        left = Text(" ").append(f"{glyph('denied') if entry.blocked else ' '} ", self.ink("warning"))
         left.append(f"{entry.scope:<8}", self.ink("dim")).append(one_line(entry.text), self.ink("text"))
         when = age(self._now() - entry.origin.created) if entry.origin else ""
         return [spread(left, Text(f" {when} ", self.ink("dim")), width)]
@@ -226,7 +227,12 @@ def about(row: MemoryRow, now: float) -> Content:
     text = clean(row.text)
     more = f"\n… {len(text) - MOST_SHOWN:,} more characters" if len(text) > MOST_SHOWN else ""
     held = (
-        (("✗ The prompt leaves it out: it reads like an instruction to an agent.\n\n", "$error"),)
+        (
+            (
+                f"{glyph('denied')} The prompt leaves it out: it reads like an instruction to an agent.\n\n",
+                "$warning",
+            ),
+        )
         if row.blocked
         else ()
     )

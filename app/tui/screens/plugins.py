@@ -20,6 +20,7 @@ from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
 from app.tui.screens.page import line
+from themes.states import state_of
 from tools.text.safe_text import clean
 from widgets.rows.row_text import one_line, spread
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from agent.integrations.plugins.registrations import RegisteredProvider
     from agent.integrations.plugins.shelf import ShelvedPlugin
 
-MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
-FAILED = "!"
-"""Marks a plugin that is used and whose code failed in this session."""
 MOST_ASKED = 10
 """Lines of permissions that the question repeats; the details show all of them."""
 LAST = 5
@@ -266,10 +264,7 @@ class PluginRows(EntryRows[PluginRow]):
         )
 
     def draw_entry(self, entry: PluginRow, width: int) -> list[Text]:
-        ink = {"enabled": "success", "disabled": "dim"}.get(entry.state, "error")
-        mark = MARKS[entry.state]
-        if entry.failed:
-            ink, mark = "error", FAILED
+        mark, ink, *_ = state_of("failed" if entry.failed else entry.state)
         left = Text(" ").append(f"{mark} ", self.ink(ink))
         left.append(f"{entry.name:<20} ", self.ink("text" if entry.state == "enabled" else "dim"))
         failed = entry.failed.removeprefix(f"The plugin {entry.name} ")

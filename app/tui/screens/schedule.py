@@ -17,6 +17,7 @@ from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
+from themes.states import State, state_of
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ LOGGED = 12
 """Runs of a job that are shown."""
 MOST_RUNS = 200
 """Runs that the log of a job shows."""
-INKS = {"done": "success", "failed": "error", "interrupted": "error", "running": "accent"}
-MARKS = {"done": "✓", "failed": "✗", "interrupted": "■", "running": "▶", "waiting": "○", "skipped": "⊘"}
 
 UNDELIVERED = ("waiting", "failed")
 """States of a delivery that are shown."""
@@ -142,11 +141,17 @@ class JobRows(EntryRows["Job"]):
         last = next(iter(self.runs.get(entry.id, ())), None)
         state = "failed" if entry.problem else last.state if last is not None else ""
         # Separate from the space, so that a skin that underlines errors underlines only the mark.
-        left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
+        mark, ink, *_ = _state(state)
+        left = Text(" ").append(mark, self.ink(ink)).append(" ")
         left.append(one_line(entry.title), self.ink("text" if entry.standing == "active" else "dim"))
         due = when(entry.next) if entry.standing == "active" else entry.standing
         right = Text(" ").append(due, self.ink("error" if entry.problem else "dim")).append(" ")
         return [spread(left, right, width)]
+
+
+def _state(state: str) -> State:
+    """Return how the state of a run looks; a run that waits has not begun, and nobody is asked."""
+    return state_of("pending" if state in ("", "waiting") else state)
 
 
 def _words(job: Job) -> str:
@@ -173,7 +178,8 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
         "\n\n",
     ]
     for run in runs:
-        parts.append((f"{MARKS[run.state]} ", f"${INKS.get(run.state, 'text-muted')}"))
+        mark, ink, *_ = _state(run.state)
+        parts.append((f"{mark} ", "$text-muted" if ink == "dim" else f"${ink}"))
         parts.append(f"{_run_heading(run)}\n")
         if run.delivery in UNDELIVERED:
             parts.append((f"  delivery {run.delivery}\n", "$text-muted"))
@@ -201,7 +207,7 @@ def runs_text(runs: Sequence[JobRun]) -> str:
             filter(
                 None,
                 [
-                    f"{MARKS[run.state]} {_run_heading(run)}",
+                    f"{_state(run.state).glyph} {_run_heading(run)}",
                     f"  delivery {run.delivery}" if run.delivery in UNDELIVERED else "",
                     *(f"  refused: {each}" for each in run.receipt.get("refused") or ()),
                     run.error.strip(),

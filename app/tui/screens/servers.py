@@ -16,6 +16,7 @@ from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
 from app.tui.screens.page import line
 from app.tui.screens.sign_in_dialog import SignInDialog
+from themes.states import glyph, state_of
 from tools.text.words import plural
 from widgets.rows.row_text import one_line, spread
 
@@ -28,16 +29,6 @@ POLL = 1.0
 EMPTY = (
     "This session has no MCP servers. `hermes mcp add NAME -- COMMAND` adds one, `hermes mcp list` lists all."
 )
-LOOKS = {
-    "ready": ("●", "success"),
-    "starting": ("◌", "accent"),
-    "idle": ("○", "dim"),
-    "failed": ("✗", "error"),
-    "parked": ("✗", "error"),
-    "sign-in": ("◆", "warning"),
-    "not agreed": ("◆", "warning"),
-    "off": ("–", "dim"),
-}
 MEANS = {
     "ready": "It runs.",
     "starting": "It is being started.",
@@ -151,7 +142,7 @@ class ServerRows(EntryRows["ServerState"]):
         super().__init__(key=lambda server: server.name, words=_words, empty=EMPTY)
 
     def draw_entry(self, entry: ServerState, width: int) -> list[Text]:
-        mark, ink = LOOKS.get(entry.health.state, ("·", "dim"))
+        mark, ink, *_ = state_of(entry.health.state)
         left = Text(" ").append(f"{mark} ", self.ink(ink)).append(one_line(entry.name), self.ink("text"))
         if entry.parked:
             count = len(entry.parked)
@@ -217,7 +208,7 @@ def about(server: ServerState) -> Content:
         *(part for tool in ready for part in _tool(tool)),
         ("\nPrompts\n" if server.prompts else "", "$accent"),
         one_line(", ".join(server.prompts), 2_000) + ("\n" if server.prompts else ""),
-        *((f"\n✗ {one_line(problem, 400)}", "$error") for problem in server.problems),
+        *((f"\n{glyph('failed')} {one_line(problem, 400)}", "$error") for problem in server.problems),
         ("\nLog\n" if server.log else "", "$accent"),
         ("\n".join(one_line(each, 300) for each in server.log[-LOG_SHOWN:]), "$text-muted"),
     )

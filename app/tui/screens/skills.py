@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from rich.text import Text
 from textual import work
@@ -17,6 +17,7 @@ from textual.content import Content
 from agent.core.home import Home, from_home
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
+from themes.states import state_of
 from tools.text.safe_text import clean
 from widgets.rows.row_text import one_line, spread
 
@@ -29,9 +30,9 @@ MOST_SHOWN = 6_000
 """Characters of the instructions that are shown beside the list."""
 MOST_FINDINGS = 12
 """Findings that are shown beside the list."""
-MARKS = {"used": "●", "off": "○", "shadowed": "◌", "broken": "✗"}
 
 SkillStanding = Literal["used", "off", "shadowed", "broken"]
+STANDINGS: tuple[SkillStanding, ...] = get_args(SkillStanding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,7 @@ def rows_of(found: SkillSet) -> list[SkillRow]:
         SkillRow(clean(each.folder.name), each.scope, each.reason, "broken", each.folder, each.reason)
         for each in found.broken
     ]
-    order = list(MARKS)
-    return sorted(rows, key=lambda row: (row.name, order.index(row.standing)))
+    return sorted(rows, key=lambda row: (row.name, STANDINGS.index(row.standing)))
 
 
 def _row(skill: Skill, standing: SkillStanding, reason: str) -> SkillRow:
@@ -181,9 +181,9 @@ class SkillRows(EntryRows[SkillRow]):
         )
 
     def draw_entry(self, entry: SkillRow, width: int) -> list[Text]:
-        ink = {"used": "success", "broken": "error"}.get(entry.standing, "dim")
+        mark, ink, *_ = state_of(entry.standing)
         shown = "text" if entry.standing == "used" else "dim"
-        left = Text(" ").append(f"{MARKS[entry.standing]} ", self.ink(ink))
+        left = Text(" ").append(f"{mark} ", self.ink(ink))
         left.append(f"{entry.name:<20} ", self.ink(shown)).append(
             one_line(entry.description), self.ink("dim")
         )
@@ -191,7 +191,7 @@ class SkillRows(EntryRows[SkillRow]):
 
 
 def _standing_counts(rows: Sequence[SkillRow]) -> str:
-    counts = ((sum(row.standing == standing for row in rows), standing) for standing in MARKS)
+    counts = ((sum(row.standing == standing for row in rows), standing) for standing in STANDINGS)
     return " · ".join(f"{count:,} {standing}" for count, standing in counts if count)
 
 

@@ -24,6 +24,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 
 from app.tui.terminal.tty_input import read_terminal
+from themes.states import TO_ASCII, draws_ascii_only
 from tools.text.safe_text import inert, steers
 
 log = logging.getLogger(__name__)
@@ -229,6 +230,7 @@ def driver_with_output(
             stream = sys.__stderr__
             assert stream is not None, "a full screen has a terminal"
             self._encoding = stream.encoding
+            self._ascii = draws_ascii_only(os.environ)
             self._line = TtyOutput(stream.fileno(), lost, caught_up)
 
         @property
@@ -237,7 +239,10 @@ def driver_with_output(
             return self._line.backlog
 
         def write(self, data: str) -> None:
-            self._line.write(drawn(data).encode(self._encoding, "replace"))
+            shown = drawn(data)
+            if self._ascii:
+                shown = shown.translate(TO_ASCII)
+            self._line.write(shown.encode(self._encoding, "replace"))
 
         def run_input_thread(self) -> None:
             first, self.first_input = self.first_input, b""

@@ -23,6 +23,7 @@ from app.tui.screens.agents import agent_files
 from app.tui.screens.agents.agent_files import AgentKind, limits
 from app.tui.screens.entry_page import EntryRows, ListPage, change, change_entry
 from app.tui.screens.page import line
+from themes.states import DOUBT, glyph, look
 from tools.text.words import shorten
 from widgets.rows.row_text import one_line, spread
 
@@ -103,9 +104,8 @@ class KindRows(EntryRows[AgentKind]):
         super().__init__(key=lambda kind: kind.name, words=_words)
 
     def draw_entry(self, entry: AgentKind, width: int) -> list[Text]:
-        glyph, role = (
-            ("✗", "error") if entry.definition is None else ("▲", "warning") if entry.doubts else (" ", "dim")
-        )
+        doubts = (DOUBT, "warning") if entry.doubts else (" ", "dim")
+        glyph, role = look("failed") if entry.definition is None else doubts
         left = Text(" ").append(f"{glyph} ", self.ink(role))
         name = shorten(one_line(entry.name), NAME_CELLS)
         left.append(f"{name:<{NAME_CELLS}} ", self.ink("text"))
@@ -123,10 +123,10 @@ def about(kind: AgentKind) -> Content:
     if kind.definition is None:
         more = len(kind.problems) - 1
         first = Content.assemble(
-            ("✗ ", "$error"), line(kind.problems[0]), f" And {more} more." if more else ""
+            (f"{glyph('failed')} ", "$error"), line(kind.problems[0]), f" And {more} more." if more else ""
         )
     elif kind.doubts:
-        first = Content.assemble(("▲ ", "$warning"), line(kind.doubts[0]))
+        first = Content.assemble((f"{DOUBT} ", "$warning"), line(kind.doubts[0]))
     else:
         first = Content(line(limits(kind.definition)))
     hides = f" · takes the place of: {', '.join(kind.hides)}" if kind.hides else ""

@@ -14,6 +14,7 @@ from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import MAIN, BranchHead
 from app.tui.screens.entry_page import EntryRows, ListPage, change_entry
 from app.tui.screens.page import line
+from themes.states import IN_USE
 from tools.text.words import ago, plural
 from widgets.rows.row_text import one_line, spread
 
@@ -51,7 +52,7 @@ class BranchRows(EntryRows[BranchEntry]):
         self._now = now
 
     def draw_entry(self, entry: BranchEntry, width: int) -> list[Text]:
-        mark, role = ("▶ ", "accent") if entry is self.entries[0] else ("  ", "text")
+        mark, role = (f"{IN_USE} ", "accent") if entry is self.entries[0] else ("  ", "text")
         left = Text.assemble(" ", (f"{mark}↳ {one_line(entry.name)}", self.ink(role)))
         left.append(f"   {one_line(entry.last) or 'nothing was said'}", self.ink("dim"))
         words = f"  {plural(entry.said, 'message')}{ago(self._now() - entry.updated):>8} "

@@ -18,6 +18,7 @@ from app.tui.screens.detail import DetailScreen
 from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import Page
+from themes.states import glyph, state_of
 from tools.text.safe_text import clean
 from tools.text.words import plural
 from widgets.panes import status
@@ -118,9 +119,10 @@ class CompareRows(RowList):
             case UserItem():
                 return Text.assemble(("❯ ", self.ink("user")), (words_of(item), self.ink("text")))
             case CallItem(outcome=outcome):
-                failed = outcome not in (None, "done")
-                sign, role = ("✗ ", "error") if failed else ("✓ ", "success")
-                return Text.assemble((sign, self.ink(role)), (words_of(item), self.ink("dim")))
+                state = state_of(outcome, item.display.exit_code)
+                return Text.assemble(
+                    (f"{state.glyph} ", self.ink(state.role)), (words_of(item), self.ink("dim"))
+                )
             case NoticeItem():
                 return Text.assemble(("┊ ", self.ink("dim")), (words_of(item), self.ink("dim")))
             case _:
@@ -188,7 +190,7 @@ def _token_figures(side: BranchSide) -> str:
 def _check_figures(side: BranchSide) -> str:
     if side.tests is None:
         return "no tests were run"
-    sign = "✓" if side.tests.outcome == "passed" else "✗"
+    sign = glyph("done" if side.tests.outcome == "passed" else "exit")
     return f"{sign} {one_line(side.tests.outcome)}: {one_line(side.tests.command)}"
 
 

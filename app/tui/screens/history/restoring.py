@@ -24,6 +24,7 @@ from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore,
 from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, file_line
 from app.tui.screens.page import PAUSE, PointedRows, SplitPage, line
+from themes.states import look
 from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
@@ -131,9 +132,9 @@ def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) 
 def _row(item: PlanItem, change: FileDifferenceRow) -> Content:
     if item.state == "change":
         return file_line(change)
-    sign, color = ("◆", "$warning") if item.state == "conflict" else ("✗", "$error")
+    sign, role = look("needs you" if item.state == "conflict" else "failed")
     return Content.assemble(
-        (sign, color), f" {shown_path(item.path)} ", (f" {line(item.reason, 200)}", "$text-muted")
+        (sign, f"${role}"), f" {shown_path(item.path)} ", (f" {line(item.reason, 200)}", "$text-muted")
     )
 
 
@@ -240,7 +241,7 @@ class PlanRows(PointedRows):
         if item.state == "change":
             sign, role = SIGNS[change.kind] if change else ("·", "dim")
         else:
-            sign, role = ("◆", "warning") if item.state == "conflict" else ("✗", "error")
+            sign, role = look("needs you" if item.state == "conflict" else "failed")
         left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(item.path), self.ink("text")))
         return [spread(left, self._right(item, change).append(" "), width)]
 

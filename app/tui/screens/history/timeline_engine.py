@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent.core.store.branches import OutlineRow
+from agent.core.store.branches import OutlineRow, ended_as
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node, first_line
 from agent.workspace.checkpoints import state_listings
@@ -134,7 +134,7 @@ def _row(node: Node) -> OutlineRow:
         clean(first_line(node.content[:400])),
         step if isinstance(step, int) else None,
         str(data.get("tool") or ""),
-        str(data.get("outcome") or (state if state != "complete" else "") or ""),
+        ended_as(data.get("outcome") or (state if state != "complete" else ""), node.kind, node.content),
         str(data.get("origin") or ""),
         tokens if isinstance(tokens, int) else None,
         len(calls) if isinstance(calls, list) else 0,

@@ -23,6 +23,7 @@ from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, Proble
 from app.tui.screens.models.model_menu import ModelMenu, Offers
 from app.tui.screens.models.ways import gigabytes
 from app.tui.screens.page import BETWEEN, Field, line, words
+from themes.states import NEEDS_YOU, glyph
 from widgets.panes.status import elapsed, gauge, percent
 
 KEPT = (
@@ -71,7 +72,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
         self._keys = keys
 
     def body(self) -> ComposeResult:
-        yield Static(Content(line(f"◆ A key for {self._provider.name}")), classes="who")
+        yield Static(Content(line(f"{NEEDS_YOU} A key for {self._provider.name}")), classes="who")
         yield words(f"{KEPT} The variable is {self._provider.variable}.", "text")
         yield Field(password=True, placeholder="paste or type it", compact=True)
         yield Static(id="said", classes="note")
@@ -128,7 +129,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
         self._servers = servers
 
     def body(self) -> ComposeResult:
-        yield Static(Content("◆ A server at an address"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} A server at an address"), classes="who")
         yield words(SERVER, "text")
         yield Field(placeholder="http://localhost:8000/v1", compact=True, id="address")
         yield Field(password=True, placeholder="its key, if it wants one", compact=True, id="key")
@@ -199,7 +200,7 @@ class FetchDialog(Dialog[bool]):
 
     def body(self) -> ComposeResult:
         size = f", {gigabytes(self._weights.size)}" if self._weights.size else ""
-        yield Static(Content(line(f"◆ Fetching {self._weights.title}{size}")), classes="who")
+        yield Static(Content(line(f"{NEEDS_YOU} Fetching {self._weights.title}{size}")), classes="who")
         url = self._weights.url
         yield words(f"It comes from {url}." if url else f"It was {PROVENANCE}", "text")
         yield Static("", id="progress", classes="name")
@@ -244,7 +245,7 @@ class FetchDialog(Dialog[bool]):
 
     def _show(self) -> None:
         """Show the progress, or why the download failed."""
-        shown = f"✗ {self._failed}" if self._failed else self._how_far()
+        shown = f"{glyph('failed')} {self._failed}" if self._failed else self._how_far()
         self.query_one("#progress", Static).update(Content(line(shown)))
 
     def _how_far(self) -> str:

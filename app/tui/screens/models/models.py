@@ -21,6 +21,7 @@ from agent.model.model_choices import ModelChoice, merge_choices
 from app.tui.screens.models.key_dialog import KeyDialog, obtain_model
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.page import Page, line
+from themes.states import IN_USE, STATES
 from widgets.panes.status import UNKNOWN, tokens
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, spread
@@ -227,7 +228,7 @@ class ModelRows(RowList):
             return [self._another(width)]
         choice = self._choices[index]
         current = choice.label == self._current
-        glyph = "▶" if current else "⊘" if choice.problem else " "
+        glyph = IN_USE if current else STATES["skipped"].glyph if choice.problem else " "
         role = "accent" if current else "dim" if choice.problem else "text"
         left = Text(f" {glyph} {line(choice.name)}", self.ink(role))
         note = fit(Text(note_of(choice, current)), NOTE_CELLS).plain

@@ -23,6 +23,7 @@ from app.tui.screens.models.model_menu import ModelMenu, Offers
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.ways import Way, ways
 from app.tui.screens.page import line, words
+from themes.states import NEEDS_YOU
 
 NONE_YET = "No model is chosen yet."
 WORDS = "What you type meanwhile is kept, and sent when a model is there."
@@ -71,7 +72,7 @@ class OnboardingScreen(Dialog[str | None]):
         self._chose = True
 
     def body(self) -> ComposeResult:
-        yield Static(Content("◆ Which model should answer?"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} Which model should answer?"), classes="who")
         yield words(WORDS if self._failed else f"{NONE_YET} {WORDS}", "text")
         yield ProblemLine()
         stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)

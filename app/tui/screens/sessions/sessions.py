@@ -22,6 +22,7 @@ from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import ConfirmDialog, TextDialog
 from app.tui.screens.page import HELP, Field, KeyLine, MarkedList, ScreenHeader, line
+from themes.states import IN_USE
 from tools.text.safe_text import clean, truncate
 from tools.text.words import ago
 
@@ -230,7 +231,7 @@ def title_of(session: Session) -> str:
 def label(row: SessionRow, now: float, current: str) -> Content:
     """Return two lines: the title, then time and folder, or the search match. Pure."""
     session = row.session
-    mark = " ▶ " if session.id == current else "   "
+    mark = f" {IN_USE} " if session.id == current else "   "
     below = (
         line(row.snippet) if row.snippet else f"{age(now - session.updated)} · {Path(session.workspace).name}"
     )

@@ -23,6 +23,7 @@ from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import Field, KeyLine, ScreenHeader, line, words
 from app.tui.screens.settings.preferences import Preferences, Snapshot, takes_effect_at_once
+from themes.states import DOUBT, IN_USE, glyph
 from widgets.key_names import shown_key
 from widgets.palette import Palette
 from widgets.rows.row_list import RowList
@@ -454,7 +455,7 @@ class SettingsList(RowList):
         right = Text(row.origin or "default", self.ink("warning" if row.overridden else "dim"))
         if width >= 76:
             right.append(f" · {row.effect}".ljust(len(" · next session")), self.ink("dim"))
-        gutter = Text(" ◆ " if row.overridden else " ● " if row.is_own else "   ")
+        gutter = Text(f" {DOUBT} " if row.overridden else f" {IN_USE} " if row.is_own else "   ")
         gutter.stylize(self.ink("warning" if row.overridden else "accent"))
         left = Text.assemble(gutter, name, value)
         return spread(left, right.append(" "), width)
@@ -594,7 +595,7 @@ def about(row: SettingRow | None) -> Content:
     taken = f"Takes {_plain(row.takes)}. Default: {line(row.default)}. Felt {_when(row)}."
     parts.append((taken, "$text-muted"))
     if row.overridden:
-        parts.append((f"\n◆ {line(row.overridden)}", "$warning"))
+        parts.append((f"\n{DOUBT} {line(row.overridden)}", "$warning"))
     return Content.assemble(*parts)
 
 
@@ -613,7 +614,7 @@ def problems(snapshot: Snapshot) -> Content:
     told += resolve(loaded.settings.keys).problems
     if loaded.project == "untrusted":
         told.append("This project brings settings that are not read; see `hermes config trust`.")
-    shown = [f"✗ {line(each)}" for each in told[:2]]
+    shown = [f"{glyph('failed')} {line(each)}" for each in told[:2]]
     if len(told) > 2:
         shown.append(f"and {len(told) - 2} more; `hermes config check` tells all.")
     return Content.assemble(("\n".join(shown), "$error"))

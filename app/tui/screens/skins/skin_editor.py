@@ -30,6 +30,7 @@ from app.tui.screens.skins.preview import SkinPreview
 from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, adapt_skin, normalize_color
 from themes.contrast import ContrastFinding, check, is_dark, tightest
 from themes.skin import ROLES, Skin, nearest, quote
+from themes.states import glyph
 from tools.text.words import plural
 from widgets.palette import Palette
 from widgets.palette import color_of as rich_color
@@ -285,7 +286,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         try:
             tried = self.draft.with_color(role, color_of(event.value))
         except ConfigError as error:
-            self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
+            self._say(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
         self._preview.show(self._worn(tried.skin))
         self._judge(tried, role)
@@ -298,7 +299,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         try:
             draft = self.draft.with_color(role, color_of(event.value))
         except ConfigError as error:
-            self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
+            self._say(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
         self._leave_value(draft)
 
@@ -317,7 +318,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         try:
             await self._save()
         except HermesError as error:
-            self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
+            self._say(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
 
     async def _save(self) -> None:
         name = await self._ask_name()
@@ -342,7 +343,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         if not self.is_attached:
             return
         self._show(SkinDraft.of(saved))
-        self._say(Content(f"✓ Saved in {line(from_home(path))}; it is worn when you leave."))
+        self._say(Content(f"{glyph('done')} Saved in {line(from_home(path))}; it is worn when you leave."))
 
     async def _ask_name(self) -> str | None:
         text = self.draft.base.name

@@ -11,6 +11,7 @@ from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from themes.loader import UnreadableSkinError, builtin_names, is_name, list_skins, new_skin, read
 from themes.skin import Skin, quote
+from themes.states import glyph
 from tools.kit.files import write_new
 from widgets.palette import Palette
 
@@ -148,9 +149,15 @@ class _Page:
                     (".", "text"),
                 ]
             ),
-            self._line([(" ✓ ", "success"), ("read     src/money.py 1–80", "text")], hint="0.1 s"),
-            self._line([(" ✗ ", "error"), ("terminal pytest -q", "text")], hint="1.9 s"),
-            self._line([(" ◆ ", "warning"), ("history  asks a question", "text")], hint="⏎"),
+            self._line(
+                [(f" {glyph('done')} ", "success"), ("read     src/money.py 1–80", "text")], hint="0.1 s"
+            ),
+            self._line(
+                [(f" {glyph('exit')} ", "warning"), ("terminal pytest -q · exit 1", "text")], hint="1.9 s"
+            ),
+            self._line(
+                [(f" {glyph('needs you')} ", "warning"), ("history  asks a question", "text")], hint="⏎"
+            ),
             self._line([("   41 ", "dim"), ("- total = round(amount)", "removed")], "removed_background"),
             self._line([("   41 ", "dim"), ("+ total = exact(amount)", "added")], "added_background"),
             self._line([("   42 ", "dim"), ("  ", "text"), *_CODE], "code_background"),
@@ -162,11 +169,11 @@ class _Page:
             ),
             self._line(
                 [
-                    (" ✓ ", "success"),
+                    (f" {glyph('done')} ", "success"),
                     ("Reproduce", "dim"),
-                    ("  ▶ ", "accent"),
+                    (f"  {glyph('working')} ", "accent"),
                     ("Round exactly", "text"),
-                    ("  ○ ", "dim"),
+                    (f"  {glyph('pending')} ", "dim"),
                     ("Run the suite", "dim"),
                 ],
                 "surface",

@@ -22,6 +22,7 @@ from app.tui.screens.skins.appearance import findings, problems_text
 from app.tui.screens.skins.preview import SkinPreview
 from themes.contrast import ContrastFinding
 from themes.loader import ListedSkin, LoadedSkin, list_skins
+from themes.states import DOUBT, IN_USE, glyph
 from widgets.palette import Palette
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
@@ -79,7 +80,7 @@ class SkinList(EntryRows[ListedSkin]):
         return None if self.pointed is None else self.pointed.name
 
     def draw_entry(self, entry: ListedSkin, width: int) -> list[Text]:
-        left = Text(" ").append("▶ " if entry.name == self.worn else "  ", self.ink("accent"))
+        left = Text(" ").append(f"{IN_USE} " if entry.name == self.worn else "  ", self.ink("accent"))
         left.append(one_line(entry.name), self.ink("text"))
         return [spread(left, Text("yours " if entry.own else "", self.ink("dim")), width)]
 
@@ -144,7 +145,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
         try:
             loaded = await self._looks.try_on(name)
         except HermesError as error:
-            self._tell(Content.assemble(("✗ ", "$error"), line(str(error))))
+            self._tell(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
         if loaded is not None:
             self._tell(about(loaded, await findings(loaded.skin)))
@@ -157,8 +158,8 @@ def about(loaded: LoadedSkin, hard: list[ContrastFinding]) -> Content:
     """Return a skin's description, problems of its file, and contrast problems. Pure."""
     lines: list[Any] = [line(loaded.skin.description) or "No description."]
     if loaded.problems:
-        lines += ["\n", ("✗ ", "$error"), line(problems_text(loaded.problems))]
+        lines += ["\n", (f"{glyph('failed')} ", "$error"), line(problems_text(loaded.problems))]
     if hard:
         more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
-        lines += ["\n", ("▲ ", "$warning"), f"{hard[0]}{more}"]
+        lines += ["\n", (f"{DOUBT} ", "$warning"), f"{hard[0]}{more}"]
     return Content.assemble(*lines)

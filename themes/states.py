@@ -1,0 +1,76 @@
+"""States of work: one glyph and one tone for each, on every screen, on the page and in plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+StateName = Literal[
+    "pending", "working", "needs you", "done", "failed", "exit", "denied", "stopped", "skipped"
+]
+
+
+class State(NamedTuple):
+    """How a state looks. Skins change the tone of the role, never the glyph."""
+
+    glyph: str
+    role: str
+    """The role of `themes.skin.ROLES` that colours the glyph."""
+    ascii: str
+    """The glyph on terminals whose font or encoding lacks the other one."""
+    words: str = ""
+    """Words that events and records use for it, besides its name."""
+
+
+STATES: Mapping[StateName, State] = {
+    "pending": State("○", "dim", "o", "paused, idle, queued"),
+    "working": State("▶", "accent", ">", "running, in_progress, starting"),
+    "needs you": State("◆", "warning", "?", "waiting, conflict, changed, sign-in, not agreed"),
+    "done": State("✓", "success", "+", "completed, enabled, used, ready, allowed, passed, ok"),
+    "failed": State("✗", "error", "x", "broken, error, parked"),
+    "exit": State("!", "warning", "!"),
+    "denied": State("⊘", "warning", "-", "refused, expired, nobody, blocked"),
+    "stopped": State("■", "warning", "#", "interrupted, stopping, budget"),
+    "skipped": State("·", "dim", ".", "cancelled, disabled, off, shadowed"),
+}
+"""Every state a screen can show; `exit` is a program that ended with a code other than zero."""
+
+_BY_WORD: Mapping[str, StateName] = {
+    word: name for name, state in STATES.items() for word in (name, *filter(None, state.words.split(", ")))
+}
+
+TO_ASCII = str.maketrans({state.glyph: state.ascii for name, state in STATES.items() if name != "skipped"})
+"""For `str.translate`: every glyph as one ASCII character; the middle dot also separates words and stays."""
+
+_POOR_TERMINALS = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
+
+
+def draws_ascii_only(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal's font lacks the glyphs and blocks of different heights. Pure."""
+    return environ.get("TERM", "") in _POOR_TERMINALS
+
+
+def state_of(word: str | None, exit_code: int | None = None) -> State:
+    """Return the state that a word of an event or a record means; None means it is still at work.
+
+    A call that is done with an exit code other than zero is `exit`. An unknown word is `skipped`.
+    """
+    name = _BY_WORD.get(word or "running", "skipped")
+    return STATES["exit" if name == "done" and exit_code else name]
+
+
+IN_USE = "●"
+"""Marks the entry of a list that is in use: a branch, a session, a model, a skin. Not a state."""
+DOUBT = "▲"
+"""Marks a warning about something that works. Not a state."""
+NEEDS_YOU = STATES["needs you"].glyph
+
+
+def look(name: StateName) -> tuple[str, str]:
+    """Return the glyph and the role of a state."""
+    return STATES[name][:2]
+
+
+def glyph(word: str | None, exit_code: int | None = None) -> str:
+    """Return the glyph of the state that a word means, as `state_of` reads it."""
+    return state_of(word, exit_code).glyph
