@@ -18,7 +18,7 @@ from agent.core.config import reference
 from agent.core.messages import MODES, NAMES, SUMMARIES, canonical
 from app.cli.command_line import SUBCOMMANDS
 from app.tui.commands import registry
-from tests.support import chat_abilities
+from tests.support import chat_abilities, list_letters
 
 DOCS = Path(__file__).resolve().parent
 END = "<!-- end of the list -->"
@@ -92,6 +92,7 @@ LISTINGS = (
     Listing("gateway.md", "abilities", messengers),
     Listing("cli.md", "subcommands", subcommands),
     Listing("cli.md", "modes", modes),
+    Listing("keys.md", "letters", lambda: table(*list_letters.table_of_letters())),
 )
 
 

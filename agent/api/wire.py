@@ -75,7 +75,7 @@ CALLS = {
     "agents": "recall waiting conversation has_ended toggle_pause tell kill copies holds_copy plan_merge "
     "merge discard",
     "attempts": "list_attempts start stop ended_attempt",
-    "approvals": "grants revoke pending",
+    "approvals": "grants revoke give pending",
     "plugins": "commands run run_called failures",
     "stored": "newest session node ending before search around branch_with use_branch rename delete",
     "servers": "states restart sign_in leave_sign_in came_back sign_out agree resources",

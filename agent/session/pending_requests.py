@@ -174,6 +174,10 @@ class Approvals:
         """Revoke a grant; return whether it was still in force."""
         return await self._grants.revoke(grant)
 
+    async def give(self, grant: Grant) -> Grant:
+        """Put a grant in force again that was revoked by mistake; return it."""
+        return await self._grants.give(grant)
+
     async def pending(self) -> Sequence[Asked]:
         """Return every request that waits for a person, oldest first."""
         return self._asked()

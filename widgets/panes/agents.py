@@ -266,13 +266,13 @@ class AgentsPane(Pane):
     """The list of subagents with their work and usage. Hidden while there are none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "ask('kill')", "Stop the agent for good", id="agents.kill"),
+        Binding("x", "ask('kill')", "Stop the agent for good", id="agents.kill"),
         Binding("p", "ask('pause')", "Pause the agent, or let it go on", id="agents.pause"),
-        Binding("m", "ask('merge')", "Merge what the agent changed in its copy", id="agents.merge"),
-        Binding("M", "ask('merge_all')", "Merge all copies, one after the other", id="agents.merge_all"),
-        Binding("x", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
+        Binding("a", "ask('merge')", "Merge what the agent changed in its copy", id="agents.merge"),
+        Binding("A", "ask('merge_all')", "Merge all copies, one after the other", id="agents.merge_all"),
+        Binding("C", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
     ]
-    KEYS: ClassVar[str] = "⏎ open · k kill · p pause · mM merge one, all · x clear ended · "
+    KEYS: ClassVar[str] = "⏎ open · x stop · p pause · a A merge one, all · C clear ended · "
 
     class Opened(Message):
         """Request to open an agent's conversation."""

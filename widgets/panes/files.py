@@ -45,9 +45,9 @@ class FilesPane(Pane):
     until requested, then listed at the top.
     """
 
-    KEYS: ClassVar[str] = "⏎ diff · . ignored files · "
+    KEYS: ClassVar[str] = "⏎ diff · s ignored files · "
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("full_stop", "ignored", "Show ignored files, or leave them out", id="files.ignored")
+        Binding("s,full_stop", "ignored", "Show ignored files, or leave them out", id="files.ignored")
     ]
 
     class Opened(Message):

@@ -138,8 +138,6 @@ class RowList(KeptRow, can_focus=True):
         Binding("enter", "open", "Open", id="rows.open"),
         Binding("slash", "filter", "Filter", id="rows.filter"),
         Binding("escape", "clear_filter", "Show all", show=False, id="rows.clear_filter"),
-        Binding("n", "find(1)", "Next match", show=False, id="rows.next"),
-        Binding("N", "find(-1)", "Previous match", show=False, id="rows.previous"),
         Binding("y", "copy", "Copy", show=False, id="rows.copy"),
     ]
 
@@ -514,3 +512,12 @@ class RowList(KeptRow, can_focus=True):
         room = max(self.size.width - 5, 1)
         line.append(self._filter.needle[-room:], self.ink("text"))
         return line.append(cursor, self.ink("cursor"))
+
+
+class ReadingRows(RowList):
+    """Rows that are read rather than acted on: `n` and `N` are the next and the previous match."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "find(1)", "Next match", show=False, id="rows.next"),
+        Binding("N", "find(-1)", "Previous match", show=False, id="rows.previous"),
+    ]

@@ -13,7 +13,7 @@ from textual.message import Message
 
 from themes.states import glyph
 from tools.text.safe_text import clean
-from widgets.rows.row_list import RowList
+from widgets.rows.row_list import ReadingRows, RowList
 from widgets.rows.row_text import fit, spread
 from widgets.transcript.diff import (
     DiffFile,
@@ -130,7 +130,7 @@ class _Drawn(NamedTuple):
     marks: dict[int, Spans]
 
 
-class DiffRows(RowList):
+class DiffRows(ReadingRows):
     """The lines of a diff; only visible hunks are coloured."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -248,8 +248,8 @@ class HunkRows(DiffRows):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "turn", "Take or leave the hunk", id="hunks.toggle"),
-        Binding("t", "choose(True)", "Take all hunks", id="hunks.all"),
-        Binding("x", "choose(False)", "Leave all hunks", id="hunks.none"),
+        Binding("plus", "choose(True)", "Take all hunks", id="hunks.all"),
+        Binding("minus", "choose(False)", "Leave all hunks", id="hunks.none"),
         Binding("right_square_bracket", "step(1)", "Next hunk", id="hunks.next"),
         Binding("left_square_bracket", "step(-1)", "Previous hunk", id="hunks.previous"),
     ]

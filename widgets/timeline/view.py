@@ -14,7 +14,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from widgets.rows.row_list import RowList
+from widgets.rows.row_list import ReadingRows
 from widgets.timeline.landmarks import landmarks
 from widgets.timeline.layout import FILTERS, Drawing, Filter, TimelineFilter, lay_out, matches
 from widgets.timeline.minimap import Minimap
@@ -22,19 +22,19 @@ from widgets.timeline.node_tree import NodeRow, NodeTree, plant
 from widgets.timeline.paint import MOST_STEPS, PaintContext, draw_row, steps_of
 
 NOTHING = "Nothing was said yet. What is said and done grows here as a tree: go back to any point of it."
-NO_ROW = "No message passes this filter; f shows others."
+NO_ROW = "No message passes this filter; s shows others."
 AT_ONCE = 400
 """Nodes that are laid out on the loop, in less than 4 ms; more of them are laid out in a thread."""
 
 
-class Timeline(RowList):
+class Timeline(ReadingRows):
     """A list of nodes with cursor, folds, filters and search, independent of their source."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "fold", "Fold or unfold a turn", show=False, id="timeline.fold"),
         Binding("z", "fold_all", "Fold or unfold all turns", show=False, id="timeline.fold_all"),
-        Binding("c", "close", "Close or open a side branch", show=False, id="timeline.close"),
-        Binding("f", "next_filter(1)", "Next filter", show=False, id="timeline.filter"),
+        Binding("Z", "close", "Close or open a side branch", show=False, id="timeline.close"),
+        Binding("s", "next_filter(1)", "Next filter", show=False, id="timeline.filter"),
         Binding("F", "next_filter(-1)", "Previous filter", show=False, id="timeline.filter_back"),
         Binding("slash", "filter", "Search", show=False, id="timeline.search"),
     ]

@@ -53,7 +53,7 @@ class Transcript(KeptRow, can_focus=True):
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
     KEYS: ClassVar[str] = (
-        "⏎ open · space fold · jkgG move · o in full · y copy · w wrap · t timeline · [] yours · ? help"
+        "⏎ open · space fold · jkgG move · o in full · y copy · w wrap · t timeline · [] yours · ? keys"
         " · hl code · nN match · <> width · esc back"
     )
     BINDINGS: ClassVar[list[BindingType]] = [

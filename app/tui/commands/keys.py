@@ -16,6 +16,28 @@ from widgets.key_names import read_key, shown_key, types_text
 Surface = Literal["session", "prompt", "conversation", "lists", "bar", "frame"]
 """The place where a key works. Keys of the session take precedence over the focused widget."""
 
+LETTERS: Mapping[str, str] = {
+    "⏎": "open or choose",
+    "n": "new",
+    "e": "edit",
+    "r": "rename",
+    "d": "delete; u takes it back",
+    "space": "mark; in a text: fold",
+    "y": "copy",
+    "/": "filter",
+    "s": "scope or sort",
+    "x": "stop",
+    "p": "pause or resume",
+    "t": "trust or allow",
+    "i": "details",
+    "u": "undo",
+    "F5": "again: count, read, check, run or start",
+    "?": "the keys of the place",
+    "esc": "back",
+    "g G": "first, last",
+    "n N": "in a text: next, previous",
+}
+"""What a key means in every list."""
 ALIASES = {"turn.steer": "prompt.steer"}
 """Commands that have another name in the prompt."""
 NEVER_WITHOUT = {
@@ -120,10 +142,10 @@ def _widgets() -> Iterator[Bindable]:
     from widgets.panes.files import FilesPane
     from widgets.panes.pane import Pane, PaneBar
     from widgets.panes.workbench import Workbench
-    from widgets.rows.row_list import RowList
+    from widgets.rows.row_list import ReadingRows, RowList
     from widgets.transcript.view import Transcript
 
-    for owner in (Transcript, RowList, Pane, AgentsPane, FilesPane, PaneBar, Workbench):
+    for owner in (Transcript, RowList, ReadingRows, Pane, AgentsPane, FilesPane, PaneBar, Workbench):
         for binding in owner.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
                 keys = tuple(key.key for key in Binding.make_bindings([binding]))

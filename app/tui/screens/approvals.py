@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -13,7 +14,6 @@ from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grant
 from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.entry_page import EntryRows, ListPage, change_entry
 from app.tui.screens.page import line
 from themes.states import glyph
@@ -33,8 +33,11 @@ class ApprovalsScreen(ListPage[None, Row]):
     """Lists the grants in effect and the pending approvals."""
 
     heading = "Approvals"
-    keys = "x take back · ⏎ in full · / filter · y copy · ? help · esc back"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", "Take back", id="approvals.revoke")]
+    keys = "⏎ in full · d take back · u undo · / filter · y copy · ? keys · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d,delete", "revoke", "Take back the yes", id="approvals.revoke"),
+        Binding("u", "undo", "Give the yes again that was taken back here last", id="approvals.undo"),
+    ]
 
     def __init__(self, approvals: Approvals) -> None:
         super().__init__(ApprovalRows())
@@ -52,11 +55,15 @@ class ApprovalsScreen(ListPage[None, Row]):
         if not isinstance(row, Grant):
             self.notify("This one waits for an answer; its dialog takes it.", markup=False)
             return
-        question = f"Take back the yes to: {row.rule}\n\nFrom now on it is asked again."
-        if not await self.app.push_screen_wait(ConfirmDialog(question, "Take back", "Keep")):
+        if not await self._approvals.revoke(row):
+            self.notify("It was gone already.", markup=False)
             return
-        gone = not await self._approvals.revoke(row)
-        self.notify("It was gone already." if gone else "Taken back.", markup=False)
+        self.undo.append(partial(self._give_again, row))
+        self.notify("Taken back; from now on it is asked again. u undoes that.", markup=False)
+        self._look()
+
+    async def _give_again(self, grant: Grant) -> None:
+        await self._approvals.give(grant)
         self._look()
 
     @work(exclusive=True, group="look")

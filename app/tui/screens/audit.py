@@ -29,11 +29,10 @@ class AuditScreen(Page[None]):
     """The screen of the audit log in `folder`, followed until the screen closes."""
 
     heading = "Audit"
-    keys = "v verify · d refused only · a all · ⏎ in full · / filter · ? help · esc back"
+    keys = "⏎ in full · s refused only · F5 verify · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "verify", "Check that the log is as it was written", id="audit.verify"),
-        Binding("d", "refused(True)", "What was refused", id="audit.refused"),
-        Binding("a", "refused(False)", "Everything", id="audit.all"),
+        Binding("f5", "verify", "Check that the log is as it was written", id="audit.verify"),
+        Binding("s", "refused", "Everything, or what was refused", id="audit.refused"),
     ]
 
     def __init__(self, folder: Path) -> None:
@@ -71,8 +70,8 @@ class AuditScreen(Page[None]):
                 self.app.push_screen(DetailScreen("Audit", report_text(report)))
         self._tell()
 
-    def action_refused(self, only: bool) -> None:
-        self._lines.refused = only
+    def action_refused(self) -> None:
+        self._lines.refused = not self._lines.refused
         self._lines.accept_again()
         self._tell()
 
@@ -100,7 +99,7 @@ class AuditRows(FollowedRows[AuditEntry]):
         return not self.refused or entry.outcome not in ("allowed", "")
 
     def hint(self, some: bool) -> str:
-        return "Nothing was refused. a shows all." if some else "Nothing was asked of the gate yet."
+        return "Nothing was refused. s shows all." if some else "Nothing was asked of the gate yet."
 
     def draw_entry(self, entry: AuditEntry) -> Text:
         glyph, role, *_ = state_of(entry.outcome or "skipped")

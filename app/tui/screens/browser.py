@@ -108,10 +108,10 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
     """Shows the stored page, and updates it when the agent continues."""
 
     heading = "Browser"
-    keys = "p picture · r read again · / filter · y copy · ? help · esc back"
+    keys = "i picture · F5 read again · / filter · y copy · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "count", "Read again", id="browser.read"),
-        Binding("p", "picture", "Picture", id="browser.picture"),
+        Binding("f5", "count", "Read again", id="browser.read"),
+        Binding("i", "picture", "Picture", id="browser.picture"),
     ]
 
     def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureShelf | None = None) -> None:

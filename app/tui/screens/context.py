@@ -75,10 +75,10 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
     """Opens at once, shows the numbers when they are counted, and counts again as the session continues."""
 
     heading = "Context and cost"
-    keys = "a let in · ⏎ in full · r count again · / filter · y copy · ? help · esc back"
+    keys = "⏎ in full · t let in · F5 count again · / filter · y copy · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "count", "Count again", id="context.count"),
-        Binding("a", "let_in", "Let in", id="context.let-in"),
+        Binding("f5", "count", "Count again", id="context.count"),
+        Binding("t", "let_in", "Let in", id="context.let-in"),
     ]
 
     def __init__(

@@ -99,7 +99,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
     """A list of entries, each with a key, and actions on the one under the cursor."""
 
     ways_on: str = ""
-    """The keys that work without an entry, such as `a add`."""
+    """The keys that work without an entry, such as `n new`."""
     severity: ClassVar[SeverityLevel] = "error"
     """How an action says that it failed."""
     details: ClassVar[str] = "#page-about"
@@ -193,7 +193,7 @@ class CountedRows(EntryRows[Entry]):
 class CountedPage(ListPage[None, Entry], Generic[Counted, Entry]):
     """A table that is counted when it opens, and again on request."""
 
-    keys = "r count again · / filter · y copy · ? help · esc back"
+    keys = "F5 count again · / filter · y copy · ? keys · esc back"
 
     def __init__(self, count: Callable[[], Awaitable[Counted]], table: CountedRows[Entry]) -> None:
         """`count` may take a while and raises `HermesError`."""

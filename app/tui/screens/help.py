@@ -14,14 +14,14 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from app.tui.commands.keys import Keys
+from app.tui.commands.keys import LETTERS, Keys
 from app.tui.commands.registry import NO_KEY, all_commands, group_commands
 from app.tui.screens.page import Page
 from widgets.key_names import shown_key
 from widgets.panes.pane import Pane
 from widgets.prompt.keys import KEYS as PROMPT_KEYS
 from widgets.prompt.widget import Prompt
-from widgets.rows.row_list import RowList
+from widgets.rows.row_list import ReadingRows, RowList
 from widgets.rows.row_text import fit, one_line
 from widgets.transcript.view import Transcript
 
@@ -32,19 +32,8 @@ NAME_CELLS = 26
 WIDE = 110
 """Cells from which a command and its description share one line."""
 
-EVERYWHERE = (
-    ("⏎", "send; open a card; take a choice"),
-    ("esc", "back; in the prompt: stop the turn"),
-    ("space", "fold or unfold"),
-    ("/", "filter a list; in the prompt: commands"),
-    ("?", "help, where no text is written; F1 anywhere"),
-    ("g G", "first, last"),
-    ("n N", "next, previous match"),
-    ("y", "copy"),
-    ("j k", "down, up (arrows work too)"),
-    ("tab", "next region"),
-)
-"""Keys with the same meaning on all screens."""
+EVERYWHERE = (*LETTERS.items(), ("j k", "down, up (arrows work too)"), ("tab", "next region"))
+"""Keys with the same meaning in all lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ class HelpScreen(Page[None]):
         self.rows.move_to(1)
 
 
-class HelpRows(RowList):
+class HelpRows(ReadingRows):
     """The entries, each on a line or two."""
 
     def __init__(self, entries: Sequence[HelpEntry]) -> None:
@@ -173,9 +162,9 @@ def commands(keys: Keys) -> Iterator[HelpEntry]:
 
 
 def everywhere() -> Iterator[HelpEntry]:
-    """Yield the keys with the same meaning on all screens."""
+    """Yield the keys with the same meaning in all lists."""
     for keys, words in EVERYWHERE:
-        yield HelpEntry("The same everywhere", words, keys)
+        yield HelpEntry("The same in every list", words, keys)
 
 
 def with_titles(entries: Sequence[HelpEntry]) -> Iterator[HelpEntry]:

@@ -35,7 +35,7 @@ MEANS = {
 }
 ORDER: tuple[Status, ...] = ("learning", "candidate", "stale", "retired")
 INKS = {"confirmed": "success", "learning": "success", "refuted": "warning", "stale": "warning"}
-EMPTY = "Nothing was learned yet. What fails and is mended within a turn is kept by itself; a adds one."
+EMPTY = "Nothing was learned yet. What fails and is mended within a turn is kept by itself; n adds one."
 WRITTEN = {"agent": "Written by the agent", "person": "Written by you", "observed": "Read off the calls"}
 
 
@@ -50,17 +50,14 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
     """The list of learnings. Its result is a message whose session should be opened, or None."""
 
     heading = "Learnings"
-    keys = (
-        "a add · e fix · c confirm · x delete · u undo · s state · ⏎ where it came from · / filter · "
-        "? help · esc back"
-    )
-    ways_on = "a add · s state"
+    keys = "⏎ where it came from · n new · e edit · t trust · d delete · ? keys · esc back"
+    ways_on = "n new · s state"
     severity = "warning"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "add", "Add a learning", id="learnings.add"),
+        Binding("n", "add", "Add a learning", id="learnings.add"),
         Binding("e", "edit", "Say in other words what works", id="learnings.edit"),
-        Binding("c", "confirm", "Vouch for the learning", id="learnings.confirm"),
-        Binding("x,delete", "remove", "Delete the learning", id="learnings.remove"),
+        Binding("t", "confirm", "Vouch for the learning", id="learnings.confirm"),
+        Binding("d,delete", "remove", "Delete the learning", id="learnings.remove"),
         Binding("u", "undo", "Take back the last change made here", id="learnings.undo"),
         Binding("s", "status", "Show all states, or one", id="learnings.status"),
     ]

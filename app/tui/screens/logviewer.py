@@ -137,7 +137,7 @@ class LogTail:
 
 POLL = 0.5
 """Seconds between two looks at the file."""
-LEVELS = {"errors": logging.ERROR, "warnings": logging.WARNING, "all": logging.NOTSET}
+LEVELS = {"all": logging.NOTSET, "warnings": logging.WARNING, "errors": logging.ERROR}
 GLYPHS = ((logging.ERROR, *look("failed")), (logging.WARNING, DOUBT, "warning"), (logging.NOTSET, " ", "dim"))
 """Lowest level, glyph and role of its lines."""
 
@@ -146,11 +146,9 @@ class LogScreen(Page[None]):
     """The screen that follows the log file until it is closed."""
 
     heading = "Log"
-    keys = "e errors · w warnings · a all · ⏎ in full · / filter · ? help · esc back"
+    keys = "⏎ in full · s level · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "level('errors')", "Errors only", id="logs.errors"),
-        Binding("w", "level('warnings')", "Warnings and errors", id="logs.warnings"),
-        Binding("a", "level('all')", "All lines", id="logs.all"),
+        Binding("s", "level", "All lines, warnings and errors, or errors only", id="logs.level"),
     ]
 
     def __init__(self, tail: LogTail) -> None:
@@ -174,9 +172,10 @@ class LogScreen(Page[None]):
             self._tell()
             await asyncio.sleep(POLL)
 
-    def action_level(self, name: str) -> None:
-        self._shown = name
-        self._lines.level = LEVELS[name]
+    def action_level(self) -> None:
+        names = list(LEVELS)
+        self._shown = names[(names.index(self._shown) + 1) % len(names)]
+        self._lines.level = LEVELS[self._shown]
         self._lines.accept_again()
         self._tell()
 
@@ -204,7 +203,7 @@ class LogRows(FollowedRows[LogLine]):
         return entry.level >= self.level
 
     def hint(self, some: bool) -> str:
-        return "No line of this level; a shows all." if some else "The log is empty."
+        return "No line of this level; s shows others." if some else "The log is empty."
 
     def draw_entry(self, entry: LogLine) -> Text:
         glyph, role = next((glyph, role) for least, glyph, role in GLYPHS if entry.level >= least)

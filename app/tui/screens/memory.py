@@ -97,14 +97,12 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
     """The list of notes. Its result is a message whose session should be opened, or None."""
 
     heading = "Memory"
-    keys = (
-        "a add · e edit · x delete · u undo · s scope · ⏎ where it came from · / filter · ? help · esc back"
-    )
-    ways_on = "a add · s scope"
+    keys = "⏎ where it came from · n new · e edit · d delete · s scope · ? keys · esc back"
+    ways_on = "n new · s scope"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "add", "Add a note", id="memory.add"),
+        Binding("n", "add", "Add a note", id="memory.add"),
         Binding("e", "edit", "Edit the note", id="memory.edit"),
-        Binding("x,delete", "remove", "Delete the note", id="memory.remove"),
+        Binding("d,delete", "remove", "Delete the note", id="memory.remove"),
         Binding("u", "undo", "Take back the last change made here", id="memory.undo"),
         Binding("s", "scope", "Show all scopes, or one", id="memory.scope"),
     ]

@@ -169,7 +169,7 @@ Outcome = TypeVar("Outcome")
 
 PAGE_STYLE = Path(__file__).with_name("page.tcss")
 """The stylesheet, by its full path, as Textual searches next to the subclass's module."""
-WAYS_OUT = "? help · esc back"
+WAYS_OUT = "? keys · esc back"
 """The keys of a page without rows."""
 HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="page.help")
 """The key hint for screens without text input."""
@@ -186,7 +186,7 @@ class Page(ClosableModal[Outcome]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "back", "Back", id="page.back"), HELP]
     heading: ClassVar[str] = ""
     """The title, a word or two."""
-    keys: ClassVar[str] = "/ filter · y copy · ? help · esc back"
+    keys: ClassVar[str] = "/ filter · y copy · ? keys · esc back"
     """The key hints at the bottom."""
 
     def __init__(self, rows: RowList) -> None:

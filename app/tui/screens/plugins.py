@@ -202,10 +202,10 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     """The list of plugins. Changes take effect with the next session."""
 
     heading = "Plugins"
-    keys = "e enable · d disable · ⏎ in full · / filter · ? help · esc back"
+    keys = "⏎ in full · t trust and use · p pause · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
-        Binding("d", "disable", "Use the plugin no longer", id="plugins.disable"),
+        Binding("t", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
+        Binding("p", "disable", "Use the plugin no longer", id="plugins.disable"),
     ]
 
     def __init__(self, plugins: DiskPlugins) -> None:

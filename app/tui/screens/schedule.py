@@ -38,12 +38,12 @@ class ScheduleScreen(EntryPage[None, "Job"]):
     """The list of jobs, those due first, with schedule and runs of the one under the cursor."""
 
     heading = "Schedule"
-    keys = "a add · r run · p pause · x delete · u undo · ⏎ log · / filter · ? help · esc back"
+    keys = "⏎ log · n new · F5 run now · p pause · d delete · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "add", "Make a job", id="schedule.add"),
-        Binding("r", "run_now", "Run the job now", id="schedule.run"),
+        Binding("n", "add", "Make a job", id="schedule.add"),
+        Binding("f5", "run_now", "Run the job now", id="schedule.run"),
         Binding("p", "pause", "Pause the job, or let it go on", id="schedule.pause"),
-        Binding("x,delete", "remove", "Delete the job and its log", id="schedule.remove"),
+        Binding("d,delete", "remove", "Delete the job and its log", id="schedule.remove"),
         Binding("u", "undo", "Take back the last change made here", id="schedule.undo"),
     ]
 
@@ -78,7 +78,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
             return
         self._rows.empty = EMPTY
         active = sum(job.standing == "active" for job in jobs)
-        self.ways_on = "a add · u undo" if self.undo else "a add"
+        self.ways_on = "n new · u undo" if self.undo else "n new"
         wanted, self._wanted = self._wanted, ""
         self.list_entries(jobs, f"{active} active · {len(jobs) - active} at rest" if jobs else "", wanted)
 

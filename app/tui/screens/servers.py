@@ -35,28 +35,24 @@ MEANS = {
     "idle": "It starts when one of its tools is called.",
     "failed": "It is tried again when it is used.",
     "parked": "It failed several times in a row, and is tried again after a pause.",
-    "sign-in": "It asks for a sign-in; i signs in.",
-    "not agreed": "This project brings it, and nobody agreed to it yet; a agrees.",
+    "sign-in": "It asks for a sign-in; t signs in.",
+    "not agreed": "This project brings it, and nobody agreed to it yet; t agrees.",
     "off": "It is switched off in the settings.",
 }
 LOG_SHOWN = 6
-"""Log lines in the details of a server; `l` shows all stored ones."""
+"""Log lines in the details of a server; `i` shows all stored ones."""
 
 
 class ServersScreen(EntryPage[None, "ServerState"]):
     """The list of MCP servers, refreshed while it is open."""
 
     heading = "MCP servers"
-    keys = (
-        "r restart · a agree to what waits · i sign in · o sign out · l log · ⏎ tools in full · / filter · "
-        "? help · esc back"
-    )
+    keys = "⏎ tools in full · t trust or sign in · i log · F5 restart · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "restart", "Restart the server", id="servers.restart"),
-        Binding("a", "agree", "Agree to the server, or to tools that wait", id="servers.agree"),
-        Binding("i", "sign_in", "Sign in to the server", id="servers.sign_in"),
-        Binding("o", "sign_out", "Sign out of the server", id="servers.sign_out"),
-        Binding("l", "log", "Its log", id="servers.log"),
+        Binding("f5", "restart", "Restart the server", id="servers.restart"),
+        Binding("t", "trust", "Agree to what waits, or sign in", id="servers.trust"),
+        Binding("x", "sign_out", "Sign out of the server", id="servers.sign_out"),
+        Binding("i", "log", "Its log", id="servers.log"),
     ]
 
     severity = "warning"
@@ -96,21 +92,18 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         await self._apply_change(self._servers.restart(server.name), f"{line(server.name)} runs again.")
 
     @change_entry
-    async def action_agree(self, server: ServerState) -> None:
+    async def action_trust(self, server: ServerState) -> None:
         if not waits(server):
-            self.notify("Nothing of it waits for you.", markup=False)
+            await self._sign_in(server)
             return
         dialog = ChangeDialog(agreement_text(server), difference(server), "Agree", "Leave it")
         if await self.app.push_screen_wait(dialog):
             agreed = self._servers.agree(server.name, server.seen)
             await self._apply_change(agreed, f"Agreed to {line(server.name)}.")
 
-    @change_entry
-    async def action_sign_in(self, server: ServerState) -> None:
+    async def _sign_in(self, server: ServerState) -> None:
         if not server.signs_in:
-            self.notify(
-                "It is started on this machine; only servers with an address are signed in to.", markup=False
-            )
+            self.notify("Nothing of it waits for you.", markup=False)
             return
         if told := await self.app.push_screen_wait(SignInDialog(self._servers, server.name)):
             self.notify(line(told), markup=False)
@@ -191,7 +184,7 @@ def about(server: ServerState) -> Content:
     if server.retry_in:
         facts.append(f"Left alone for {server.retry_in:.0f} s more.")
     if server.signed_in and health.state != "sign-in":
-        facts.append("You are signed in; o signs out.")
+        facts.append("You are signed in; x signs out.")
     if health.protocol:
         facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
     if health.calls:

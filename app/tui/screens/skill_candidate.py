@@ -27,7 +27,7 @@ class CandidateScreen(ClosableModal[bool]):
     AUTO_FOCUS = "Reader"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "back"),
-        Binding("i", "install", "install"),
+        Binding("t", "install", "Install"),
         HELP,
     ]
 
@@ -49,7 +49,7 @@ class CandidateScreen(ClosableModal[bool]):
             line(f"{self._candidate.name} · {self._candidate.trust} · {self._candidate.scan.verdict}")
         )
         yield self.reader
-        yield KeyLine("i install · ↑↓ move · esc back" if self.is_allowed else "↑↓ move · esc back")
+        yield KeyLine("t install · ↑↓ move · esc back" if self.is_allowed else "↑↓ move · esc back")
 
     def action_leave(self) -> None:
         self.dismiss(False)

@@ -67,10 +67,10 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
     """The list of offered skills. Its result is the name of the last installed skill, or None."""
 
     heading = "Skills from elsewhere"
-    keys = "⏎ fetch and look · s search · / filter · ? help · esc back"
-    ways_on = "s search"
+    keys = "⏎ fetch and look · n new search · / filter · ? keys · esc back"
+    ways_on = "n new search"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "search", "Search for other words, or name a skill", id="skill-offers.search"),
+        Binding("n", "search", "Search for other words, or name a skill", id="skill-offers.search"),
     ]
 
     def __init__(self, market: HubMarket, text: str) -> None:

@@ -99,12 +99,12 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
     """The list of skills. Its result is the name of the skill to run, or None."""
 
     heading = "Skills"
-    keys = "⏎ read · r run · space on/off · i install · / filter · ? help · esc back"
-    ways_on = "i install"
+    keys = "⏎ read · F5 run · n install · p pause · / filter · ? keys · esc back"
+    ways_on = "n install"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "run", "Begin a message that runs the skill", id="skills.run"),
-        Binding("i", "app.order('program.install_skill')", "Install from elsewhere", id="skills.install"),
-        Binding("space", "switch", "Use the skill, or no longer", id="skills.switch"),
+        Binding("f5", "run", "Begin a message that runs the skill", id="skills.run"),
+        Binding("n", "app.order('program.install_skill')", "Install from elsewhere", id="skills.install"),
+        Binding("p", "switch", "Use the skill, or no longer", id="skills.switch"),
     ]
 
     def __init__(self, shelf: DiskShelf, at: str = "") -> None:
@@ -177,7 +177,7 @@ class SkillRows(EntryRows[SkillRow]):
         super().__init__(
             key=lambda row: row.name,
             words=lambda row: f"{row.scope} {row.name} {one_line(row.description, 2_000)}",
-            empty="There are no skills here. i installs one; the agent writes others.",
+            empty="There are no skills here. n installs one; the agent writes others.",
         )
 
     def draw_entry(self, entry: SkillRow, width: int) -> list[Text]:

@@ -47,7 +47,7 @@ class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
     """The cost table. It opens at once and shows the numbers when they are added up."""
 
     heading = "Usage"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="usage.count")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f5", "count", "Count again", id="usage.count")]
 
     def __init__(self, count: Callable[[], Awaitable[SpendingOverview]]) -> None:
         """`count` adds up the costs; it may take a while and raises `HermesError`."""

@@ -36,7 +36,7 @@ class KindsScreen(ListPage[str | None, AgentKind]):
     """The list of agent kinds. Its result is the name of a kind to mention, or None."""
 
     heading = "Kinds of agents"
-    keys = "⏎ mention · n new · e edit · / filter · ? help · esc back"
+    keys = "⏎ mention · n new · e edit · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "edit", "Open its file in the editor", id="kinds.edit"),
     ]

@@ -22,14 +22,14 @@ class MergeScreen(RestoringScreen, inherit_bindings=False):
 
     heading = "Before a copy is merged"
     words: ClassVar[PlanWords] = MERGE
-    keys = "a merge · m mine · t theirs · b both · M T all · ⏎ hunks · ? help · d discard · esc back"
+    keys = "⏎ hunks · a merge · 1 mine · 2 theirs · d discard · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Merge what is chosen", id="merging.carry_out"),
-        Binding("m", "choose('mine')", "Keep mine", id="merging.mine"),
-        Binding("t", "choose('checkpoint')", "Take theirs", id="merging.theirs"),
-        Binding("b", "choose('merge')", "Put both together", id="merging.both"),
-        Binding("M", "choose_all('mine')", "Keep mine everywhere", id="merging.all_mine"),
-        Binding("T", "choose_all('checkpoint')", "Take theirs everywhere", id="merging.all_theirs"),
+        Binding("1", "choose('mine')", "Keep mine", id="merging.mine"),
+        Binding("2", "choose('checkpoint')", "Take theirs", id="merging.theirs"),
+        Binding("3", "choose('merge')", "Put both together", id="merging.both"),
+        Binding("4", "choose_all('mine')", "Keep mine everywhere", id="merging.all_mine"),
+        Binding("5", "choose_all('checkpoint')", "Take theirs everywhere", id="merging.all_theirs"),
         Binding("d", "discard", "Discard the copy", id="merging.discard"),
         Binding("escape,q", "back", "Back", id="merging.back"),
         HELP,

@@ -63,10 +63,10 @@ class BranchesScreen(ListPage[BranchRequest | None, BranchEntry]):
     """The list of branches. Its result is a request, or None."""
 
     heading = "Branches of this session"
-    keys = "⏎ switch · c compare with the one in use · R rename · / filter · ? help · esc back"
+    keys = "⏎ switch · c compare with the one in use · r rename · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "compare", "Compare with the branch in use", id="branches.compare"),
-        Binding("R", "rename", "Rename", id="branches.rename"),
+        Binding("r", "rename", "Rename", id="branches.rename"),
     ]
 
     def __init__(self, branches: Sequence[BranchEntry], now: Callable[[], float] = time.time) -> None:

@@ -22,7 +22,7 @@ from themes.states import glyph, state_of
 from tools.text.safe_text import clean
 from tools.text.words import plural
 from widgets.panes import status
-from widgets.rows.row_list import RowList
+from widgets.rows.row_list import ReadingRows, RowList
 from widgets.rows.row_text import fit, one_line, spread
 from widgets.timeline.paint import shown_path
 from widgets.transcript.parts import AnswerItem, CallItem, Item, NoticeItem, UserItem, source_of
@@ -66,7 +66,7 @@ class CompareMessages:
 Row = CompareTitle | CompareSentence | WordPair | CompareMessages | FileDifferenceRow
 
 
-class CompareRows(RowList):
+class CompareRows(ReadingRows):
     """The rows of a comparison: one column per branch; files span both."""
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class CompareScreen(Page[None]):
     """A read-only comparison of two branches."""
 
     heading = "Two branches"
-    keys = "⏎ open · ↑↓ move · / filter · n next match · y copy · ? help · esc back"
+    keys = "⏎ open · ↑↓ move · / filter · n next match · y copy · ? keys · esc back"
 
     def __init__(self, services: CompareServices) -> None:
         self._list = CompareRows()

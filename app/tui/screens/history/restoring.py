@@ -141,10 +141,7 @@ def _row(item: PlanItem, change: FileDifferenceRow) -> Content:
 class HunkScreen(FileScreen):
     """The hunks of a file, each to be taken or left; `chosen` is called after each choice."""
 
-    keys: ClassVar[str] = (
-        "space take or leave · ] [ next hunk · t take all · x leave all · ? help · w wrap · "
-        "←→ shift · / filter · y copy · esc done"
-    )
+    keys: ClassVar[str] = "space take or leave · ] [ next hunk · + take all · - leave all · ? keys · esc done"
 
     def __init__(
         self,
@@ -282,14 +279,14 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     words: ClassVar[PlanWords] = RESTORE
     every: ClassVar[bool] = False
     """True if a choice for all includes files without a conflict."""
-    keys = "a carry out · m mine · c checkpoint · b both · ⏎ hunks · M C all · ? help · esc cancel"
+    keys = "⏎ hunks · a carry out · 1 mine · 2 checkpoint · 3 both · ? keys · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
-        Binding("m", "choose('mine')", "Keep mine", id="restoring.mine"),
-        Binding("c", "choose('checkpoint')", "Take the checkpoint", id="restoring.checkpoint"),
-        Binding("b", "choose('merge')", "Merge both", id="restoring.merge"),
-        Binding("M", "choose_all('mine')", "Keep all of mine", id="restoring.all_mine"),
-        Binding("C", "choose_all('checkpoint')", "Take all checkpoints", id="restoring.all_checkpoint"),
+        Binding("1", "choose('mine')", "Keep mine", id="restoring.mine"),
+        Binding("2", "choose('checkpoint')", "Take the checkpoint", id="restoring.checkpoint"),
+        Binding("3", "choose('merge')", "Merge both", id="restoring.merge"),
+        Binding("4", "choose_all('mine')", "Keep all of mine", id="restoring.all_mine"),
+        Binding("5", "choose_all('checkpoint')", "Take all checkpoints", id="restoring.all_checkpoint"),
     ]
 
     def __init__(

@@ -160,7 +160,7 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
     """The list of the person's messages. Its result is the point to go back to, or None."""
 
     heading = "Go back to before …"
-    keys = "⏎ choose · ↑↓ move · / filter · y copy · ? help · esc stay here"
+    keys = "⏎ choose · ↑↓ move · / filter · y copy · ? keys · esc stay here"
 
     def __init__(self, services: RewindServices, now: Callable[[], float] = time.time) -> None:
         self._said = SaidRows(now)

@@ -154,14 +154,8 @@ WIDE = 100
 """Columns from which the preview is next to the tree."""
 PAUSE = 0.05
 """Seconds the cursor rests before the preview is read."""
-ACTIONS = (
-    "r restore · b branch · B with a note · s switch · l label · * bookmark · "
-    "e export · R rename branch · esc back"
-)
-WAYS = (
-    "⏎ open · space fold · m d compare · f filter · / search · "
-    "n next · z fold all · c close branch · y copy · ? help"
-)
+ACTIONS = "R restore · b branch · S switch · c compare · e label · esc back"
+WAYS = "⏎ open · space fold · s scope · / search · n next · ? keys"
 
 
 class TimelineScreen(Page[None]):
@@ -172,16 +166,16 @@ class TimelineScreen(Page[None]):
     heading = "Timeline"
     keys = WAYS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "restore", "Restore", id="timeline.restore"),
+        Binding("R", "restore", "Restore", id="timeline.restore"),
         Binding("b", "branch", "Branch from here", id="timeline.branch"),
         Binding("B", "branch(True)", "Branch, and carry over a note of what is left", id="timeline.carry"),
-        Binding("s", "switch", "Switch to this branch", id="timeline.switch"),
-        Binding("R", "rename", "Rename this branch", id="timeline.rename"),
-        Binding("l", "label", "Label", id="timeline.label"),
+        Binding("S", "switch", "Switch to this branch", id="timeline.switch"),
+        Binding("r", "rename", "Rename this branch", id="timeline.rename"),
+        Binding("e", "label", "Label", id="timeline.label"),
         Binding("asterisk", "bookmark", "Bookmark", id="timeline.bookmark"),
         Binding("m", "mark", "Compare from here", id="timeline.mark"),
-        Binding("d", "compare", "Compare with the marked point", id="timeline.compare"),
-        Binding("e", "export", "Export", id="timeline.export"),
+        Binding("c", "compare", "Compare with the marked point", id="timeline.compare"),
+        Binding("E", "export", "Export", id="timeline.export"),
         Binding("[", "page(-1)", "Page the message up", show=False, id="timeline.page_up"),
         Binding("]", "page(1)", "Page the message down", show=False, id="timeline.page_down"),
     ]

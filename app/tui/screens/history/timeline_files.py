@@ -56,8 +56,8 @@ class FilesScreen(ListPage[None, FileDifferenceRow]):
 
     CSS_PATH: ClassVar = [PAGE_STYLE, "timeline_files.tcss"]
     heading = "Files between two points"
-    keys = "⏎ open · / filter · x swap the points · y copy · ? help · esc back"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "swap", "Swap the points", id="files.swap")]
+    keys = "⏎ open · / filter · s swap the points · y copy · ? keys · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "swap", "Swap the points", id="files.swap")]
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class FileScreen(ClosableModal[None]):
     CSS_PATH: ClassVar = PAGE_STYLE
     AUTO_FOCUS = "DiffRows"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Back", id="file.back"), HELP]
-    keys: ClassVar[str] = "↑↓←→ move · w wrap · / filter · y copy · ? help · esc back"
+    keys: ClassVar[str] = "↑↓←→ move · w wrap · / filter · y copy · ? keys · esc back"
 
     def __init__(self, change: FileDifferenceRow, note: str = "", rows: DiffRows | None = None) -> None:
         """`note` follows the summary of the change in the title."""

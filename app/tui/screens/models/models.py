@@ -39,9 +39,9 @@ class ModelsScreen(Page[str | None]):
     """The model picker. Its result is the name of a model, or None. Slow sources are added later."""
 
     heading = "Models"
-    keys = "⏎ use · d by default · e new key · / filter, or name another · ? help · esc back"
+    keys = "⏎ use · space by default · e new key · / filter, or name another · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "keep", "Use by default in new sessions", id="models.keep"),
+        Binding("space", "keep", "Use by default in new sessions", id="models.keep"),
         Binding("e", "new_key", "Enter another key of its provider", id="models.new_key"),
     ]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
@@ -20,7 +21,7 @@ from textual.widgets.option_list import Option
 from agent.core.store.nodes import Node, Session
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.dialog import ConfirmDialog, TextDialog
+from app.tui.screens.dialog import TextDialog
 from app.tui.screens.page import HELP, Field, KeyLine, MarkedList, ScreenHeader, line
 from themes.states import IN_USE
 from tools.text.safe_text import clean, truncate
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"
-KEYS = f"⏎ resume · / search · r rename · d delete · {BACK}"
+KEYS = f"⏎ resume · / search · r rename · d delete · u undo · ? keys · {BACK}"
 BESIDE = 72
 """Columns from which there is room for a preview next to the list."""
 SHOWN = 200
@@ -59,8 +60,9 @@ class SessionsScreen(ClosableModal[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back"),
         Binding("slash", "search", "search"),
-        Binding("r", "rename", "rename"),
-        Binding("d,delete", "delete", "delete"),
+        Binding("r", "rename", "Rename"),
+        Binding("d,delete", "delete", "Delete, when this list is left"),
+        Binding("u", "undo", "Bring back the session deleted last"),
         Binding("j", "move(1)", "Down", show=False),
         Binding("k", "move(-1)", "Up", show=False),
         Binding("g", "edge(0)", "First", show=False),
@@ -77,6 +79,8 @@ class SessionsScreen(ClosableModal[str | None]):
         self._pause: Timer | None = None
         self._listed: str | None = None
         self._previewed: str | None = None
+        self._deleted: list[Session] = []
+        """Sessions that are deleted when the list is left, the last one last."""
 
     @property
     def is_settled(self) -> bool:
@@ -115,6 +119,8 @@ class SessionsScreen(ClosableModal[str | None]):
         except HermesError as error:
             self.notify(line(str(error)), severity="error", markup=False)
             return
+        hidden = {session.id for session in self._deleted}
+        rows = [row for row in rows if row.session.id not in hidden]
         self._rows = {row.session.id: row for row in rows}
         self._previewed = None
         listed = self.query_one(OptionList)
@@ -207,20 +213,39 @@ class SessionsScreen(ClosableModal[str | None]):
         if row.session.id == self._current:
             self.notify("This session is open; start a new one first (/new).", severity="warning")
             return
-        question = f"Delete “{title_of(row.session)}” and everything said in it? This cannot be undone."
-        if not await self.app.push_screen_wait(ConfirmDialog(question, "Delete it", "Keep it")):
-            return
-        try:
-            await self._stored.delete(row.session.id)
-        except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+        self._deleted.append(row.session)
+        title = title_of(row.session)
+        self.notify(f"“{title}” is deleted when you leave this list; u brings it back.", markup=False)
         self._fill(self.query_one(Input).value)
+
+    def action_undo(self) -> None:
+        if self._deleted:
+            self._deleted.pop()
+            self._fill(self.query_one(Input).value)
+        else:
+            self.notify("Nothing was deleted here.", markup=False)
+
+    def dismiss(self, result: str | None = None) -> AwaitComplete:
+        """Leave the list, and delete what was marked for it. A program that ends before keeps all."""
+        gone, self._deleted = self._deleted, []
+        if gone:
+            self.app.run_worker(delete_sessions(self.app, self._stored, gone), group="delete-sessions")
+        return super().dismiss(result)
 
     def _highlighted_row(self) -> SessionRow | None:
         listed = self.query_one(OptionList)
         if listed.highlighted is None:
             return None
         return self._rows.get(listed.get_option_at_index(listed.highlighted).id or "")
+
+
+async def delete_sessions(app: App[object], stored: StoredSessions, gone: Sequence[Session]) -> None:
+    """Delete sessions with everything said in them; say which of them could not be."""
+    for session in gone:
+        try:
+            await stored.delete(session.id)
+        except HermesError as error:
+            app.notify(line(str(error)), severity="error", markup=False)
 
 
 def title_of(session: Session) -> str:

@@ -372,8 +372,6 @@ NAME_CELLS, NAME_SHARE = 27, 0.42
 class SettingsList(RowList):
     """A list of `SettingRow`s. It sends `Moved` when the cursor moves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "open", "Change", show=False)]
-
     class Moved(Message):
         """Sent when the cursor moves to another row."""
 
@@ -469,7 +467,8 @@ class SettingsScreen(ClosableModal[None]):
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f2,q", "dismiss", "back"),
-        Binding("r,delete", "reset", "default"),
+        Binding("d,delete", "reset", "Delete it from your file, so that the default applies"),
+        Binding("u", "undo", "Take back the last deletion"),
     ]
 
     def __init__(self, snapshot: Snapshot, keeper: Preferences, palette: Palette | None = None) -> None:
@@ -477,6 +476,8 @@ class SettingsScreen(ClosableModal[None]):
         self._snapshot = snapshot
         self._keeper = keeper
         self._palette = palette
+        self._removed: list[SettingRow] = []
+        """Settings deleted here that can be restored, the last one last."""
         self._head = ScreenHeader("Settings")
         self.list = SettingsList(self._rows())
 
@@ -550,6 +551,21 @@ class SettingsScreen(ClosableModal[None]):
             await self._keeper.reset(row.key)
         except HermesError as error:
             self._complain(str(error))
+            return
+        if row.given is not None:
+            self._removed.append(row)
+        await self._read_again(row)
+
+    @work(exclusive=True, group="change")
+    async def action_undo(self) -> None:
+        if not self._removed:
+            self.app.notify("Nothing was deleted here yet.", markup=False)
+            return
+        row = self._removed.pop()
+        try:
+            await self._keeper.change(row.key, row.given or "")
+        except HermesError as error:
+            self._complain(str(error))
         else:
             await self._read_again(row)
 
@@ -578,7 +594,7 @@ class SettingsScreen(ClosableModal[None]):
         told.display = bool(wrong)
         keys = resolve(self._snapshot.loaded.settings.keys)
         change, find, copy = map(keys.label, ("rows.open", "rows.filter", "rows.copy"))
-        hints = f"{change} change · r default · {find} filter · {copy} copy · esc back"
+        hints = f"{change} change · d default · u undo · {find} filter · {copy} copy · esc back"
         self.query_one(KeyLine).say(hints)
         self._describe()
 

@@ -189,8 +189,9 @@ class SkinEditorScreen(ClosableScreen[str | None]):
     AUTO_FOCUS = "RoleList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back"),
-        Binding("s,ctrl+s", "save", "save"),
-        Binding("r", "reset", "reset"),
+        Binding("ctrl+s", "save", "Save"),
+        Binding("d,delete", "reset", "Delete the change of this colour"),
+        Binding("u", "undo", "Take back the last deletion"),
     ]
 
     def __init__(self, looks: Appearance, skin: Skin) -> None:
@@ -198,6 +199,8 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._looks = looks
         self.draft = SkinDraft.of(skin)
         self._saved: str | None = None
+        self._before: list[tuple[str, str | None]] = []
+        """The colours that were reset, with their changes before."""
         # Kept as an attribute, because a worker may resume while the screen is being removed.
         self._head = ScreenHeader("Skin editor")
         self._roles = RoleList(self.draft)
@@ -257,7 +260,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
 
     def _show_keys(self) -> None:
         typing = self._value.has_focus
-        keys = "⏎ take it · esc as it was" if typing else "⏎ change · r reset · s save · / filter · esc back"
+        keys = "⏎ take it · esc as it was" if typing else "⏎ change · d reset · ^S save · / filter · esc back"
         self._keys.say(keys)
 
     def _judge(self, draft: SkinDraft, role: str) -> None:
@@ -309,7 +312,14 @@ class SkinEditorScreen(ClosableScreen[str | None]):
 
     def action_reset(self) -> None:
         if role := self._roles.role:
+            self._before.append((role, self.draft.changes.get(role)))
             self._show(self.draft.reset(role))
+
+    def action_undo(self) -> None:
+        """Give the colour that was reset last its change again."""
+        if self._before:
+            role, color = self._before.pop()
+            self._show(self.draft.with_color(role, color) if color else self.draft)
 
     # Saving and leaving
 
