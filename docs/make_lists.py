@@ -107,7 +107,7 @@ def renewed(page: str) -> str:
     return reference.renew(text) if page == "settings.md" else text
 
 
-MADE = ("cli.md", "commands.md", "gateway.md", "settings.md")
+MADE = ("cli.md", "commands.md", "gateway.md", "keys.md", "settings.md")
 """The pages with lists that are made from the code."""
 
 

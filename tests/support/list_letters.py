@@ -54,9 +54,12 @@ def table_of_letters() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The letters with their meaning, and what each does in which list."""
     rows: dict[str, list[str]] = {key: [] for key in LETTERS}
     for owner in lists():
-        name = re.sub(
-            r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"(Screen|Rows|Pane|List)$", "", owner.__name__)
-        ).lower()
+        name = (
+            re.sub(
+                r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"(Screen|Rows|Pane|List)$", "", owner.__name__)
+            ).lower()
+            or "panes"
+        )
         for binding in Binding.make_bindings(owner.__dict__["BINDINGS"]):
             key = shown_key(binding.key)
             if key in rows and len(key) <= 5 and key not in ("⏎", "/", "?", "esc", "y"):

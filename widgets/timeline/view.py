@@ -34,7 +34,7 @@ class Timeline(ReadingRows):
         Binding("space", "fold", "Fold or unfold a turn", show=False, id="timeline.fold"),
         Binding("z", "fold_all", "Fold or unfold all turns", show=False, id="timeline.fold_all"),
         Binding("Z", "close", "Close or open a side branch", show=False, id="timeline.close"),
-        Binding("s", "next_filter(1)", "Next filter", show=False, id="timeline.filter"),
+        Binding("s,f", "next_filter(1)", "Next filter", show=False, id="timeline.filter"),
         Binding("F", "next_filter(-1)", "Previous filter", show=False, id="timeline.filter_back"),
         Binding("slash", "filter", "Search", show=False, id="timeline.search"),
     ]

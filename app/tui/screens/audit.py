@@ -31,7 +31,7 @@ class AuditScreen(Page[None]):
     heading = "Audit"
     keys = "⏎ in full · s refused only · F5 verify · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f5", "verify", "Check that the log is as it was written", id="audit.verify"),
+        Binding("f5,v", "verify", "Check that the log is as it was written", id="audit.verify"),
         Binding("s", "refused", "Everything, or what was refused", id="audit.refused"),
     ]
 

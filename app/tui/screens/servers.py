@@ -51,8 +51,8 @@ class ServersScreen(EntryPage[None, "ServerState"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "restart", "Restart the server", id="servers.restart"),
         Binding("t", "trust", "Agree to what waits, or sign in", id="servers.trust"),
-        Binding("x", "sign_out", "Sign out of the server", id="servers.sign_out"),
-        Binding("i", "log", "Its log", id="servers.log"),
+        Binding("x,o", "sign_out", "Sign out of the server", id="servers.sign_out"),
+        Binding("i,l", "log", "Its log", id="servers.log"),
     ]
 
     severity = "warning"

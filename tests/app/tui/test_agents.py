@@ -244,12 +244,12 @@ async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_
         pane = scene.app.session.agents
         await scene.until(lambda: pane.display)
         pane.focus()
-        await scene.pilot.press("k")
+        await scene.pilot.press("x")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         await scene.pilot.press("enter")
         await scene.until(lambda: scene.app.screen is scene.app.session)
         assert row(scene).state == "running", "a bare enter is a no"
-        await scene.pilot.press("k")
+        await scene.pilot.press("x")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         seen: list[str] = []
         engine_of(scene.app).stream.subscribe(lambda _event: seen.append(row(scene).state))
@@ -259,7 +259,7 @@ async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_
         sent = asked(scene, "look")
         await scene.pilot.pause(0.3)
         assert asked(scene, "look") == sent
-        await scene.pilot.press("k")
+        await scene.pilot.press("x")
         await scene.pilot.pause(0.1)
         assert scene.app.screen is scene.app.session, "one that has ended is not asked about"
 
@@ -378,7 +378,7 @@ async def test_cleared_agents_come_back_when_they_go_on(tmp_path: Path) -> None:
         pane = scene.app.session.agents
         await scene.until(lambda: pane.display)
         pane.focus()
-        await scene.pilot.press("x")
+        await scene.pilot.press("C")
         await scene.until(lambda: not pane.agents)
         await engine_of(scene.app).scheduler.send_input("agent-1", "on")
         await scene.until(lambda: [each.agent for each in pane.agents] == ["agent-1"])

@@ -17,7 +17,6 @@ from app.tui.screens import approvals as screens
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen, about
 from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
 from tools.services.actions import RunCommand, WritePath
@@ -95,15 +94,14 @@ async def test_grants_and_what_waits_are_listed(grants: Grants) -> None:
 
 
 @pytest.mark.thorough
-async def test_x_takes_back_after_a_yes_and_only_then(grants: Grants) -> None:
+async def test_d_takes_a_yes_back_and_u_gives_it_again(grants: Grants) -> None:
     host = host_of(grants)
     async with host.run_test(size=(120, 24)) as pilot:
         rows = await ready(pilot, host, 3)
-        for key, left in (("2", 3), ("1", 2)):
-            await pilot.press("x")
-            await until(pilot, lambda: isinstance(host.screen, ConfirmDialog) and host.screen.armed)
+        for key, left in (("d", 2), ("u", 3), ("d", 2)):
             await pilot.press(key)
             await ready(pilot, host, left)
+            await pilot.press("g")
         assert "a.py" not in shown(host) and rows.count == 2
     later = Grants(WORKSPACE, grants._path)
     assert [each.covers[1] for each in later.all()] == ["make test"]
@@ -114,7 +112,7 @@ async def test_what_waits_is_answered_in_its_dialog(grants: Grants) -> None:
     host = host_of(grants, waits)
     async with host.run_test(size=(120, 24)) as pilot:
         await ready(pilot, host, 4)
-        await pilot.press("g", "x")
+        await pilot.press("g", "d")
         await until(pilot, lambda: host.told)
         assert "its dialog" in host.told[0] and isinstance(host.screen, ApprovalsScreen)
 

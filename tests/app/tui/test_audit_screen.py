@@ -65,12 +65,12 @@ async def test_what_was_refused_can_be_seen_alone(folder: Path) -> None:
     host = PageHost(lambda: AuditScreen(folder))
     async with host.run_test(size=(100, 24)) as pilot:
         await ready(pilot, host)
-        await pilot.press("d")
+        await pilot.press("s")
         await ready(pilot, host, 3)
         assert "make test" not in shown(host)
         add(folder, ("person", "allowed", "x", "quiet"), ("person", "denied", "x", "loud"))
         await ready(pilot, host, 4)
-        await pilot.press("a")
+        await pilot.press("s")
         await ready(pilot, host, len(RULINGS) + 2)
 
 
@@ -90,11 +90,11 @@ async def test_v_checks_the_log(folder: Path) -> None:
     host = PageHost(lambda: AuditScreen(folder))
     async with host.run_test(size=(100, 24)) as pilot:
         await ready(pilot, host)
-        await pilot.press("v")
+        await pilot.press("f5")
         await until(pilot, lambda: host.screen._checked == "as it was written")  # type: ignore[attr-defined]
         path = files(folder)[0]
         path.write_bytes(path.read_bytes().replace(b"make test", b"make hest"))
-        await pilot.press("v")
+        await pilot.press("f5")
         await until(pilot, lambda: isinstance(host.screen, DetailScreen))
 
 

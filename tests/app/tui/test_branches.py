@@ -54,7 +54,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
 
         await scene.type("/branches", "enter")
         await scene.until(screen(scene, BranchesScreen))
-        await scene.pilot.press("g", "R")
+        await scene.pilot.press("g", "r")
         await scene.until(screen(scene, TextDialog))
         await scene.until(lambda: getattr(app.screen, "armed", False))
         await scene.pilot.press("ctrl+u", *"other", "enter")
@@ -78,7 +78,7 @@ async def test_the_list_of_branches_keeps_main_and_says_what_cannot_be_done(tmp_
         await scene.until(screen(scene, BranchesScreen))
         told: list[str] = []
         app.screen.notify = lambda text, **_: told.append(text)  # type: ignore[method-assign, assignment]
-        await scene.pilot.press("enter", "c", "R")
+        await scene.pilot.press("enter", "c", "r")
         await scene.until(lambda: len(told) == 3)
         assert "already" in told[0] and "another branch" in told[1] and "keeps its name" in told[2]
 
@@ -100,12 +100,12 @@ async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Pa
         )
         assert "both done" in drawn(shown.timeline)
         assert "+1" in drawn(shown.timeline) or "a" in drawn(shown.timeline)
-        await scene.pilot.press("r")
+        await scene.pilot.press("R")
         await scene.until(lambda: getattr(app.screen, "armed", False))
         await scene.pilot.press("1")
         await scene.until(lambda: files(scene) == {"a": "one"})
         await scene.until(lambda: app.session.prompt.text == "write a two")
-        await scene.pilot.press("e")
+        await scene.pilot.press("E")
         exported = tmp_path / "home" / "exports"
         await scene.until(lambda: exported.is_dir() and list(exported.glob("*.html")))
         (page,) = exported.glob("*.html")

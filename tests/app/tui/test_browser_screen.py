@@ -61,7 +61,7 @@ async def test_it_is_read_again_when_the_agent_goes_on(tmp_path: Path) -> None:
         screen: Any = host.screen
         await until(pilot, lambda: 'button "Sign in"' in "\n".join(lines_of(screen.rows)))
         (folder / "page.txt").write_text('Home\nhttps://example.org/\nheading "Welcome" [level=1]\n')
-        await pilot.press("r")
+        await pilot.press("f5")
         await until(pilot, lambda: "Welcome" in "\n".join(lines_of(screen.rows)))
         assert "https://example.org/" in str(screen.query_one("#page-state").render())
 

@@ -146,7 +146,7 @@ async def test_y_copies_a_row_and_r_counts_again() -> None:
     host = PageHost(lambda: ContextScreen(count))
     async with host.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: host.screen.rows.count)  # type: ignore[attr-defined]
-        await pilot.press("y", "r")
+        await pilot.press("y", "f5")
         await until(pilot, lambda: len(counted) == 2)
         assert host.copied == ["Identity  ~120  of 2k  <1%  9b9b9b9b  /home/me/.hermes/SOUL.md"]
 
@@ -190,7 +190,7 @@ async def test_a_person_reads_what_is_kept_back_as_plain_text_and_lets_it_in() -
         await until(pilot, lambda: page.rows.count)
         text = "\n".join(lines_of(page.rows))
         assert "about [bold]this" in text and "\x1b" not in text
-        await pilot.press("a")
+        await pilot.press("t")
         await until(pilot, lambda: any("Nothing is kept back here" in each for each in host.told))
         page.rows.move_to(row_of(host, "AGENTS.md:12-14"))
         await pilot.press("enter")
@@ -199,7 +199,7 @@ async def test_a_person_reads_what_is_kept_back_as_plain_text_and_lets_it_in() -
         await pilot.press("escape")
         await until(pilot, lambda: host.screen is page)
         for answer, taken in ((False, []), (True, [KEPT])):
-            await pilot.press("a")
+            await pilot.press("t")
             await until(pilot, lambda: isinstance(host.screen, ConfirmDialog))
             host.screen.dismiss(answer)
             await until(pilot, lambda: host.screen is page)

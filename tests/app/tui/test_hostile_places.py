@@ -213,7 +213,7 @@ async def test_the_audit_log(tmp_path: Path) -> None:
         page = AuditScreen(tmp_path / "audit")
         await show_page(watch, page, len(NUMBERED), NUMBERED)
         await open_rows(watch, page, range(0, len(NUMBERED), 16))
-        await watch.pilot.press("v")
+        await watch.pilot.press("f5")
         await watch.settle(0.1)
         assert watch.faults == []
 

@@ -122,9 +122,9 @@ async def test_each_key_changes_the_store_and_each_change_is_taken_back(tmp_path
         await dialog("e")
         states.append(await press("end", *" -C b", "enter"))
         assert states[-1]["make"] == ("learning", "ninja -C b")
-        states.append(await press("G", "c"))
+        states.append(await press("G", "t"))
         assert states[-1]["git push origin master"][0] == "learning"
-        states.append(await press("x"))
+        states.append(await press("d"))
         assert "git push origin master" not in states[-1]
         for before in reversed(states[:-1]):
             assert await press("u") == before

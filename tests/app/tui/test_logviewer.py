@@ -76,16 +76,16 @@ async def test_levels_can_be_left_out(log: Path) -> None:
     host = host_of(log)
     async with host.run_test(size=(80, 24)) as pilot:
         await ready(pilot, host)
-        await pilot.press("w")
+        await pilot.press("s")
         await ready(pilot, host, 5)
-        await pilot.press("e")
+        await pilot.press("s")
         await ready(pilot, host, 4)
         assert "trying again" not in shown(host) and "✗ 14:02:11" in shown(host)
         with log.open("a") as file:
             file.write(record("quiet") + record("loud", "CRITICAL"))
         await ready(pilot, host, 5)
         assert "loud" in shown(host) and "quiet" not in shown(host)
-        await pilot.press("a")
+        await pilot.press("s")
         await ready(pilot, host, len(LINES) + 2)
 
 
@@ -95,7 +95,7 @@ async def test_a_level_without_lines_says_so(log: Path) -> None:
     host = host_of(log)
     async with host.run_test(size=(80, 24)) as pilot:
         await ready(pilot, host, 1)
-        await pilot.press("e")
+        await pilot.press("s", "s")
         await until(pilot, lambda: "a shows all" in shown(host))
 
 

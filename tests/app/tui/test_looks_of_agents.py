@@ -102,7 +102,7 @@ async def _over(app: Staged, pilot: Pilot[Any]) -> None:
 
 async def _killing(app: Staged, pilot: Pilot[Any]) -> None:
     await _pane(app, pilot)
-    await pilot.press("k")
+    await pilot.press("x")
     await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed)
 
 

@@ -81,14 +81,14 @@ async def test_a_note_is_added_edited_deleted_and_each_change_taken_back(tmp_pat
             await drawn(pilot)
 
         first, second = (text for scope, text, _ in NOTES if scope == "memory")
-        await pilot.press("a")
+        await pilot.press("n")
         await dialog(app, pilot)
         await press(*"more", "enter", then=(first, second, "more"))
         await pilot.press("g", "e")
         await dialog(app, pilot)
         await press("end", "space", *"Yes", "enter", then=(first + " Yes", second, "more"))
         await press("u", then=(first, second, "more"))
-        await press("g", "x", then=(second, "more"))
+        await press("g", "d", then=(second, "more"))
         await press("u", then=(second, "more", first))
         assert files.file("memory").read().origins.of(first) == NOTES[0][2]
         await press("u", then=(second, first))

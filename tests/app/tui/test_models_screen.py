@@ -152,11 +152,11 @@ async def test_d_keeps_a_model_as_the_default() -> None:
     host = host_of(menu)
     async with host.run_test(size=(120, 40)) as pilot:
         rows = await ready(pilot, host)
-        await pilot.press("d")
+        await pilot.press("space")
         await until(pilot, lambda: menu.kept == ["anthropic/claude-opus-5"])
         await until(pilot, lambda: rows.pointed.default)
         menu.failure = "Cannot write config.yaml: disk full."
-        await pilot.press("down", "d")
+        await pilot.press("down", "space")
         await until(pilot, lambda: menu.failure in host.told)
         assert not rows.pointed.default
 

@@ -189,7 +189,7 @@ async def test_a_click_on_the_badge_brings_up_what_waits_for_a_pause_in_typing(
     monkeypatch.setattr(request_queue, "TYPING_PAUSE", 60.0)
     async with scene() as (stage, pilot):
         stage.hear(opened(tmp_path))
-        await pilot.press("x")
+        await pilot.press("C")
         stage.hear(
             QuestionAsked(id="q", question="Which?", choices=(), allow_freetext=True, reply=asyncio.Future())
         )
@@ -260,7 +260,7 @@ async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(
         await until(
             pilot, lambda: made.app.focused is getattr(made.app.session, "calls" if pane == "log" else pane)
         )
-        await pilot.press("escape", "x")
+        await pilot.press("escape", "C")
         await until(pilot, lambda: made.app.session.prompt.text == "x")
 
 
@@ -270,7 +270,7 @@ async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(
     async with scene() as (made, pilot):
         await until(pilot, lambda: made.app.session.panes_mounted)
         await made.app.actions.run_slash(f"/{pane}")
-        await pilot.press("x")
+        await pilot.press("C")
         await until(pilot, lambda: made.app.session.prompt.text == "x")
         assert made.app.focused is made.app.session.prompt
 

@@ -107,7 +107,7 @@ async def test_hunks_of_a_conflict_begin_as_that_was_decided() -> None:
         await press(host, pilot, "escape", "b", "enter")
         rows = host.screen.query_one(HunkRows)
         assert (rows.taken, rows.numbers) == (frozenset({1}), [1])
-        await press(host, pilot, "x", "t", "escape", "a")
+        await press(host, pilot, "minus", "plus", "escape", "a")
         assert host.outcomes == [MINE | {"docs/prices.md": "merge"}]
 
 

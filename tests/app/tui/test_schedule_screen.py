@@ -54,7 +54,7 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             said = str(screen.query_one("#entry-text").render())
             assert "[bold]look[/]" in said and "asked, done, 4 s, 1,200 tokens, $0.01, 1 refused" in said
             assert "  delivery waiting" in said.splitlines()
-            await pilot.press("r")
+            await pilot.press("f5")
             await until(pilot, lambda: begun == ["run"], "the run")
             await pilot.press("p")
             await drawn(pilot)
@@ -63,7 +63,7 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             )
             assert (await book.job("eyes")).state == "paused"
             before = await book.runs(made.id)
-            await pilot.press("x")
+            await pilot.press("d")
             await until(pilot, lambda: screen.rows.count == 0, "the empty list")
             assert await book.jobs() == [] and await book.runs() == []
             await pilot.press("u")
@@ -73,7 +73,7 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             await until(pilot, lambda: isinstance(app.screen, DetailScreen), "the log")
             assert "refused: run rm" in app.screen.reader.text and "all [red]well" in app.screen.reader.text  # type: ignore[attr-defined]
             await pilot.press("escape")
-            await pilot.press("a")
+            await pilot.press("n")
             asked: list[object] = [screen]
             for words in ("every 3h", "Say [b]hello"):
                 await until(

@@ -201,7 +201,7 @@ async def test_a_server_is_restarted_looked_into_and_agreed_to() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.listener is not None, "the start")
         screen = await opened(app, pilot, stand)
-        await pilot.press("a")
+        await pilot.press("t")
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
         dialog = app.screen
         assert isinstance(dialog, ConfirmDialog)
@@ -210,19 +210,19 @@ async def test_a_server_is_restarted_looked_into_and_agreed_to() -> None:
         await until(pilot, lambda: ("agree", "issues") in stand.done and app.screen is screen, "the yes")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, DetailScreen), "the tools")
-        await pilot.press("escape", "l")
+        await pilot.press("escape", "i")
         await until(pilot, lambda: isinstance(app.screen, DetailScreen), "the log")
-        await pilot.press("escape", "j", "j", "r")
+        await pilot.press("escape", "j", "j", "f5")
         await until(pilot, lambda: ("restart", "weather") in stand.done, "the start")
         # Nothing of this one waits, so nothing is asked.
-        await pilot.press("k", "a")
+        await pilot.press("k", "t")
         await drawn(pilot)
         assert app.screen is screen and stand.done.count(("agree", "files")) == 0
 
 
 async def signing_in(app: Staged, pilot: Pilot[Any], stand: Stand) -> SignInDialog:
     await opened(app, pilot, stand)
-    await pilot.press("i")
+    await pilot.press("t")
     await until(pilot, lambda: isinstance(app.screen, SignInDialog) and ADDRESS in app.screen.whole(), "it")
     assert isinstance(app.screen, SignInDialog)
     return app.screen
@@ -255,12 +255,12 @@ async def test_signing_in_shows_the_address_and_ends_however_it_goes(monkeypatch
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(app.screen, SignInDialog), "the end")
         await until(pilot, lambda: stand.known[0].signed_in, "the sign-in")
-        await pilot.press("o")
+        await pilot.press("x")
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
         await pilot.press("1")
         await until(pilot, lambda: ("sign out", "cloud") in stand.done, "the sign-out")
         # One that is started here has nothing to sign in to.
-        await pilot.press("j", "j", "i", "o")
+        await pilot.press("j", "j", "t", "x")
         await drawn(pilot)
         assert stand.done.count(("sign in", "files")) == 0
 
@@ -350,13 +350,13 @@ async def no_servers(app: Staged, pilot: Pilot[Any]) -> None:
 
 async def changed(app: Staged, pilot: Pilot[Any]) -> None:
     await opened(app, pilot, Stand())
-    await pilot.press("a")
+    await pilot.press("t")
     await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
 
 
 async def theirs(app: Staged, pilot: Pilot[Any]) -> None:
     await opened(app, pilot, Stand())
-    await pilot.press("j", "j", "j", "a")
+    await pilot.press("j", "j", "j", "t")
     await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
 
 

@@ -136,7 +136,7 @@ async def test_a_switch_is_turned_in_the_file_and_nothing_else_is_touched(tmp_pa
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
         await begun(host, pilot, "display.vi")
-        await pilot.press("space")
+        await pilot.press("enter")
         await until(pilot, lambda: host.row("display.vi").value == "false")
         assert host.file.read_text("utf-8") == OWN.replace("vi: true", "vi: false")
         assert host.file.stat().st_mode & 0o777 == 0o600
@@ -198,11 +198,11 @@ async def test_a_setting_goes_back_to_its_default_by_leaving_the_file(tmp_path: 
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
         await begun(host, pilot, "terminal.timeout")
-        await pilot.press("r")
+        await pilot.press("d")
         await until(pilot, lambda: host.row("terminal.timeout").value == "180")
         assert host.row("terminal.timeout").origin == ""
         assert host.file.read_text("utf-8") == OWN.replace("  timeout: 60\n", "")
-        await pilot.press("r")
+        await pilot.press("d")
         await pilot.pause(0.05)
         assert host.file.read_text("utf-8") == OWN.replace("  timeout: 60\n", "")
 
@@ -232,7 +232,7 @@ async def test_a_wrong_name_among_the_keys_is_a_row_that_can_be_taken_out(tmp_pa
     async with host.run_test(size=(80, 24)) as pilot:
         await begun(host, pilot, "keys.vew.log")
         assert "did you mean `view.log`?" in said(host, "problems")
-        await pilot.press("r")
+        await pilot.press("d")
         await until(pilot, lambda: said(host, "problems") == "")
         assert host.file.read_text("utf-8") == "keys:\n  view.log: f5\n"
 
@@ -244,7 +244,7 @@ async def test_a_broken_file_is_a_sentence_and_is_left_alone(tmp_path: Path) -> 
     async with host.run_test(size=(80, 24)) as pilot:
         await begun(host, pilot, "display.vi")
         assert "config.yaml line 3" in said(host, "problems") and "Traceback" not in said(host, "problems")
-        await pilot.press("space")
+        await pilot.press("enter")
         await pilot.pause(0.1)
         assert host.row("display.vi").value == "false"
         assert host.file.read_text("utf-8") == broken
@@ -269,7 +269,7 @@ async def test_the_filter_finds_by_help_and_value_and_the_cursor_stands_on_a_set
             pilot, lambda: host.settings.list.row is not None and host.settings.list.row.key == "display.vi"
         )
         await until(pilot, lambda: host.settings.list.shown_count == 2)
-        await pilot.press("enter", "space")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: host.row("display.vi").value == "false")
 
 

@@ -86,13 +86,13 @@ async def test_skills_are_listed_read_switched_and_run(tmp_path: Path) -> None:
             "quick-win used",
             "torn broken",
         ]
-        await pilot.press("space")
+        await pilot.press("p")
         await until(pilot, lambda: "deploy off" in rows(screen), "it is off")
         assert load(source.home, {}, tmp_path).settings.skills.disabled == ["deploy"]
         await drawn(pilot)
-        await pilot.press("r")
+        await pilot.press("f5")
         await until(pilot, lambda: app._notifications, "why it cannot be run")
-        await pilot.press("space")
+        await pilot.press("p")
         await until(pilot, lambda: "deploy used" in rows(screen), "it is on")
         assert load(source.home, {}, tmp_path).settings.skills.disabled == []
         await drawn(pilot)
@@ -101,7 +101,7 @@ async def test_skills_are_listed_read_switched_and_run(tmp_path: Path) -> None:
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is screen, "the list")
         await drawn(pilot)
-        await pilot.press("r")
+        await pilot.press("f5")
         await until(pilot, lambda: answers, "the answer")
         assert answers == ["deploy"]
 
@@ -122,14 +122,14 @@ async def test_a_skill_from_elsewhere_is_installed_from_the_list(tmp_path: Path)
         await scene.until(lambda: isinstance(scene.app.screen, SkillsScreen), "the screen")
         screen: Any = scene.app.screen
         await scene.until(lambda: screen.loaded, "the skills")
-        await scene.pilot.press("i")
+        await scene.pilot.press("n")
         await scene.until(lambda: isinstance(scene.app.screen, TextDialog), "which one")
         scene.app.screen.query_one(Input).value = str(tmp_path / "from" / "greet")
         await scene.pilot.press("enter")
         await scene.until(lambda: getattr(scene.app.screen, "busy", True) is False, "the skill")
         await scene.pilot.press("enter")
         await scene.until(lambda: isinstance(scene.app.screen, CandidateScreen), "its files")
-        await scene.pilot.press("i")
+        await scene.pilot.press("n")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False), "the question")
         await scene.pilot.press("up", "enter")
         place = Home(tmp_path / "home").skills / "installed" / "greet"
@@ -172,7 +172,7 @@ async def test_the_screen_opens_by_its_command_and_begins_a_message(tmp_path: Pa
         await scene.until(lambda: isinstance(scene.app.screen, SkillsScreen), "the screen")
         screen: Any = scene.app.screen
         await scene.until(lambda: screen.loaded and screen.told, "the skills")
-        await scene.pilot.press("r")
+        await scene.pilot.press("f5")
         await scene.until(lambda: scene.app.session.prompt.text.startswith("/"), "the message")
         assert scene.app.session.prompt.text == f"/{screen.told} "
 

@@ -79,7 +79,7 @@ async def dialog(app: Dressed, pilot: Pilot[Any], kind: type[dialogs.Dialog[Any]
 
 
 async def save_as(app: Dressed, pilot: Pilot[Any], name: str) -> None:
-    await pilot.press("s")
+    await pilot.press("ctrl+s")
     await dialog(app, pilot, TextDialog)
     app.screen.query_one(Input).value = name
     await pilot.press("enter")
@@ -139,7 +139,7 @@ async def test_a_role_is_reset(home: Path) -> None:
     async with running(app) as pilot:
         screen = await opened(app, pilot)
         await change(pilot, screen, ACCENT, "#ffffff")
-        await pilot.press("r")
+        await pilot.press("d")
         assert screen.draft.changes == {}
         assert "nothing changed" in words(app, "#page-state")
 

@@ -138,13 +138,13 @@ async def test_search_finds_what_is_folded_away_and_opens_it(tmp_path: Path) -> 
 @pytest.mark.thorough
 async def test_a_restore_asks_what_and_leaves_everything_by_default(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        await stage.press("r")
+        await stage.press("R")
         await stage.dialog("enter")
         assert stage.book.done == []
         node = stage.screen.timeline.selected_node
         assert node is not None
         for key, what in (("1", "both"), ("2", "conversation"), ("3", "files")):
-            await stage.press("r")
+            await stage.press("R")
             await stage.dialog(key)
             await stage.until(lambda what=what: ("restore", node.id, what) in stage.book.done)
         assert "Files and conversation are as they were." in stage.host.told
@@ -158,10 +158,10 @@ async def test_a_branch_is_begun_switched_to_and_renamed(tmp_path: Path) -> None
         await stage.dialog("enter")
         await stage.until(lambda: any("branch-2" in line for line in stage.lines))
         assert [head.name for head in await stage.book.heads()][:2] == ["branch-2", "main"]
-        await stage.press("j", "s")
+        await stage.press("j", "S")
         await stage.until(lambda: "On branch main." in stage.host.told)
         await stage.until(lambda: any("▶ main" in line for line in stage.lines))
-        await stage.press("k", "R")
+        await stage.press("k", "r")
         await stage.until(lambda: isinstance(stage.host.screen, Dialog))
         await stage.dialog("ctrl+u", *"cents", "enter")
         await stage.until(lambda: any("◇ cents" in line for line in stage.lines))
@@ -181,7 +181,7 @@ async def test_labels_and_bookmarks_are_put_and_taken_away(tmp_path: Path) -> No
     async with staged(tmp_path, small) as stage:
         await stage.press("asterisk")
         await stage.until(lambda: "★" in stage.lines[-1])
-        await stage.press("l")
+        await stage.press("e")
         await stage.until(lambda: isinstance(stage.host.screen, Dialog))
         await stage.dialog(*"good", "enter")
         await stage.until(lambda: "[good]" in stage.lines[-1])
@@ -192,9 +192,9 @@ async def test_labels_and_bookmarks_are_put_and_taken_away(tmp_path: Path) -> No
 @pytest.mark.thorough
 async def test_two_points_are_compared_file_by_file(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        await stage.press("d")
+        await stage.press("c")
         assert "Press m on one point first, then d on the other." in stage.host.told
-        await stage.press("m", "g", "j", "d")
+        await stage.press("m", "g", "j", "c")
         await stage.until(lambda: isinstance(stage.host.screen, FilesScreen))
         files = stage.host.screen
         assert isinstance(files, FilesScreen)
@@ -215,7 +215,7 @@ async def test_two_points_are_compared_file_by_file(tmp_path: Path) -> None:
 @pytest.mark.thorough
 async def test_a_refusal_is_said_and_nothing_closes(tmp_path: Path) -> None:
     async with staged(tmp_path, small) as stage:
-        await stage.press("e")
+        await stage.press("E")
         await stage.until(lambda: "The disk is full; nothing was exported." in stage.host.told)
         assert stage.host.screen is stage.screen
 

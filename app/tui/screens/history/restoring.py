@@ -282,11 +282,11 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     keys = "⏎ hunks · a carry out · 1 mine · 2 checkpoint · 3 both · ? keys · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
-        Binding("1", "choose('mine')", "Keep mine", id="restoring.mine"),
-        Binding("2", "choose('checkpoint')", "Take the checkpoint", id="restoring.checkpoint"),
-        Binding("3", "choose('merge')", "Merge both", id="restoring.merge"),
-        Binding("4", "choose_all('mine')", "Keep all of mine", id="restoring.all_mine"),
-        Binding("5", "choose_all('checkpoint')", "Take all checkpoints", id="restoring.all_checkpoint"),
+        Binding("1,m", "choose('mine')", "Keep mine", id="restoring.mine"),
+        Binding("2,c", "choose('checkpoint')", "Take the checkpoint", id="restoring.checkpoint"),
+        Binding("3,b", "choose('merge')", "Merge both", id="restoring.merge"),
+        Binding("4,M", "choose_all('mine')", "Keep all of mine", id="restoring.all_mine"),
+        Binding("5,C", "choose_all('checkpoint')", "Take all checkpoints", id="restoring.all_checkpoint"),
     ]
 
     def __init__(
