@@ -411,10 +411,9 @@ class HermesApp(App[None], inherit_bindings=False):
                 self.run_worker(partial(self.actions.run_slash, event.text))
             case "shell":
                 self.run_worker(partial(self.actions.run_shell, event.text))
-            case "steer":
-                self.message_sender.send(event.text, event.images, steer=True)
             case _:
-                self.message_sender.send(event.text, event.images)
+                self.session.go_to_end()
+                self.message_sender.send(event.text, event.images, steer=event.kind == "steer")
 
     def _show_queue(self, texts: tuple[str, ...]) -> None:
         if self.is_running:

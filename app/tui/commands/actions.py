@@ -13,7 +13,6 @@ from agent.errors import HermesError
 from app.tui.commands.registry import BY_ID, AppCommand, read_slash
 from app.tui.conversation import active_conversation
 from app.tui.conversation.session_host import SessionRequest
-from tools.text.words import plural
 
 if TYPE_CHECKING:
     from app.tui.commands.history_actions import HistoryPort
@@ -169,22 +168,12 @@ class CommandActions:
     # Conversation
 
     async def find(self, argument: str) -> None:
-        from app.tui.screens.dialog import TextDialog
+        """Open the bar that searches the conversation while the person types."""
+        from app.tui.conversation.find_bar import open_bar
 
-        transcript = active_conversation.transcript(self._app)
-        asking = TextDialog("Find in the conversation", enters="find")
-        text = argument or await self._app.push_screen_wait(asking)
-        if text is None:
-            return
-        count = await transcript.navigator.find(text)
-        if count:
-            transcript.navigator.find_next()
-            transcript.focus()
-            keys = self._app.keys
-            following, previous = keys.label("transcript.find_next"), keys.label("transcript.find_previous")
-            self._app.say(f"{plural(count, 'hit')} · {following} next · {previous} previous")
-        elif text and count == 0:
-            self._app.say("Nothing found.")
+        screen = active_conversation.screen(self._app)
+        if screen.panes_mounted:
+            await open_bar(screen, argument)
 
     def fold(self, _argument: str) -> None:
         active_conversation.transcript(self._app).navigator.fold_all()

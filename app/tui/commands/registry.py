@@ -66,7 +66,7 @@ prompt.editor; Write in the editor; editor; ctrl+g; ; prompt
     Open the draft in $VISUAL or $EDITOR.
 Conversation:
 conversation.find; Find in the conversation; find; ctrl+f; /find [text]
-    Search what was said and done in this session.
+    Search what was said and done in this session, as you type.
 conversation.fold; Fold everything; fold; ; /fold
     Show thoughts and tool calls as one line each.
 conversation.unfold; Unfold everything; unfold; ; /unfold

@@ -287,7 +287,7 @@ class AgentScreen(ConversationScreen):
 
     async def _tell(self, text: str) -> None:
         if await self._agents.tell(self.shows_agent, text):
-            self.transcript.navigator.jump_to_end()
+            self.go_to_end()
             self._show_standing()
         else:
             self._give_back(text)

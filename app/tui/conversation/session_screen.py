@@ -76,6 +76,11 @@ class ConversationScreen(ClosableScreen[None]):
     """
 
     AUTO_FOCUS = "Prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Whatever has the focus comes first; the prompt leaves them to the conversation.
+        Binding("pageup", "page(-1)", "Page up", show=False, id="conversation.page_up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="conversation.page_down"),
+    ]
     PROMPT_ID: ClassVar[str]
     """The id of the prompt's container in style sheets."""
 
@@ -134,6 +139,17 @@ class ConversationScreen(ClosableScreen[None]):
         else:
             return False
         return True
+
+    def action_page(self, direction: int) -> None:
+        """Page the conversation, also while the prompt has the focus."""
+        if self.panes_mounted:
+            self.transcript.action_page(direction)
+
+    def go_to_end(self) -> None:
+        """Show the end of the conversation and follow it, wherever the person was reading."""
+        if self.panes_mounted:
+            self.transcript.navigator.focused = None
+            self.transcript.navigator.jump_to_end()
 
     def use(self, palette: Palette) -> None:
         """Draw everything with another skin."""

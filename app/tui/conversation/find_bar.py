@@ -1,0 +1,112 @@
+"""A line below the conversation that searches it while the person types."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from app.tui.screens.page import Field
+from widgets.rows.row_text import fit_keys
+
+if TYPE_CHECKING:
+    from app.tui.conversation.session_screen import ConversationScreen
+    from widgets.transcript.view import Transcript
+
+KEYS = "⏎ next · ↑ previous · esc close"
+
+
+class FindBar(Horizontal):
+    """A field with the number of hits. It closes with esc; the place that was found stays in view."""
+
+    DEFAULT_CSS = """
+    FindBar { height: 1; padding: 0 1; background: $surface; }
+    FindBar > Static { width: auto; height: 1; color: $text-muted; }
+    FindBar > #find-label { color: $accent; }
+    FindBar > Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    FindBar > #find-count { margin: 0 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close", priority=True, id="find.close"),
+        Binding("enter,down,ctrl+f", "step(1)", "Next hit", priority=True, id="find.next"),
+        Binding("up,shift+enter", "step(-1)", "Previous hit", priority=True, id="find.previous"),
+    ]
+
+    def __init__(self, transcript: Transcript, text: str = "") -> None:
+        super().__init__(id="find-bar")
+        self._transcript = transcript
+        self._text = text
+        self._count = Static(id="find-count")
+        self._keys = Static(id="find-keys")
+
+    def compose(self) -> ComposeResult:
+        yield Static("Find ", id="find-label")
+        yield Field(self._text, placeholder="words of the conversation", compact=True, id="find-text")
+        yield self._count
+        yield self._keys
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        keys = Content(fit_keys(KEYS, event.size.width // 2))
+        self._keys.update(keys if event.size.width >= 60 else Content(""))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.run_worker(partial(self._find, event.value), exclusive=True, group="find")
+
+    async def _find(self, text: str) -> None:
+        navigator = self._transcript.navigator
+        if text:
+            # From the end on, unless the person is reading further up.
+            await navigator.find(text, go=True)
+            if not self._transcript.finder.number:
+                navigator.find_previous()
+        else:
+            await navigator.find("")
+        self._tell()
+
+    def _tell(self) -> None:
+        finder = self._transcript.finder
+        if not finder.pattern:
+            self._count.update(Content(""))
+        elif not finder.count and not finder.searching:
+            self._count.update(Content("nothing found"))
+        else:
+            self._count.update(Content(f"{finder.number:,} of {finder.count:,}"))
+
+    def action_step(self, step: int) -> None:
+        self._transcript.navigator.find_step(step)
+        self._tell()
+
+    def action_close(self) -> None:
+        """Remove the bar; the hits stay marked, and `n` and `N` in the conversation go on."""
+        screen = self.screen
+        found = bool(self._transcript.finder.count)
+        self.remove()
+        (self._transcript if found else _screen(screen).prompt).focus()
+
+
+def _screen(screen: object) -> ConversationScreen:
+    from app.tui.conversation.session_screen import ConversationScreen
+
+    assert isinstance(screen, ConversationScreen)
+    return screen
+
+
+async def open_bar(screen: ConversationScreen, text: str = "") -> None:
+    """Show the bar between conversation and prompt, or move the focus into it."""
+    bars = screen.query(FindBar)
+    if bars:
+        field = bars.first().query_one(Input)
+        field.value = text or field.value
+        field.focus()
+        return
+    await screen.mount(FindBar(screen.transcript, text), before=f"#{screen.PROMPT_ID}")
