@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.api.project_notes import drafting_instruction
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ class EditorCommand:
     act: Callable[[SessionClient, str], Awaitable[str]]
     hint: str = ""
     """A hint on the arguments of the command; empty if it takes none."""
+    asks: bool = False
+    """True if the text is a message to the model, instead of being shown."""
 
 
 async def _compact(client: SessionClient, focus: str) -> str:
@@ -45,11 +49,16 @@ async def _redo(client: SessionClient, _words: str) -> str:
     return clean(f"Done again: {operation.label}. {result.sentence()}")
 
 
+async def _init(client: SessionClient, _words: str) -> str:
+    return await asyncio.to_thread(drafting_instruction, client.workspace)
+
+
 _ALL = (
     EditorCommand("compact", "Fold the conversation so far into a summary.", _compact, "what matters most"),
     EditorCommand("context", "What fills the window of the model.", _context),
     EditorCommand("undo", "Take the last turn back, its files with it.", _undo),
     EditorCommand("redo", "Do again what was undone last.", _redo),
+    EditorCommand("init", "Draft AGENTS.md, or propose improvements to it.", _init, asks=True),
 )
 COMMANDS = {each.name: each for each in _ALL}
 

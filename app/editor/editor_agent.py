@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,6 +35,7 @@ from app.editor.lookups import (
 )
 from app.editor.replay import replay_updates
 from app.editor.served import service_of
+from app.tui.commands.registry import refuse_elsewhere
 from app.version import version
 from tools.text.safe_text import clean
 
@@ -357,7 +359,13 @@ class EditorAgent:
             raise ConfigError("The message is empty.")
         if not message.images and (found := command_of(message.text.strip())) is not None:
             command, words = found
-            await session.say(await command.act(session.client, words))
+            told = await command.act(session.client, words)
+            if not command.asks:
+                await session.say(told)
+                return schema.PromptResponse(stop_reason="end_turn")
+            message = replace(message, text=told)
+        elif refused := refuse_elsewhere(message.text.strip(), "in an editor"):
+            await session.say(refused)
             return schema.PromptResponse(stop_reason="end_turn")
         images = await asyncio.to_thread(kept_images, message.images) if message.images else ()
         ended = await session.prompt(message.text, images, cancels)

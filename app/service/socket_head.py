@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from agent.api.project_notes import drafting_instruction
 from agent.errors import HermesError
 from app.service.bodies import only, parse_object, text_of
 from app.service.credentials import Credentials, RateLimit
 from app.service.doors import HeadIdentity, Message, Receive, Send, TurnedAwayError, refuse
 from app.service.hosted_session import HostedSession, SessionHub
+from app.tui.commands.registry import SLASH_ALIASES
 from app.tui.commands.slash_menu import words_of
 from tools.text.safe_text import clean
 
@@ -205,6 +207,7 @@ async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Wor
     """
     name, _, rest = text.strip().partition(" ")
     rest = rest.strip()
+    name = SLASH_ALIASES.get(name.lower(), name)
     if (command := COMMANDS.get(name.lower())) is not None:
         if rest and not command.hint:
             raise HermesError(f"/{command.name} takes nothing after it.")
@@ -275,6 +278,12 @@ async def _mode(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
     return {"told": f"The mode is {mode}; it is changed in the terminal (`hermes --attach`)."}
 
 
+async def _init(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
+    text = await asyncio.to_thread(drafting_instruction, session.client.workspace)
+    await session.store_message(text, "prompt")
+    return {"told": ""}
+
+
 async def _title(_hub: SessionHub, session: HostedSession, rest: str) -> Words:
     await session.client.stored.rename(session.id, rest)
     session.title = rest
@@ -296,6 +305,7 @@ _ALL = (
     HeadCommand("compact", "Fold the conversation so far into a summary.", _compact, "[focus]"),
     HeadCommand("context", "Show what fills the window of the model.", _context),
     HeadCommand("title", "Give the session a title.", _title, "<title>"),
+    HeadCommand("init", "Draft AGENTS.md, or propose improvements to it.", _init),
     HeadCommand("move", "Go on in a messenger.", _move, "<messenger|here>"),
 )
 COMMANDS = {each.name: each for each in _ALL}

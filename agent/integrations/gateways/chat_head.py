@@ -69,7 +69,7 @@ COMMANDS = {
 }
 _WORD = re.compile(r"/([A-Za-z][\w.:-]{0,63})(?:\s+(.*))?", re.DOTALL)
 _ESCAPED = re.compile(r"\s*//[A-Za-z][\w.:-]*(?:\s|$)")
-ALIASES = {"start": "help", "reset": "new", "cancel": "stop", "whoami": "id"}
+ALIASES = {"start": "help", "reset": "new", "clear": "new", "cancel": "stop", "whoami": "id"}
 
 
 def command_of(text: str) -> tuple[ChatCommand, str] | None:

@@ -9,6 +9,7 @@ import signal
 import sys
 
 from agent.api.opening import open_session
+from agent.api.project_notes import drafting_instruction
 from agent.errors import ConfigError, HermesError
 from agent.events import (
     Asked,
@@ -25,6 +26,7 @@ from app.cli.console import Console
 from app.cli.frame import say
 from app.cli.lines import call_line
 from app.cli.options import options_of
+from app.tui.commands.registry import refuse_elsewhere
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
 from themes.states import glyph
@@ -61,7 +63,11 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
             if text in ("/quit", "/exit"):
                 break
             try:
-                if text and await client.plugins.run_called(text) is None:
+                if text == "/init":
+                    text = await asyncio.to_thread(drafting_instruction, client.workspace)
+                if refused := refuse_elsewhere(text, "with --plain"):
+                    say(refused, sys.stderr)
+                elif text and await client.plugins.run_called(text) is None:
                     await client.run(text)
             except HermesError as error:
                 say(str(error), sys.stderr)

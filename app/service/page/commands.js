@@ -10,10 +10,12 @@ const OWN = [
   ["skin", "<name>", "Choose how the page looks."],
 ];
 
+const ALIASES = { clear: "new", theme: "skin" };
+
 // `/name words` is a command; a path such as /etc/hosts is not, and `//` writes a slash.
 export function called(text) {
   const [, name, rest] = /^\/([A-Za-z][\w:.-]*)(?:\s+([^]*))?$/.exec(text.trim()) || [];
-  return name ? { name, rest: (rest || "").trim() } : null;
+  return name ? { name: ALIASES[name] || name, rest: (rest || "").trim() } : null;
 }
 
 export const shellCall = (text) => text.trimStart().startsWith("!");

@@ -176,8 +176,8 @@ log = logging.getLogger(__name__)
 
 BY_ID = {command.id: command for command in COMMANDS}
 BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
-FORMER_WORDS = {"futures": "attempts"}
-"""Former slash commands and their replacements. They still work but are not shown."""
+SLASH_ALIASES = {"clear": "new", "exit": "quit", "cost": "usage", "theme": "skin", "futures": "attempts"}
+"""Other words for slash commands, as people know them from elsewhere or from before."""
 
 
 class CommandCall(NamedTuple):
@@ -232,9 +232,9 @@ def read_slash(text: str) -> CommandCall | str:
     """Parse `/word argument`; return a sentence if it names no possible command. Pure."""
     word, _, argument = text.strip().removeprefix("/").partition(" ")
     argument = argument.strip()
-    command = BY_SLASH.get(FORMER_WORDS.get(word.lower(), word.lower()))
+    command = BY_SLASH.get(SLASH_ALIASES.get(word.lower(), word.lower()))
     if command is None:
-        near = get_close_matches(word.lower(), BY_SLASH, n=1, cutoff=0.6)
+        near = get_close_matches(word.lower(), [*BY_SLASH, *SLASH_ALIASES], n=1, cutoff=0.6)
         offer = f" Did you mean /{near[0]}?" if near else ""
         return f"There is no command /{word}.{offer} /help lists all of them."
     if argument and not command.argument_hint:
@@ -290,4 +290,17 @@ def markdown() -> str:
             keys = f"`{each.keys_shown}`" if each.keys else ""
             cells = (each.name, keys, slash if each.slash else "", each.description, f"`{each.id}`")
             lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    aliases = ", ".join(f"`/{word}` for `/{slash}`" for word, slash in SLASH_ALIASES.items())
+    return "\n".join([*lines, "", f"Other words for some of them: {aliases}."]) + "\n"
+
+
+def refuse_elsewhere(text: str, where: str) -> str:
+    """Return why a command of the full screen does nothing `where`; empty if `text` is none of them."""
+    word = text.strip().removeprefix("/").partition(" ")[0].lower()
+    if not text.startswith("/") or text.startswith("//"):
+        return ""
+    find_commands()
+    command = BY_SLASH.get(SLASH_ALIASES.get(word, word))
+    if command is None:
+        return ""
+    return f"/{word} ({command.name.lower()}) works on the full screen, not {where}."
