@@ -23,7 +23,10 @@ KEYS = "⏎ next · ↑ previous · esc close"
 
 
 class FindBar(Horizontal):
-    """A field with the number of hits. It closes with esc; the place that was found stays in view."""
+    """A field with the number of hits. esc closes it and ends the search; the place that was found stays.
+
+    With a text to begin with, the conversation has the focus, where `n` and `N` go on.
+    """
 
     DEFAULT_CSS = """
     FindBar { height: 1; padding: 0 1; background: $surface; }
@@ -52,7 +55,7 @@ class FindBar(Horizontal):
         yield self._keys
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        (self._transcript if self._text else self.query_one(Input)).focus()
 
     def on_resize(self, event: events.Resize) -> None:
         keys = Content(fit_keys(KEYS, event.size.width // 2))
@@ -60,9 +63,10 @@ class FindBar(Horizontal):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.run_worker(partial(self._find, event.value), exclusive=True, group="find")
+        self.run_worker(partial(self.look, event.value), exclusive=True, group="find")
 
-    async def _find(self, text: str) -> None:
+    async def look(self, text: str) -> None:
+        """Search for a text and go to the hit nearest to what is read."""
         navigator = self._transcript.navigator
         if text:
             # From the end on, unless the person is reading further up.
@@ -87,26 +91,20 @@ class FindBar(Horizontal):
         self._tell()
 
     def action_close(self) -> None:
-        """Remove the bar; the hits stay marked, and `n` and `N` in the conversation go on."""
-        screen = self.screen
-        found = bool(self._transcript.finder.count)
+        """End the search and remove the bar; what was found stays in view."""
+        self._transcript.focus()
+        self._transcript.go_on(partial(self._transcript.navigator.find, ""), group="find")
         self.remove()
-        (self._transcript if found else _screen(screen).prompt).focus()
-
-
-def _screen(screen: object) -> ConversationScreen:
-    from app.tui.conversation.session_screen import ConversationScreen
-
-    assert isinstance(screen, ConversationScreen)
-    return screen
 
 
 async def open_bar(screen: ConversationScreen, text: str = "") -> None:
     """Show the bar between conversation and prompt, or move the focus into it."""
     bars = screen.query(FindBar)
-    if bars:
-        field = bars.first().query_one(Input)
-        field.value = text or field.value
-        field.focus()
+    if bars and not text:
+        bars.first().query_one(Input).focus()
         return
-    await screen.mount(FindBar(screen.transcript, text), before=f"#{screen.PROMPT_ID}")
+    await bars.remove()
+    bar = FindBar(screen.transcript, text)
+    await screen.mount(bar, before=f"#{screen.PROMPT_ID}")
+    if text:
+        await bar.look(text)

@@ -136,6 +136,7 @@ class ConversationScreen(ClosableScreen[None]):
             self.clear_selection()
         elif self.transcript.finder.pattern:
             self.run_worker(partial(self.transcript.navigator.find, ""), group="find")
+            self.query("#find-bar").remove()
         else:
             return False
         return True

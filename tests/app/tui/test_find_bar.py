@@ -1,0 +1,71 @@
+"""Finding in the conversation, paging it from the prompt, and where a message leads."""
+
+import pytest
+from textual.widgets import Input, Static
+
+from agent.events import AssistantMessageAdded, UserMessageAdded
+from app.tui.commands.registry import BY_SLASH, CommandCall, read_slash, refuse_elsewhere
+from tests.app.tui.test_panes_wiring import scene
+from tests.support.waiting import until
+
+
+def talk(count: int) -> list[UserMessageAdded | AssistantMessageAdded]:
+    return [
+        UserMessageAdded(node=number, text=f"question {number} about needles")
+        if number % 2
+        else AssistantMessageAdded(node=number, text=f"Answer {number}.\n\nMore of it.", reasoning="")
+        for number in range(1, count + 1)
+    ]
+
+
+@pytest.mark.thorough
+async def test_the_conversation_is_paged_from_the_prompt_and_a_message_leads_to_its_end() -> None:
+    async with scene((80, 24)) as (stage, pilot):
+        session = stage.app.session
+        await until(pilot, lambda: session.panes_mounted)
+        stage.hear(*talk(60))
+        await until(pilot, lambda: len(session.transcript.document) == 60)
+        session.prompt.focus()
+        await pilot.press("pageup", "pageup")
+        await until(pilot, lambda: not session.transcript.following)
+        await pilot.press("pagedown")
+        assert session.prompt.has_focus and not session.transcript.following
+        await pilot.press(*"go on", "enter")
+        await until(pilot, lambda: session.transcript.following)
+
+
+@pytest.mark.thorough
+async def test_find_counts_while_one_types_and_esc_ends_it() -> None:
+    async with scene((80, 24)) as (stage, pilot):
+        session = stage.app.session
+        await until(pilot, lambda: session.panes_mounted)
+        stage.hear(*talk(20))
+        await until(pilot, lambda: len(session.transcript.document) == 20)
+        session.prompt.focus()
+        await pilot.press("ctrl+f")
+        await until(pilot, lambda: isinstance(stage.app.focused, Input))
+        await pilot.press(*"needles")
+        bar = session.query_one("#find-count", Static)
+        await until(pilot, lambda: "of 10" in str(bar.render()))
+        first = str(bar.render())
+        await pilot.press("enter")
+        await until(pilot, lambda: str(bar.render()) != first)
+        await pilot.press("up")
+        await until(pilot, lambda: str(bar.render()) == first)
+        await pilot.press("x")
+        await until(pilot, lambda: "nothing found" in str(bar.render()))
+        await pilot.press("escape")
+        await until(pilot, lambda: not session.query("#find-bar") and not session.transcript.finder.pattern)
+        assert stage.app.focused is session.transcript
+
+
+@pytest.mark.parametrize(
+    ("word", "slash"), [("clear", "new"), ("exit", "quit"), ("cost", "usage"), ("theme", "skin")]
+)
+def test_words_known_from_elsewhere_lead_to_the_command(word: str, slash: str) -> None:
+    assert read_slash(f"/{word}") == CommandCall(BY_SLASH[slash], "")
+    assert "works on the full screen, not in an editor" in refuse_elsewhere(f"/{word}", "in an editor")
+
+
+def test_what_is_no_command_of_the_screen_is_a_message_elsewhere() -> None:
+    assert [refuse_elsewhere(text, "here") for text in ("/etc/hosts", "//new", "new", "/xyzzy a")] == [""] * 4
