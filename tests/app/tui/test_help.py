@@ -79,7 +79,7 @@ def test_every_command_is_there_with_the_keys_in_force() -> None:
 def test_each_section_has_one_title() -> None:
     entries = list(with_titles([*commands(resolve({})), *everywhere()]))
     titles = [entry.section for entry in entries if not entry.name]
-    assert len(titles) == len(set(titles)) and titles[-1] == "The same everywhere"
+    assert len(titles) == len(set(titles)) and titles[-1] == "The same in every list"
 
 
 def sections(screen: Screen[Any]) -> list[str]:

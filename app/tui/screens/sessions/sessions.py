@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -229,7 +230,9 @@ class SessionsScreen(ClosableModal[str | None]):
         """Leave the list, and delete what was marked for it. A program that ends before keeps all."""
         gone, self._deleted = self._deleted, []
         if gone:
-            self.app.run_worker(delete_sessions(self.app, self._stored, gone), group="delete-sessions")
+            self.app.run_worker(
+                partial(delete_sessions, self.app, self._stored, gone), group="delete-sessions"
+            )
         return super().dismiss(result)
 
     def _highlighted_row(self) -> SessionRow | None:
