@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_json, say, say_json
+from themes.states import NEEDS_YOU, glyph
 
 if TYPE_CHECKING:
     from agent.model.key_check import KeyProvider
@@ -73,7 +74,7 @@ def _setup(args: argparse.Namespace) -> int:
     if args.as_json:
         say_json(outcome._asdict() | {"models": list(outcome.models)}, 2)
     elif outcome.model:
-        say(f"✓ {outcome.notice} Start with `hermes`.")
+        say(f"{glyph('done')} {outcome.notice} Start with `hermes`.")
     elif outcome.notice:
         say(outcome.notice)
     return ExitCode.DONE
@@ -184,7 +185,7 @@ async def _by_asking(menu: ModelMenu) -> Setup:
             if (outcome := await _go(way, menu)) is not None:
                 return outcome
         except ConfigError as error:
-            say(f"✗ {error}\n", sys.stderr)
+            say(f"{glyph('failed')} {error}\n", sys.stderr)
 
 
 async def _go(way: Way, menu: ModelMenu) -> Setup | None:
@@ -243,7 +244,7 @@ async def _choose(title: str, choices: list[str]) -> int:
 
 async def _pick(title: str, choices: list[str], *, typed: bool = True) -> str:
     """Return a choice by its number, or with `typed` any other text."""
-    say(f"\n◆ {title}\n", sys.stderr)
+    say(f"\n{NEEDS_YOU} {title}\n", sys.stderr)
     for number, choice in enumerate(choices, 1):
         say(f"  {number:>2}  {choice}", sys.stderr)
     other = ", or a name" if typed else ""
@@ -253,7 +254,7 @@ async def _pick(title: str, choices: list[str], *, typed: bool = True) -> str:
             return choices[int(text) - 1]
         if typed and not text.isdigit():
             return text
-        say(f"✗ There is no {text!r}; type a number from 1 to {len(choices)}.", sys.stderr)
+        say(f"{glyph('failed')} There is no {text!r}; type a number from 1 to {len(choices)}.", sys.stderr)
 
 
 async def _read(prompt: str) -> str:
