@@ -10,7 +10,7 @@ StateName = Literal[
 ]
 
 
-class State(NamedTuple):
+class WorkState(NamedTuple):
     """How a state looks. Skins change the tone of the role, never the glyph."""
 
     glyph: str
@@ -22,16 +22,16 @@ class State(NamedTuple):
     """Words that events and records use for it, besides its name."""
 
 
-STATES: Mapping[StateName, State] = {
-    "pending": State("○", "dim", "o", "paused, idle, queued"),
-    "working": State("▶", "accent", ">", "running, in_progress, starting"),
-    "needs you": State("◆", "warning", "?", "waiting, conflict, changed, sign-in, not agreed"),
-    "done": State("✓", "success", "+", "completed, enabled, used, ready, allowed, passed, ok"),
-    "failed": State("✗", "error", "x", "broken, error, parked"),
-    "exit": State("!", "warning", "!"),
-    "denied": State("⊘", "warning", "-", "refused, expired, nobody, blocked"),
-    "stopped": State("■", "warning", "#", "interrupted, stopping, budget"),
-    "skipped": State("·", "dim", ".", "cancelled, disabled, off, shadowed"),
+STATES: Mapping[StateName, WorkState] = {
+    "pending": WorkState("○", "dim", "o", "paused, idle, queued"),
+    "working": WorkState("▶", "accent", ">", "running, in_progress, starting"),
+    "needs you": WorkState("◆", "warning", "?", "waiting, conflict, changed, sign-in, not agreed"),
+    "done": WorkState("✓", "success", "+", "completed, enabled, used, ready, allowed, passed, ok"),
+    "failed": WorkState("✗", "error", "x", "broken, error, parked"),
+    "exit": WorkState("!", "warning", "!"),
+    "denied": WorkState("⊘", "warning", "-", "refused, expired, nobody, blocked"),
+    "stopped": WorkState("■", "warning", "#", "interrupted, stopping, budget"),
+    "skipped": WorkState("·", "dim", ".", "cancelled, disabled, off, shadowed"),
 }
 """Every state a screen can show; `exit` is a program that ended with a code other than zero."""
 
@@ -50,7 +50,7 @@ def draws_ascii_only(environ: Mapping[str, str]) -> bool:
     return environ.get("TERM", "") in _POOR_TERMINALS
 
 
-def state_of(word: str | None, exit_code: int | None = None) -> State:
+def state_of(word: str | None, exit_code: int | None = None) -> WorkState:
     """Return the state that a word of an event or a record means; None means it is still at work.
 
     A call that is done with an exit code other than zero is `exit`. An unknown word is `skipped`.

@@ -17,7 +17,7 @@ from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
-from themes.states import State, state_of
+from themes.states import WorkState, state_of
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class JobRows(EntryRows["Job"]):
         return [spread(left, right, width)]
 
 
-def _state(state: str) -> State:
+def _state(state: str) -> WorkState:
     """Return how the state of a run looks; a run that waits has not begun, and nobody is asked."""
     return state_of("pending" if state in ("", "waiting") else state)
 

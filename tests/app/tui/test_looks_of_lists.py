@@ -78,7 +78,7 @@ def test_the_list_alone_has_the_whole_of_a_small_terminal(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("keys", [("j", "r"), ("j", "d")], ids=["rename", "delete"])
+@pytest.mark.parametrize("keys", [("j", "r")], ids=["rename"])
 def test_a_change_of_a_session_looks_as_it_should(
     snap_compare: Any, tmp_path: Path, keys: tuple[str, ...]
 ) -> None:

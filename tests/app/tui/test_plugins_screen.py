@@ -118,8 +118,8 @@ def shown(*keys: str, rows: list[PluginRow], dialog: bool = False) -> Any:
     [
         (NARROW, "", (), False),
         (WIDE, "", ("j",), False),
-        (WIDE, "paper", ("j", "e"), False),
-        (NARROW, "", ("j", "e"), False),
+        (WIDE, "paper", ("j", "t"), False),
+        (NARROW, "", ("j", "t"), False),
         (WIDE, "", ("j", "enter"), False),
         (NARROW, "", (), True),
     ],
@@ -128,7 +128,7 @@ def shown(*keys: str, rows: list[PluginRow], dialog: bool = False) -> Any:
 def test_the_plugins_look_as_they_should(
     snap_compare: Any, size: tuple[int, int], skin: str, keys: tuple[str, ...], empty: bool
 ) -> None:
-    run = shown(*keys, rows=[] if empty else ROWS, dialog="e" in keys)
+    run = shown(*keys, rows=[] if empty else ROWS, dialog="t" in keys)
     assert snap_compare(Staged(skin) if skin else Staged(), terminal_size=size, run_before=run)
 
 

@@ -175,7 +175,7 @@ def shown(folder: Path, text: str, *keys: str) -> Any:
             await pilot.press(key)
             if key == "enter":
                 await until(pilot, lambda: isinstance(app.screen, CandidateScreen), "the skill")
-            if key == "i":
+            if key == "t":
                 await until(pilot, lambda: getattr(app.screen, "armed", False), "the question")
             await drawn(pilot)
 
@@ -186,7 +186,7 @@ def shown(folder: Path, text: str, *keys: str) -> Any:
 @pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("text", "keys"),
-    [("", ()), ("deploy", ("enter",)), ("deploy", ("enter", "i")), ("quick", ("enter",)), ("zzz", ())],
+    [("", ()), ("deploy", ("enter",)), ("deploy", ("enter", "t")), ("quick", ("enter",)), ("zzz", ())],
     ids=["list", "harmless", "question", "findings", "empty"],
 )
 def test_skills_from_elsewhere_look_as_they_should(

@@ -250,12 +250,12 @@ LOOKS: dict[str, tuple[Build | None, tuple[str, ...], Callable[[PageHost, Timeli
     "filtered": (three, ("f", "f"), lambda host, screen: screen.timeline.look.filter == "files"),
     "files": (
         three,
-        ("g", "j", "m", "j", "j", "d"),
+        ("g", "j", "m", "j", "j", "c"),
         lambda host, screen: isinstance(host.screen, FilesScreen),
     ),
     "diff": (
         three,
-        ("g", "j", "m", "j", "j", "d", "enter"),
+        ("g", "j", "m", "j", "j", "c", "enter"),
         lambda host, screen: isinstance(host.screen, FileScreen),
     ),
     "empty": (None, (), lambda host, screen: not screen.timeline.count),
