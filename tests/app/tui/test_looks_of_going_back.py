@@ -40,7 +40,7 @@ SCENES: dict[str, tuple[Make, tuple[str, ...]]] = {
     "restore-left": (lambda: RestoringScreen(HUNKS, RESTORE), ("m", "j", "m", "j")),
     "restore-hunks": (lambda: RestoringScreen(HUNKS, RESTORE), ("enter", "right_square_bracket", "space")),
     "restore-some": (lambda: RestoringScreen(HUNKS, RESTORE), ("enter", "G", "space", "escape")),
-    "restore-merged-hunks": (lambda: RestoringScreen(PLAN, RESTORE), ("b", "enter", "x")),
+    "restore-merged-hunks": (lambda: RestoringScreen(PLAN, RESTORE), ("b", "enter", "minus")),
     "restore-whole": (lambda: RestoringScreen(HUNKS, RESTORE), ("j", "enter")),
     "compare": (lambda: CompareScreen(comparison()), ()),
     "compare-file": (lambda: CompareScreen(comparison()), ("G", "k", "enter")),

@@ -40,7 +40,7 @@ PACKAGE = RestorePlan(
 )
 SCENES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "merge": (lambda: MergeScreen(PLAN, RESTORE), ()),
-    "merge-theirs": (lambda: MergeScreen(PLAN, RESTORE, agent="prices (agent-1)", place="1 of 3"), ("t",)),
+    "merge-theirs": (lambda: MergeScreen(PLAN, RESTORE, agent="prices (agent-1)", place="1 of 3"), ("2",)),
     "merge-both": (lambda: MergeScreen(PLAN, RESTORE), ("b",)),
     "merge-none": (lambda: MergeScreen(HUNKS, RESTORE), ("M",)),
     "merge-folder": (lambda: MergeScreen(PACKAGE, RESTORE), ("m", "j", "j")),

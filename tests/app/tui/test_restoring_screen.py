@@ -75,9 +75,9 @@ async def test_what_cannot_be_chosen_is_a_sentence(keys: tuple[str, ...], said: 
     ("keys", "hunks"),
     [
         (("space",), {2, 3}),
-        (("x", "space"), {1}),
+        (("minus", "space"), {1}),
         (("right_square_bracket", "space"), {1, 3}),
-        (("x", "G", "space"), {3}),
+        (("minus", "G", "space"), {3}),
     ],
 )
 async def test_hunks_that_are_taken_are_a_part_of_exactly_these_contents(
@@ -93,7 +93,7 @@ async def test_hunks_that_are_taken_are_a_part_of_exactly_these_contents(
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("keys", "chosen"),
-    [(("x",), "mine"), (("x", "t"), "checkpoint"), (("space", "space"), "checkpoint")],
+    [(("minus",), "mine"), (("minus", "plus"), "checkpoint"), (("space", "space"), "checkpoint")],
 )
 async def test_all_hunks_or_none_are_the_whole_file(keys: tuple[str, ...], chosen: str) -> None:
     async with looking(HUNKS, "enter", *keys, "escape", "a") as (host, _):

@@ -65,7 +65,7 @@ async def test_a_hunk_is_turned_from_any_of_its_lines(width: int) -> None:
 
 async def test_all_are_taken_or_left_at_once() -> None:
     async with shown({2}) as (host, pilot):
-        await pilot.press("t", "x")
+        await pilot.press("plus", "minus")
         assert host.told == [frozenset({1, 2, 3}), frozenset()]
         assert all("left" in head for head in heads(host))
 
@@ -95,5 +95,5 @@ async def test_a_click_on_the_row_of_a_hunk_turns_it_and_on_its_lines_does_not()
 async def test_before_there_are_hunks_nothing_is_chosen() -> None:
     host = Host({1})
     async with host.run_test() as pilot:
-        await pilot.press("t", "x", "space", "right_square_bracket")
+        await pilot.press("plus", "minus", "space", "right_square_bracket")
         assert (host.told, host.rows.taken) == ([], frozenset({1}))
