@@ -468,6 +468,14 @@ class ApprovalAsked(Asked):
     """The sandbox it would run in; `outside`: it would leave the sandbox; empty: unknown."""
     rule: str = ""
     """The scope of a lasting approval, in words; empty if only a single approval is possible."""
+    sentence: str = ""
+    """What will happen and why it is asked, for example `Force-pushes main: commits that others have may be
+    lost.`
+    """
+    folder: str = ""
+    """The folder in which it happens."""
+    undo: str = ""
+    """What undo could bring back afterwards, as a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,19 @@ from agent.safety.places import joined
 from agent.safety.reader.script import read
 from agent.safety.reader.state import Command, Reading
 from agent.safety.reader.tree import ANY, GLOBS, UNKNOWN, literal, words
+from agent.safety.sentences import Account, account
+from agent.safety.typed_input import as_command
 from agent.safety.verdict import DELETERS, OWNERS, WRITERS, Verdict
-from tools.services.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript, SearchWeb
+from tools.services.actions import (
+    Action,
+    ChangeFiles,
+    Fetch,
+    ReachHost,
+    RunCommand,
+    RunScript,
+    SearchWeb,
+    SendInput,
+)
 from tools.services.sandbox import NetworkMode, SandboxName
 
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
@@ -83,6 +94,16 @@ def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impac
             return Impact((), "yes")
         case _:
             return Impact()
+
+
+def account_of(action: Action, verdict: Verdict, around: ActionEnvironment) -> Account:
+    """Return the sentence about `action`, and what undo could bring back. Reads no files."""
+    reading = None
+    if isinstance(action, RunCommand):
+        reading = read(action.command, str(action.cwd), str(around.home))
+    elif isinstance(action, SendInput):
+        reading = read(as_command(action, around.home), str(around.workspace), str(around.home))
+    return account(action, verdict, around.workspace, reading)
 
 
 def _network(action: RunCommand, verdict: Verdict, around: ActionEnvironment) -> NetworkImpact:

@@ -27,6 +27,7 @@ from agent.events import (
 )
 from agent.safety.grants import Grant, Grants, rule_words
 from agent.safety.impact import Impact
+from agent.safety.sentences import Account
 from agent.safety.verdict import Verdict
 from tools.context import PersonAnswer
 from tools.services.actions import Action
@@ -77,9 +78,15 @@ class PendingRequests:
         )
 
     async def approve(
-        self, action: Action, verdict: Verdict, agent: str = "main", impact: Impact = NOT_TOLD
+        self,
+        action: Action,
+        verdict: Verdict,
+        agent: str = "main",
+        impact: Impact = NOT_TOLD,
+        account: Account | None = None,
     ) -> Decision:
-        """Ask the person to allow an action, with the verdict of the rules and the impact of the action.
+        """Ask the person to allow an action, with the verdict of the rules, the impact of the action, and
+        the sentence about it.
 
         In an unattended session the request expires at once.
         """
@@ -94,6 +101,9 @@ class PendingRequests:
             network=impact.network,
             sandbox=impact.sandbox,
             rule="" if verdict.once else self._mask(rule_words(action)),
+            sentence=self._mask(account.sentence) if account is not None else "",
+            undo=account.undo if account is not None else "",
+            folder=str(getattr(action, "cwd", "")),
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:

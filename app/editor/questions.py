@@ -22,7 +22,13 @@ from agent.events import (
 from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.tui.questions import budget_words as budget
-from app.tui.questions.approval_words import one_line, reach_text, reasons
+from app.tui.questions.approval_words import (
+    lasting_text,
+    one_line,
+    place_text,
+    reach_text,
+    reasons,
+)
 from tools.context import PersonAnswer
 from tools.text.safe_text import clean
 from tools.text.words import brief
@@ -81,10 +87,11 @@ def question_of(request: Asked) -> EditorQuestion | None:
 
 
 def _approval(request: ApprovalAsked) -> EditorQuestion:
-    facts = [each for each in (reach_text(request), *reasons(request)) if each]
+    facts = [request.sentence, place_text(request), reach_text(request), *reasons(request)]
+    facts = [one_line(each) for each in facts if each]
+    facts.append(lasting_text(request))
     choices = [EditorChoice("once", "Allow once", "allow_once", Decision("once"))]
     if request.rule:
-        facts.append(f"· a yes for the session or always covers: {one_line(request.rule)}")
         choices += [
             EditorChoice("session", "Allow for this session", "allow_always", Decision("session")),
             EditorChoice("always", "Always allow", "allow_always", Decision("always")),

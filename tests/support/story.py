@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from agent.core.event_data import Forecast, ForecastSpan, Usage, VerdictPart
@@ -34,8 +35,11 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
+from agent.safety.impact import ActionEnvironment, account_of
+from agent.safety.verdict import Verdict
 from tools.context import Todo
 from tools.results import Detail, DiffDetail, Display, Outcome, TextDetail
+from tools.services.actions import RunCommand
 
 THOUGHT = "Yen have no cents.\nSo two digits after the point are one cent too many, or too few."
 
@@ -304,6 +308,12 @@ def approval(
 ) -> ApprovalAsked:
     """The gate asks the person. Needs a running event loop."""
     reply = asyncio.get_running_loop().create_future()
+    if "sentence" not in facts:
+        workspace = Path("/home/ada/payments-api")
+        action = RunCommand(tool="terminal", command=command, cwd=workspace)
+        verdict = Verdict("ask", tuple(reasons), tuple(facts.get("parts", ())))
+        said = account_of(action, verdict, ActionEnvironment(workspace, workspace.parent))
+        facts |= {"sentence": said.sentence, "undo": said.undo, "folder": str(workspace)}
     return ApprovalAsked(
         agent=agent,
         id="a1",

@@ -38,7 +38,9 @@ def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
         case ApprovalAsked():
             allowed = ("once", *(lasting if asked.rule else ()), "deny")
             reasons = "".join(f"\n• {each}" for each in asked.reasons[:5])
-            text = f"**May I?** {asked.tool}\n\n{_code(asked.headline)}{reasons}"
+            said = f"\n\n{asked.sentence}" if asked.sentence else ""
+            undo = f"\n{asked.undo}" if asked.undo else ""
+            text = f"**May I?** {asked.tool}{said}\n\n{_code(asked.headline)}{reasons}{undo}"
             options, scope, free = [[WORDS[each], each] for each in allowed], "approve", False
         case ForecastAsked():
             text = "**May I?** Send agents that may take much."

@@ -391,7 +391,7 @@ _SAID: dict[TurnOutcome, str] = {
     "done": "done",
     "failed": "failed",
     "interrupted": "stopped",
-    "denied": "stopped at the gate",
+    "denied": "stopped: denied",
     "budget": "its requests are used up",
 }
 

@@ -15,7 +15,7 @@ from agent.events import Decision, Event, ToolProgressed
 from agent.integrations.mcp.server_requests import FormAsker
 from agent.integrations.server_events import FormAsked
 from agent.safety.gate import Gate, Verdict
-from agent.safety.impact import ActionEnvironment, impact
+from agent.safety.impact import ActionEnvironment, account_of, impact
 from agent.session.pending_requests import PendingRequests
 from agent.session.turns.task_state import TaskState
 from agent.session.turns.turn_helpers import cause
@@ -76,7 +76,8 @@ class PersonApprover:
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision:
         reached = await asyncio.to_thread(impact, action, verdict, self.around)
-        return await self.pending_requests.approve(action, verdict, self.agent, reached)
+        said = await asyncio.to_thread(account_of, action, verdict, self.around)
+        return await self.pending_requests.approve(action, verdict, self.agent, reached, said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

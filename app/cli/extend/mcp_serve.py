@@ -179,7 +179,7 @@ class _Answering:
     async def _ask_client(self, request: Asked) -> Reply:
         match request:
             case ApprovalAsked():
-                reasons = "\n".join(request.reasons)
+                reasons = "\n".join(filter(None, (request.sentence, *request.reasons, request.undo)))
                 said = f"{request.tool} wants to:\n{reveal(request.headline)}\n{reveal(reasons)}"
                 given = await self._ctx.elicit(said, ApprovalForm)
                 allowed = given.action == "accept" and given.data.allow

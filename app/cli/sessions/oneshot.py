@@ -153,7 +153,7 @@ def _advice(denied: ToolStarted | None, workspace: Path, approve: str | None) ->
         if rule := narrow_rule(denied.tool, denied.arguments, workspace):
             allow = f"{command_name()} permissions allow {shlex.quote(rule)}"
             return f"denied, as nobody is here to say yes. To allow just this from now on: {allow}"
-    return "stopped at the gate; the reasons stand above."
+    return "an action was denied, for the reasons above."
 
 
 def _show_event(console: Console, event: Event) -> None:

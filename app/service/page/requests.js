@@ -70,15 +70,17 @@ function body(event) {
     const marked = (event.parts || []).filter((part) => part.kind !== "allow");
     const told = new Set(marked.map((part) => part.reason));
     const where = [
+      event.folder ? `in ${event.folder}` : "", event.undo || "",
       event.touches.length ? `will touch: ${event.touches.join(", ")}` : "",
       event.network ? `network: ${event.network}` : "", event.sandbox ? `sandbox: ${event.sandbox}` : "",
     ].filter(Boolean).join(" · ");
     return [
+      event.sentence ? make("p", { class: "sentence" }, revealed(event.sentence)) : null,
       make("pre", { tabindex: "0" }, revealed(event.headline)),
       make("ul", {}, ...event.reasons.filter((reason) => !told.has(reason)).map((reason) => make("li", {}, revealed(reason))),
         ...marked.map((part) => make("li", { class: `part-${part.kind}` }, `${revealed(part.text)}: ${revealed(part.reason)}`))),
       where ? make("p", { class: "touches" }, revealed(where)) : null,
-      event.rule ? make("p", { class: "touches" }, `for the session and always: ${revealed(event.rule)}`) : null,
+      make("p", { class: "touches" }, event.rule ? `a yes for the session or always covers: ${revealed(event.rule)}` : "a yes counts for this one time"),
     ];
   }
   if (event.type === "question") return [make("p", {}, revealed(event.question))];

@@ -71,7 +71,7 @@ def _line(attempt: LiveAttempt) -> str:
     return f"{glyph(attempt.outcome)} {attempt.head}: {', '.join(about)}" + (f". {words}" if words else "")
 
 
-_ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "stopped at the gate"}
+_ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "stopped: denied"}
 
 
 async def carry_out(app: HistoryPort, argument: str) -> str:

@@ -12,9 +12,10 @@ from textual.widgets import Input, Static
 from agent.events import ApprovalAsked, Decision
 from app.tui.questions.approval_words import (
     HIDDEN,
+    lasting_text,
     marks_in_command,
     marks_in_notes,
-    one_line,
+    place_text,
     reach_text,
     reasons,
 )
@@ -61,6 +62,8 @@ class ApprovalDialog(Dialog[Decision]):
         request = self.request
         who, tool = line(request.agent, LINE_CHARS), line(request.tool, LINE_CHARS)
         yield Static(Content(f"{NEEDS_YOU} {who} wants to use {tool}"), classes="who")
+        if request.sentence:
+            yield words(line(request.sentence, LINE_CHARS), "text")
         judged = bool(request.parts)
         in_command = marks_in_command(request) if judged else DANGEROUS
         yield Skinned(request.headline, reveal, marks=in_command, classes="text subject")
@@ -80,17 +83,15 @@ class ApprovalDialog(Dialog[Decision]):
     def whole(self) -> str:
         request = self.request
         asks = f"{request.agent} wants to use {request.tool}"
-        return f"{asks}\n\n{request.headline}\n\n{self._notes()}"
+        said = "\n\n".join(filter(None, (asks, request.sentence, request.headline)))
+        return f"{said}\n\n{self._notes()}"
 
     def _notes(self) -> str:
         """Return the reasons for asking, what the action would touch, and the effect of a no, a line each."""
-        facts = reach_text(self.request)
-        notes = [*([facts] if facts else []), *reasons(self.request)]
-        if self.request.rule:
-            notes.append(f"a yes for the session or always covers: {one_line(self.request.rule)}")
-        else:
-            notes.append("it is asked each time: a yes counts once")
-        notes.append("on no: nothing runs; the agent is told and looks for another way")
+        request = self.request
+        facts = filter(None, (place_text(request), reach_text(request)))
+        notes = [*facts, *reasons(request), lasting_text(request)]
+        notes.append("if you deny, nothing happens and the agent looks for another way")
         # Only reasons have a glyph, so that a reason cannot imitate the facts about network and sandbox.
         return "\n".join(note if note[:2] in ("▲ ", "· ") else f"  {note}" for note in notes)
 

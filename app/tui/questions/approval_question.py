@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent.events import ApprovalAsked, Decision
-from app.tui.questions.approval_words import one_line, reach_text, reasons
+from app.tui.questions.approval_words import lasting_text, one_line, place_text, reach_text, reasons
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
 from app.tui.questions.typed_replies import decision
 from themes.states import NEEDS_YOU
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 async def _plain(request: ApprovalAsked, terminal: PlainTerminal) -> Decision:
     who = "" if request.agent == "main" else f"{request.agent}: "
     terminal.say(f"\n{NEEDS_YOU} {who}{request.tool} wants to:\n\n{request.headline}\n")
-    if facts := reach_text(request):
-        terminal.say(f"  {facts}")
+    for facts in filter(None, (request.sentence, place_text(request), reach_text(request))):
+        terminal.say(f"  {one_line(facts)}")
     for reason in reasons(request):
         terminal.say(f"  {reason}")
+    terminal.say(f"  {lasting_text(request)}")
     lasting = ""
     if request.rule:
-        terminal.say(f"  · a yes for the session or always covers: {one_line(request.rule)}")
         lasting = "  [s] for this session  [a] always"
     text = await terminal.read(f"  [y] once{lasting}  [N] deny, or say why not: ")
     return decision(text, lasting="sa" if request.rule else "")

@@ -30,11 +30,13 @@ _NETWORK = {
     "open": "network: not blocked",
     "filtered": "network: filtered",
 }
-_SANDBOX = {"none": "sandbox: off", "outside": "sandbox: left"}
-_ALARMS = r"^(?:  )?network: yes\b|\bsandbox: (?:off|left)\b(?= ·|$)"
+_SANDBOX = {"none": "sandbox: off", "outside": "sandbox: not used for this"}
+_ALARMS = r"^(?:  )?network: yes\b|\bsandbox: (?:off|not used for this)\b(?= ·|$)"
 _WORD = re.compile(r"[^\s\"'\\;|&()<>`]+")
 _BETWEEN = rf"(?:{_SPELLED}|[\s\"'\\;|&()<>`]){{1,16}}"
 _REPEATED = 64
+_PIPED = r"\|\s*(?:sudo\s+)?(?:\S*/)?(?:(?:ba|z|da|k|fi)?sh|python3?|perl|ruby|node)\b"
+"""What runs text that comes through a pipe."""
 
 
 def relevant_parts(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
@@ -53,6 +55,19 @@ def reach_text(request: ApprovalAsked) -> str:
     if request.touches:
         facts.append(f"will touch: {', '.join(map(one_line, request.touches))}")
     return " · ".join(facts)
+
+
+def place_text(request: ApprovalAsked) -> str:
+    """Return the folder of the action and what undo could bring back, in one line; empty if not known."""
+    facts = [f"in {one_line(request.folder)}"] if request.folder else []
+    return " · ".join([*facts, *([request.undo] if request.undo else [])])
+
+
+def lasting_text(request: ApprovalAsked) -> str:
+    """Return what a lasting yes covers, or that there is none."""
+    if request.rule:
+        return f"a yes for the session or always covers: {one_line(request.rule)}"
+    return "a yes counts for this one time; Hermes asks again next time"
 
 
 def reasons(request: ApprovalAsked) -> Iterator[str]:
@@ -77,7 +92,7 @@ def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
     found = dict.fromkeys(places.pattern(part.text) for part in relevant_parts(request.parts)[:MOST_PARTS])
     # Longest first: of alternatives with the same beginning, the first one matches.
     ordered = sorted((pattern for pattern in found if pattern), key=len, reverse=True)
-    return re.compile("|".join((*ordered, HIDDEN)))
+    return re.compile("|".join((*ordered, _PIPED, HIDDEN)))
 
 
 def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:

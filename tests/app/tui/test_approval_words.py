@@ -102,7 +102,7 @@ def test_a_part_cannot_pass_for_another_note() -> None:
             {"network": "yes", "sandbox": "none", "touches": ("a", "b/ (2 files)")},
             "network: yes · sandbox: off · will touch: a, b/ (2 files)",
         ),
-        ({"network": "open", "sandbox": "outside"}, "network: not blocked · sandbox: left"),
+        ({"network": "open", "sandbox": "outside"}, "network: not blocked · sandbox: not used for this"),
     ],
 )
 def test_network_sandbox_and_files_are_one_line(fields: dict[str, Any], line: str) -> None:

@@ -237,7 +237,7 @@ def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_i
     [
         ("done", []),
         ("interrupted", ["Stopped."]),
-        ("denied", ["Stopped at the gate."]),
+        ("denied", ["Stopped: an action was denied."]),
         ("failed", ["The turn failed."]),
     ],
 )
