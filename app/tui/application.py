@@ -41,7 +41,9 @@ from app.tui.startup.handover import Startup, driver_for_frame
 from app.tui.startup.preload import bring
 from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.attention import Attention
+from app.tui.terminal.terminals import multiplexer
 from app.tui.terminal.tty_input import tell_apart
+from app.tui.terminal.tty_modes import MOUSE_MODES, driver_with_modes
 from app.tui.terminal.tty_output import (
     ControlFilter,
     driver_with_output,
@@ -79,12 +81,6 @@ else:
 
 log = logging.getLogger(__name__)
 
-MOUSE_MODES = {
-    "full": "\x1b[?1000h\x1b[?1003h\x1b[?1006h",
-    "wheel": "\x1b[?1003l\x1b[?1000h\x1b[?1006h",
-    "off": "\x1b[?1003l\x1b[?1000l",
-}
-"""What each value of `display.mouse` sends: reports of every move, of buttons and wheel, or none."""
 REPORT_SIZE = (110, 40)
 """Size of the crash report, in cells."""
 NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
@@ -223,6 +219,7 @@ class HermesApp(App[None], inherit_bindings=False):
         plain = super().get_driver_class()
         heard, drawn = lambda said: self.answers.receive_answer(said), lambda text: self.drawn(text)
         driver = driver_with_output(plain, self._hang_up, self._draw_anew, heard, drawn)
+        driver = driver_with_modes(driver, lambda: self.mouse, self._renew_terminal)
         return driver_with_writer(driver_for_frame(driver, skeleton.drawn_frame()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
@@ -256,12 +253,25 @@ class HermesApp(App[None], inherit_bindings=False):
         self.appearance.move(True)
         offer_commands(self.session.prompt)
         # The terminal loses the picture while another program uses it.
-        self.app_resume_signal.subscribe(self, lambda _app: self._draw_anew())
+        self.app_resume_signal.subscribe(self, lambda _app: self._meet_terminal())
         if not self.is_headless:
             shutdown.on_signals(lambda code: self.exit(return_code=code))
 
     def _draw_anew(self) -> None:
         self.refresh(layout=True)
+
+    def _renew_terminal(self) -> None:
+        """Treat another terminal behind the screen as one that the person came back to."""
+        self.app_resume_signal.publish(self)
+
+    def _meet_terminal(self) -> None:
+        """Draw on a terminal of which nothing is known any more."""
+        self._forget_terminal()
+        self._draw_anew()
+
+    def _forget_terminal(self) -> None:
+        if "clipboard_ways" in self.__dict__:
+            self.clipboard_ways.forget()
 
     def _hang_up(self) -> None:
         shutdown.ensure_end(shutdown.HUNG_UP)
@@ -304,6 +314,8 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def on_app_focus(self) -> None:
         self.attention.focus(True)
+        if multiplexer(os.environ):
+            self._forget_terminal()  # it may be attached elsewhere now
         if self.host.session:
             self.branch.look()
 

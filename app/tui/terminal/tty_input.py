@@ -304,6 +304,7 @@ def read_terminal(
     behind: Callable[[], int] = int,
     answered: Callable[[str], None] = lambda _answer: None,
     first: bytes = b"",
+    keyboard: Keyboard | None = None,
 ) -> None:
     """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
 
@@ -312,7 +313,7 @@ def read_terminal(
     `behind` returns how many messages the application has not handled yet; `answered` receives answers of the
     terminal to queries that are not part of drawing.
     """
-    decoder, keyboard = InputDecoder(), Keyboard()
+    decoder, keyboard = InputDecoder(), keyboard or Keyboard()
     poll = select.poll()
     poll.register(number, select.POLLIN)
     while not ended.is_set():
@@ -365,6 +366,10 @@ class Keyboard:
             if len(piece) == len(ESCAPE) + 1 and piece[-1].isprintable():
                 made = [_with_alt(event) if isinstance(event, events.Key) else event for event in made]
         return iter(made)
+
+    def forget_pixels(self) -> None:
+        """Read mouse reports in cells again, as the terminal that gave pixels has gone."""
+        self._parser.mouse_pixels = False
 
     def _begin_anew(self) -> None:
         """Start a new parser without pending input, with the old one's knowledge of the terminal."""

@@ -23,7 +23,7 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
 
-from app.tui.terminal.tty_input import read_terminal
+from app.tui.terminal.tty_input import Keyboard, read_terminal
 from themes.states import TO_ASCII, draws_ascii_only
 from tools.text.safe_text import inert, steers
 
@@ -245,6 +245,7 @@ def driver_with_output(
             self._line.write(shown.encode(self._encoding, "replace"))
 
         def run_input_thread(self) -> None:
+            self.keyboard = Keyboard()
             first, self.first_input = self.first_input, b""
             try:
                 read_terminal(
@@ -254,6 +255,7 @@ def driver_with_output(
                     lambda: self._app.message_queue_size,
                     answered,
                     first,
+                    self.keyboard,
                 )
             except OSError as error:
                 self._line.lose(error.strerror or type(error).__name__)

@@ -1,0 +1,157 @@
+"""A driver that follows its terminal: other sizes, another terminal behind the same name, modes on loan.
+
+A program keeps running while its person goes elsewhere: dtach, tmux and screen attach another terminal, a
+shell stops and continues it. So a signal about the size is believed whatever the terminal reported before,
+and after a while modes are set and questions asked again. Whatever is set here is put back at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from textual import events
+from textual.driver import Driver
+from textual.geometry import Size
+from textual.message import Message
+
+SETTLE = 1.0
+"""Seconds after a signal about the size: without a report of the terminal until then, it gives none."""
+QUESTION_LENGTH = 64
+SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+MOUSE_MODES = {
+    "full": "\x1b[?1000h\x1b[?1003h\x1b[?1006h",
+    "wheel": "\x1b[?1003l\x1b[?1000h\x1b[?1006h",
+    "off": "\x1b[?1003l\x1b[?1000l",
+}
+"""What each value of `display.mouse` sends: reports of every move, of buttons and wheel, or none."""
+_QUESTION = re.compile(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
+
+
+def driver_with_modes(
+    driver: type[Driver],
+    mouse: Callable[[], str],
+    renewed: Callable[[], None],
+) -> type[Driver]:
+    """Return a subclass of `driver`, one of `driver_with_output`, that follows its terminal.
+
+    `mouse` gives the value of `display.mouse`. `renewed` is called on the event loop when another terminal
+    may be behind the screen; it must draw everything again.
+    """
+    if not hasattr(driver, "run_input_thread"):
+        return driver
+    # Parts of Textual's driver that have no types in its base class.
+    base = cast(Any, driver)
+
+    class FollowingDriver(base):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self._loop_of_app = asyncio.get_running_loop()
+            self._timer: asyncio.TimerHandle | None = None
+            self._runs = self._in_frame = False
+            self._waiting: list[str] = []
+            """Questions that wait for the end of a frame: some terminals hold back answers until then."""
+            self._seen = (0, 0)
+            self._report = (0.0, Size())
+            self._is_another = False
+
+        def start_application_mode(self) -> None:
+            if self._runs:  # continued without having been suspended, as after `kill -STOP`
+                self._loop_of_app.call_soon_threadsafe(self._begin_again)
+                return
+            self._runs, self._seen = True, self._get_terminal_size()
+            super().start_application_mode()
+            signal.signal(signal.SIGWINCH, lambda *_: self._loop_of_app.call_soon_threadsafe(self._resize))
+
+        def stop_application_mode(self) -> None:
+            self._runs = self._in_frame = False
+            self._waiting.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            super().stop_application_mode()
+            self._in_band_window_resize = self._mouse_pixels = False
+
+        def write(self, data: str) -> None:
+            if self._in_frame and len(data) < QUESTION_LENGTH and _QUESTION.search(data):
+                self._waiting.append(data)
+                return
+            super().write(data)
+            if data in (SYNC_START, SYNC_END):
+                self._in_frame = data == SYNC_START
+                while self._waiting and not self._in_frame:
+                    super().write(self._waiting.pop(0))
+
+        def process_message(self, message: Message) -> None:
+            if isinstance(message, events.Resize):  # a report of the terminal
+                self._report = (time.monotonic(), message.size)
+            super().process_message(message)
+
+        def _enable_mouse_support(self) -> None:
+            super()._enable_mouse_support()
+            if mouse() != "full":
+                self.write(MOUSE_MODES[mouse()])
+
+        def _disable_mouse_support(self) -> None:
+            super()._disable_mouse_support()
+            if self._mouse_pixels:
+                self.write("\x1b[?1016l")
+
+        def _resize(self) -> None:
+            """Look at the size after a signal, and later at who is there."""
+            if not self._runs:
+                return
+            size = self._get_terminal_size()
+            # A signal without another size comes from a program that attached another terminal.
+            self._is_another |= size == self._seen and self._timer is None
+            self._seen = size
+            self._tell_size()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop_of_app.call_later(SETTLE, self._settle)
+
+        def _tell_size(self) -> None:
+            if self._seen != tuple(self._app.size):
+                super().process_message(events.Resize(Size(*self._seen), Size(*self._seen)))
+
+        def _settle(self) -> None:
+            self._timer = None
+            when, size = self._report
+            is_silent = size != self._seen or time.monotonic() - when > 2 * SETTLE
+            if self._is_another or (self._in_band_window_resize and is_silent):
+                self._begin_again()
+            else:
+                self._set_modes()
+
+        def _begin_again(self) -> None:
+            """Set modes, ask questions and draw as at the start, for the terminal that is there now."""
+            if not self._runs:
+                return
+            self._is_another, self._seen = False, self._get_terminal_size()
+            if self._in_band_window_resize or self._mouse_pixels:
+                self._in_band_window_resize = False
+                self.keyboard.forget_pixels()
+            self.write("\x1b[?1049h")
+            self._set_modes()
+            self._request_terminal_sync_mode_support()
+            self._query_in_band_window_resize()
+            self._tell_size()
+            self._app.call_later(renewed)
+
+        def _set_modes(self) -> None:
+            """Set the modes again that a terminal loses when it is left; repeated, they change nothing."""
+            self._disable_mouse_support()
+            self._mouse_pixels = self._mouse_pixels and self._in_band_window_resize
+            self._enable_mouse_support()
+            if self._mouse_pixels:
+                self._enable_mouse_pixels()
+            for mode in ("\x1b[?25l", "\x1b[?1004h"):
+                self.write(mode)
+            self._enable_bracketed_paste()
+            self._disable_line_wrap()
+
+    return FollowingDriver
