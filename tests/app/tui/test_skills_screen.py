@@ -129,7 +129,7 @@ async def test_a_skill_from_elsewhere_is_installed_from_the_list(tmp_path: Path)
         await scene.until(lambda: getattr(scene.app.screen, "busy", True) is False, "the skill")
         await scene.pilot.press("enter")
         await scene.until(lambda: isinstance(scene.app.screen, CandidateScreen), "its files")
-        await scene.pilot.press("n")
+        await scene.pilot.press("t")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False), "the question")
         await scene.pilot.press("up", "enter")
         place = Home(tmp_path / "home").skills / "installed" / "greet"
