@@ -141,10 +141,12 @@ def _fields(value: Any) -> list[Any]:
     return [getattr(value, name) for name in names]
 
 
-def _display(verb: str, subject: str, summary: str, detail: list[str] | None, picture: str) -> Display:
+def _display(
+    verb: str, subject: str, summary: str, detail: list[str] | None, picture: str, exit_code: int | None
+) -> Display:
     """Build a display from its fields; a detail of two fields is a text, one of one field a diff."""
     found = None if detail is None else TextDetail(*detail) if len(detail) == 2 else DiffDetail(*detail)
-    return Display(verb, subject, summary, found, picture)
+    return Display(verb, subject, summary, found, picture, exit_code)
 
 
 class DocumentEntries:
