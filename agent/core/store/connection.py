@@ -213,6 +213,13 @@ class Database:
         self._check()
         self._writes.append(_Write(work, awaited=False))
 
+    async def flush(self) -> None:
+        """Carry out the writes that still wait, also those that a running transaction has taken. Raises
+        `StoreError`.
+        """
+        if not self._closed:
+            await self._run(self._finish)
+
     async def bare(self, work: Work[T]) -> T:
         """Run `work` outside a transaction, for pragmas. Raises `StoreError`."""
         return await self._run(work)

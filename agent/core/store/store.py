@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -9,6 +10,7 @@ from typing import Any
 
 from agent.core.attachments import AttachmentStore
 from agent.core.home import Home
+from agent.core.messages import ToolCall
 from agent.core.store import (
     branches,
     images,
@@ -231,16 +233,23 @@ class Store:
         *,
         head: str = MAIN,
         expected: Expected = ANY,
+        starts: Sequence[ToolCall] = (),
     ) -> Node:
         """Add one node and move the head to it. The node is on disk when this returns.
 
         With `expected` (a node id, or None for an empty branch) it raises `HeadMoved` if the head points
-        elsewhere. An assistant node deletes the draft.
+        elsewhere. An assistant node deletes the draft. `starts` are those of its calls that begin to run at
+        once; that is recorded with it, as by `start_call`.
         """
-        (node,) = await self.append_many(
-            session, [NewNode(kind, content, data or {})], head=head, expected=expected
-        )
-        return node
+
+        def work(connection: sqlite3.Connection) -> Node:
+            new = [NewNode(kind, content, data or {})]
+            (node,) = node_tree.append(connection, session, head, new, expected, self.secrets)
+            for call in starts:
+                recovery.start(connection, session, node.id, call.id, call.name)
+            return node
+
+        return await self._database.write(work)
 
     async def append_many(
         self, session: str, nodes: Sequence[NewNode], *, head: str = MAIN, expected: Expected = ANY

@@ -157,9 +157,19 @@ class LiveSession:
         return await self._write(write)
 
     async def add_assistant(
-        self, text: str, reasoning: str, calls: Sequence[ToolCall], data: Mapping[str, Any] | None = None
+        self,
+        text: str,
+        reasoning: str,
+        calls: Sequence[ToolCall],
+        data: Mapping[str, Any] | None = None,
+        *,
+        starts: Sequence[ToolCall] = (),
     ) -> Node:
-        """Commit a message of the model with its calls, before any call runs."""
+        """Commit a message of the model with its calls, before any call runs.
+
+        `starts` are the calls that begin to run as soon as it is stored: the same commit records that, as
+        `start_call` does for the others.
+        """
         content = {
             "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
             "reasoning": reasoning,
@@ -168,7 +178,7 @@ class LiveSession:
         }
 
         async def write() -> Node:
-            node = await self._append("assistant", text, content)
+            node = await self._append("assistant", text, content, starts)
             ids = tuple(call.id for call in calls)
             shown = AssistantMessageAdded(
                 node=node.id, text=clean(text), reasoning=clean(reasoning), calls=ids
@@ -256,13 +266,21 @@ class LiveSession:
         async with self._writing:
             return
 
-    async def _append(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
+    async def _append(
+        self, kind: Kind, content: str, data: Mapping[str, Any], starts: Sequence[ToolCall] = ()
+    ) -> Node:
         tip = self._path[-1].id if self._path else None
+
+        async def append() -> Node:
+            return await self.store.append(
+                self.id, kind, content, data, head=self.head, expected=tip, starts=starts
+            )
+
         try:
-            node = await self.store.append(self.id, kind, content, data, head=self.head, expected=tip)
+            node = await append()
         except HeadMoved:
             await self.branch_off()
-            node = await self.store.append(self.id, kind, content, data, head=self.head, expected=tip)
+            node = await append()
         self._take(node)
         return node
 

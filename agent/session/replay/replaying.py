@@ -54,6 +54,9 @@ class RecordedCalls:
     def turn_began(self) -> None:
         pass
 
+    def first(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        return ()
+
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
@@ -103,6 +106,7 @@ class RecordedStore:
         *,
         head: str = MAIN,
         expected: object = None,
+        starts: Sequence[ToolCall] = (),
     ) -> Node:
         tape = self._tape
         if tape.difference is None and (kind != "user" or (data or {}).get("origin") == "engine"):

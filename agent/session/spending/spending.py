@@ -8,6 +8,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -208,6 +209,8 @@ def _fit_budget(info: ModelInfo, budget: Budget, used: Charge, most_input: int, 
 log = logging.getLogger(__name__)
 
 DAY = 86_400.0
+ALONG = 0.05
+"""Seconds in which a record of a request waits for a commit that takes it along."""
 
 
 class Spending:
@@ -239,6 +242,10 @@ class Spending:
         self.now = now
         self.process = os.getpid()
         self._writing: set[asyncio.Future[Any]] = set()
+        self._flushes = False
+        """Whether what waits will be written without another commit."""
+        self._hurry = asyncio.Event()
+        """Set while somebody waits for what is written later."""
 
     async def of_session(self, session: str) -> Charge:
         """Return the total spending of a session and its agents."""
@@ -246,24 +253,43 @@ class Spending:
 
     async def charge(self, bound: SharedBudget) -> Charge:
         """Return the amount that counts for the ceilings, summed over all processes."""
+        await self.wait_for_writes()
         return (await self.database.read(lambda c: bound.charge(c, self.prices, self.now())))[0]
 
     def later(self, work: Work[Any]) -> None:
-        """Run a write in the background. A failure is only logged, because the request has already ended."""
-        self.keep(asyncio.ensure_future(self._write(work)))
+        """Write with the next commit, or on its own in a moment if there is none: usually the answer follows.
+
+        A failure is only logged, because the request has already ended.
+        """
+        try:
+            self.database.write_along(work)
+        except HermesError as error:
+            log.warning("what a request took could not be written down: %s", error)
+            return
+        if not self._flushes:
+            self._flushes = True
+            self.keep(asyncio.ensure_future(self._flush_soon()))
 
     def keep(self, task: asyncio.Future[Any]) -> None:
         """Keep a task so that `aclose` waits for it."""
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    async def _write(self, work: Work[Any]) -> None:
+    async def _flush_soon(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ALONG):
+                await self._hurry.wait()
+        self._flushes = False
         try:
-            await self.database.write(work)
+            await self.database.flush()
         except HermesError as error:
             log.warning("what a request took could not be written down: %s", error)
 
     async def wait_for_writes(self) -> None:
         """Wait until everything is written."""
-        while self._writing:
-            await asyncio.gather(*self._writing, return_exceptions=True)
+        self._hurry.set()
+        try:
+            while self._writing:
+                await asyncio.gather(*self._writing, return_exceptions=True)
+        finally:
+            self._hurry.clear()

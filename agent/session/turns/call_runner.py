@@ -260,6 +260,7 @@ class CallRunner:
         self._folders = hearers.folders
         self._helpers = helpers
         self._emit = helpers.emit
+        self._at_once = parallel
         self._parallel = asyncio.Semaphore(parallel)
         self._shown: dict[str, dict[Path, SeenFile]] = {}
         """Lines of files in the results of calls that have ended, until these are committed."""
@@ -267,6 +268,8 @@ class CallRunner:
         self._broken: Mapping[str, str] = {}
         self._running: set[str] = set()
         """Calls whose tool was asked."""
+        self._recorded: frozenset[str] = frozenset()
+        """Calls whose start is stored with the message that made them."""
         self.guard = RepeatGuard()
 
     def turn_began(self) -> None:
@@ -274,6 +277,15 @@ class CallRunner:
         self.guard.reset()
         if self._hearers.learnings is not None:
             self._helpers.hear(LEARNING, self._hearers.learnings.turn_began, None)
+
+    def first(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        """Return the calls that `run` will start first, all at once.
+
+        The message that made them is stored together with their start.
+        """
+        group = next(self._groups([self._access.inner(call) for call in calls]), [])[: self._at_once]
+        self._recorded = frozenset(call.id for call in group)
+        return group
 
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
@@ -334,7 +346,8 @@ class CallRunner:
                     call=call.id, tool=shown_name(call), arguments=shown_arguments(shown), display=show
                 )
             )
-            await self._session.start_call(node, call)
+            if call.id not in self._recorded:
+                await self._session.start_call(node, call)
             started[call.id] = began
             text = await self._answer(call, calls, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)

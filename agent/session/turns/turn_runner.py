@@ -108,6 +108,8 @@ class RunsCalls(Protocol):
 
     def turn_began(self) -> None: ...
 
+    def first(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]: ...
+
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]: ...
@@ -366,7 +368,11 @@ class TurnRunner:
         return "\n\n".join(filter(None, found))
 
     async def _commit(self, reply: ModelReply) -> Node:
-        return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))
+        starts = self._calls.first(reply.calls)
+        data = self._data(reply)
+        return await self._session.add_assistant(
+            reply.text, reply.reasoning, reply.calls, data, starts=starts
+        )
 
     def _data(self, reply: ModelReply) -> dict[str, object]:
         data: dict[str, object] = {

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agent.core.messages import ToolCall
 from agent.core.store.nodes import Node, Session
 from agent.core.store.recovery import NOT_STARTED, STARTED
 from agent.core.store.store import Store
@@ -51,6 +52,23 @@ async def test_an_id_may_come_back_in_a_later_message(store: Store, session: Ses
         await store.start_call(session.id, asker.id, "call_0", "terminal")
         result = await store.finish_call(session.id, "call_0", "{}", {"outcome": "done"})
         assert result.parent == asker.id
+
+
+async def test_calls_that_begin_at_once_are_recorded_with_their_message(
+    store: Store, session: Session
+) -> None:
+    begun = ToolCall("a", "terminal", "{}")
+    await store.append(session.id, "assistant", "", calls("a", "b"), starts=[begun])
+    (left,) = await store.unfinished_branches(session.id)
+    assert [(call.id, call.started) for call in left.calls] == [("a", True), ("b", False)]
+    done = await store.recover(session.id)
+    assert [json.loads(node.content) for node in done.results] == [{"error": STARTED}, {"error": NOT_STARTED}]
+
+
+async def test_a_message_whose_start_cannot_be_recorded_is_not_stored(store: Store, session: Session) -> None:
+    with pytest.raises(StoreError, match="asks for no call b"):
+        await store.append(session.id, "assistant", "", calls("a"), starts=[ToolCall("b", "terminal", "{}")])
+    assert await store.path(session.id) == []
 
 
 async def test_recovery_closes_calls_and_tells_what_had_started(store: Store, session: Session) -> None:

@@ -284,3 +284,32 @@ async def test_a_request_that_cannot_be_written_down_does_not_leave(tmp_path: Pa
     assert ended.outcome == "failed"
     assert "state.db cannot be used" in ended.error
     assert b.server.requests == []
+
+
+async def test_a_call_costs_two_commits_and_the_record_of_its_request_comes_with_the_first(
+    tmp_path: Path,
+) -> None:
+    statements: list[str] = []
+    seen: list[tuple[int, int]] = []
+
+    def script(request: Recorded) -> Reply:
+        with rows(b) as connection:
+            (started,) = connection.execute("SELECT count(*) FROM calls").fetchone()
+            (noted,) = connection.execute("SELECT count(*) FROM requests").fetchone()
+        seen.append((started, noted))
+        return call("todo_read") if len(seen) <= 3 else say("Done.")
+
+    async with bench(tmp_path, script) as b:
+        async with b.engine() as engine:
+            spending = engine.metering.spending
+            await spending.database.bare(lambda c: c.set_trace_callback(statements.append))
+            ended = await engine.run("look")
+            await spending.database.bare(lambda c: c.set_trace_callback(None))
+            charge = await spending.of_session(engine.id)
+    assert ended.outcome == "done"
+    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert charge.turns == 4
+    calls = [at for at, each in enumerate(statements) if "INTO calls" in each]
+    # Of three calls: each start with its message, each result.
+    assert len(calls) == 6
+    assert statements[calls[0] : calls[-1]].count("BEGIN IMMEDIATE") == 5
