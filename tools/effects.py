@@ -31,6 +31,8 @@ class Effect:
     """A lasting permission in words, as `deploy exactly this`; None: only single permission is possible."""
     covers: Callable[[Any], tuple[str, ...]] | None = None
     """What such a permission covers; None: exactly this action."""
+    is_unclear: Callable[[Any], bool] | None = None
+    """Whether an action does not say what it does, so that any rule that denies may be about it."""
     example: Callable[[str], Any] | None = None
     """The action of a rule's example; None: rules about it have no examples."""
 

@@ -337,7 +337,7 @@ class EditorAgent:
 
         path = await session.client.whole_path()
         await asyncio.to_thread(discover)
-        for update in replay_updates(path, registry, session.client.workspace):
+        for update in replay_updates(path, registry, session.client.workspace, session.ids):
             session.queue_update(update)
             # A long one must not wait in memory for an editor that reads slowly.
             await asyncio.sleep(0)

@@ -117,6 +117,11 @@ class EditorSession:
         for event in early:
             self.hear(event)
 
+    @property
+    def ids(self) -> calls.EditorCallIds:
+        """The ids of its calls for the editor."""
+        return self._updates.ids if self._updates is not None else calls.EditorCallIds()
+
     def hear(self, event: Event) -> None:
         """Handle an event of the session."""
         if self._updates is None:
@@ -130,10 +135,10 @@ class EditorSession:
             case RequestResolved():
                 if (task := self._asking.pop(event.id, None)) is not None:
                     task.cancel()
-            case ToolFinished() if event.call in self._terminals:
-                self._ends(self._terminals.pop(event.call), exit_code_of(event.result))
+            case ToolFinished() if (id := self.ids.of(event.call)) in self._terminals:
+                self._ends(self._terminals.pop(id), exit_code_of(event.result))
             case StepTaken() if event.agent == "main":
-                self._look(self._changes(event))
+                self._look(self._changes(self.ids.of(event.call), event))
             case _ if event.type in ("mode_changed", "effort_changed"):
                 self._editor.tell_mode(self.id)
             case _:
@@ -203,6 +208,7 @@ class EditorSession:
 
     def _terminal_of(self, call: str) -> Screen | None:
         """Return an editor terminal for a call; None for calls that a script makes."""
+        call = self.ids.of(call)
         if self._updates is None or call not in self._updates.running:
             return None
         terminal = LiveTerminal(
@@ -233,7 +239,7 @@ class EditorSession:
             finally:
                 self._unsent.task_done()
 
-    async def _changes(self, step: StepTaken) -> None:
+    async def _changes(self, call: str, step: StepTaken) -> None:
         """Send the file changes of a call."""
         try:
             diffs = await self._diffs(step)
@@ -241,7 +247,7 @@ class EditorSession:
             log.warning("the changes of a step could not be read", exc_info=True)
             return
         if diffs and self._updates is not None:
-            for update in self._updates.show_changes(step.call, diffs):
+            for update in self._updates.show_changes(call, diffs):
                 self.queue_update(update)
 
     async def _diffs(self, step: StepTaken) -> list[Any]:
@@ -337,7 +343,7 @@ class EditorSession:
     def _call_of(self, request: Asked) -> str:
         """Return the id of the call that a request concerns; if unknown, an id made from the request's."""
         if self._updates is not None and request.agent == "main" and isinstance(request, ApprovalAsked):
-            same = [each.call for each in self._updates.running.values() if each.tool == request.tool]
+            same = [id for id, each in self._updates.running.items() if each.tool == request.tool]
             if same:
                 return same[-1]
         return f"request-{request.id}"

@@ -43,6 +43,29 @@ _TOLD = ("warning", "recovery", "compaction")
 """Kinds of notices that the editor shows."""
 
 
+class EditorCallIds:
+    """The ids of calls for an editor, unique in a session. Servers of models may count theirs from the start
+    in each answer.
+    """
+
+    def __init__(self) -> None:
+        self._now: dict[str, str] = {}
+        self._used: dict[str, int] = {}
+
+    def begin(self, call: str) -> str:
+        """Return a new id for a call that begins with this id of the model."""
+        number = self._used[call] = self._used.get(call, 0) + 1
+        while number > 1 and f"{call}#{number}" in self._used:
+            number = self._used[call] = number + 1
+        id = self._now[call] = call if number == 1 else f"{call}#{number}"
+        self._used.setdefault(id, 1)
+        return id
+
+    def of(self, call: str) -> str:
+        """Return the id of the newest call with this id of the model."""
+        return self._now.get(call, call)
+
+
 class EventUpdates:
     """Converts the events of one session.
 
@@ -51,6 +74,7 @@ class EventUpdates:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
+        self.ids = EditorCallIds()
         self._streamed = False
         """Whether pieces of the current message have been sent."""
         self._printed: dict[str, str] = {}
@@ -104,32 +128,39 @@ class EventUpdates:
     def _start_call(self, event: ToolStarted) -> list[Any]:
         if event.parent:
             return []
-        self.running[event.call] = event
-        return [call_start(event.call, event.tool, event.display, event.arguments, self._workspace)]
+        id = self.ids.begin(event.call)
+        self.running[id] = event
+        return [call_start(id, event.tool, event.display, event.arguments, self._workspace)]
 
     def _progress_call(self, event: ToolProgressed) -> list[Any]:
-        started = self.running.get(event.call)
-        if started is None or event.call in self.terminals:
+        id = self.ids.of(event.call)
+        started = self.running.get(id)
+        if started is None or id in self.terminals:
             return []
         # A command's update holds the newest lines; that of other calls only new text.
-        before = "" if started.tool == "terminal" else self._printed.get(event.call, "")
+        before = "" if started.tool == "terminal" else self._printed.get(id, "")
         printed = f"{before}{event.text}"[-LIVE:]
-        self._printed[event.call] = printed
-        return [call_progress(event.call, printed)]
+        self._printed[id] = printed
+        return [call_progress(id, printed)]
 
     def _finish_call(self, event: ToolFinished) -> list[Any]:
         if event.parent:
             return []
-        self.running.pop(event.call, None)
-        self._printed.pop(event.call, None)
-        terminal = self.terminals.get(event.call)
+        begun: list[Any] = []
+        if (id := self.ids.of(event.call)) not in self.running:
+            # It never began, and its id may be that of an earlier call.
+            id = self.ids.begin(event.call)
+            begun = [call_start(id, event.tool, event.display, {}, self._workspace)]
+        self.running.pop(id, None)
+        self._printed.pop(id, None)
+        terminal = self.terminals.get(id)
         said_of_it = contents(event.display, event.result)
         # A command that failed to run at all printed nothing in its terminal.
         if terminal is not None and event.outcome == "done":
             said_of_it = [terminal_content(terminal)]
-        shown = [*said_of_it, *self.shown.get(event.call, ())]
-        self.shown[event.call] = shown
-        return [call_end(event.call, event.display, event.outcome, shown)]
+        shown = [*said_of_it, *self.shown.get(id, ())]
+        self.shown[id] = shown
+        return [*begun, call_end(id, event.display, event.outcome, shown)]
 
     def show_terminal(self, call: str, terminal: str) -> list[Any]:
         """Return the updates that attach an editor terminal to a running call."""

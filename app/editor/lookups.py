@@ -112,6 +112,7 @@ class Onlooker:
         self.workspace = workspace
         self._send = send
         self._shown: set[int] = set()
+        self._ids = event_updates.EditorCallIds()
         self._task: asyncio.Task[None] | None = None
 
     async def look(self, *, show: bool) -> None:
@@ -155,5 +156,6 @@ class Onlooker:
             first = next(at for at, node in enumerate(path) if node.id == new[0].id)
             asked = [node for node in path[:first] if node.kind == "assistant"][-1:]
             known = len(list(replay_updates(asked, registry, self.workspace)))
-            for update in list(replay_updates([*asked, *path[first:]], registry, self.workspace))[known:]:
+            news = [*asked, *path[first:]]
+            for update in list(replay_updates(news, registry, self.workspace, self._ids))[known:]:
                 await self._send(self.id, update)

@@ -17,8 +17,11 @@ from tools.context import Todo
 from tools.registry import Registry
 
 
-def replay_updates(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator[Any]:
+def replay_updates(
+    path: Sequence[Node], tools: Registry, workspace: Path, ids: calls.EditorCallIds | None = None
+) -> Iterator[Any]:
     """Yield updates for a path, oldest first: messages, reasoning, calls with results, the task list."""
+    ids = ids or calls.EditorCallIds()
     arguments: Mapping[str, Any] = {}
     todos: tuple[Todo, ...] = ()
     for event in stored_events(path, tools):
@@ -33,7 +36,7 @@ def replay_updates(path: Sequence[Node], tools: Registry, workspace: Path) -> It
             case ToolStarted():
                 arguments = event.arguments
             case ToolFinished():
-                yield _call(event, arguments, workspace)
+                yield _call(ids.begin(event.call or f"call-{event.node}"), event, arguments, workspace)
             case TodosChanged():
                 todos = event.items or todos
             case _:
@@ -42,10 +45,12 @@ def replay_updates(path: Sequence[Node], tools: Registry, workspace: Path) -> It
         yield plan(todos)
 
 
-def _call(event: ToolFinished, arguments: Mapping[str, Any], workspace: Path) -> schema.ToolCallStart:
+def _call(
+    id: str, event: ToolFinished, arguments: Mapping[str, Any], workspace: Path
+) -> schema.ToolCallStart:
     return schema.ToolCallStart(
         session_update="tool_call",
-        tool_call_id=event.call or f"call-{event.node}",
+        tool_call_id=id,
         title=calls.title_of(event.display),
         kind=calls.kind_of(event.tool),
         status=calls.status_of(event.outcome),

@@ -64,6 +64,9 @@ class RuleFindings:
     """Why a deny rule may apply; such an action is asked about in every mode."""
 
 
+UNCLEAR = "does not say what it does, so a rule that denies may be about it"
+
+
 class RuleSet:
     """The rules in force. Of all matching ones the strictest decides, whatever their order is."""
 
@@ -80,6 +83,9 @@ class RuleSet:
         doubtful: list[str] = []
         parts: list[VerdictPart] = []
         spell = speller()
+        unclear = action.effect.is_unclear if action.effect is not None else None
+        if unclear is not None and unclear(action) and any(rule.verdict == "deny" for rule in self._strict):
+            doubtful.append(UNCLEAR)
         for rule in self._strict:
             hit = rule.subject.touches(action, spell)
             if hit.certainty is Certainty.NO:

@@ -60,6 +60,23 @@ class RequestTally:
     assumed: int = 0
     cost: float | None = 0.0
     """US dollars, of what was assumed too; None: unknown."""
+    is_own: bool = True
+    """Whether Hermes sent the requests; of those of another program only its own figures are known."""
+
+    def leave_unknown(self) -> None:
+        """Count for another program, whose usage is unknown until it names it."""
+        if self.is_own:
+            self.is_own, self.cost = False, None
+
+    def figures(self) -> dict[str, float | None]:
+        """Return requests, tokens and cost for people and models; None: unknown."""
+        requests = self.requests if self.is_own else None
+        return {"requests": requests, "tokens": self.known_tokens, "cost": self.cost}
+
+    @property
+    def known_tokens(self) -> int | None:
+        """The tokens; None: unknown."""
+        return self.tokens if self.is_own or self.tokens else None
 
     @property
     def tokens(self) -> int:

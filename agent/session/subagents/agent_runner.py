@@ -207,7 +207,7 @@ class ProgressPublisher:
                 state=state,
                 action="paused" if run.pause.on else clean(run.action)[:ACTION],
                 calls=run.calls,
-                tokens=run.tally.tokens,
+                tokens=run.tally.known_tokens,
                 cost=run.tally.cost,
                 budget=run.account.share(),
             )
@@ -221,7 +221,7 @@ class ProgressPublisher:
                 summary=clean(report.summary or report.error)[:SUMMARY],
                 seconds=report.seconds,
                 calls=run.calls,
-                tokens=report.usage.tokens,
+                tokens=report.usage.known_tokens,
                 cost=report.usage.cost,
                 budget=run.account.share(),
             )

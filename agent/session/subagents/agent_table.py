@@ -137,10 +137,12 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
     last = next((node for node in reversed(path) if node.data.get("kind") in (BEGUN, ENDED, RESUMED)), begun)
     ended = next((node for node in reversed(path) if node.data.get("kind") == ENDED), None)
     tally = RequestTally() if ended is None else _tally(ended.data.get("usage"))
+    if task.foreign:
+        tally.leave_unknown()
     report = None
     if last is ended and ended is not None:
         report = _report(id, record.id, ended, tally)
-    else:
+    elif not task.foreign:
         _add_cut_off(tally, path[path.index(last) + 1 :], path, infos)
     return StoredAgent(
         record=record,
@@ -159,6 +161,8 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
 
 def charge_of_tally(tally: RequestTally) -> Charge:
     """Return the usage of an agent as a charge, for the account with which it continues."""
+    if not tally.is_own:  # no budget reaches into another program
+        return Charge(0, 0, 0.0)
     return Charge(tally.requests, tally.tokens, tally.cost)
 
 

@@ -170,7 +170,7 @@ def _earlier_events(run: LiveAgent) -> list[Event]:
                 summary=clean(report.summary or report.error)[:SUMMARY_CHARS],
                 seconds=report.seconds,
                 calls=run.calls,
-                tokens=report.usage.tokens,
+                tokens=report.usage.known_tokens,
                 cost=report.usage.cost,
                 budget=None,
             )

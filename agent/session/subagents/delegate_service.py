@@ -386,8 +386,7 @@ def _agent_said(run: LiveAgent, report: AgentReport) -> AgentSaid:
 
 def _row(run: LiveAgent) -> dict[str, Any]:
     row = {"id": run.id, "state": run.standing, "goal": run.task.goal[:200], "action": run.action}
-    used = {"requests": run.tally.requests, "tokens": run.tally.tokens, "cost": run.tally.cost}
-    return {name: value for name, value in row.items() if value} | {"usage": used}
+    return {name: value for name, value in row.items() if value} | {"usage": run.tally.figures()}
 
 
 def _short(items: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, HermesError
@@ -21,8 +21,12 @@ from agent.events import (
     TurnOutcome,
     TurnStarted,
 )
+from agent.safety.verdict import Verdict
 from agent.session.conversation.live_session import LiveSession
+from agent.session.spending.metering import RequestTally
+from agent.session.subagents.foreign_calls import CallFields, ForeignCallRecord, ForeignCalls
 from agent.session.subagents.foreign_program import ForeignProgram, running
+from agent.session.subagents.records import names_outcome
 from agent.session.turns.call_runner import step_event
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.wiring.agent_workspace import AgentWorkspace
@@ -33,12 +37,14 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 log = logging.getLogger(__name__)
 
 LONGEST = 200_000
 """Characters of an answer that are kept."""
+SHOWN = 200
+"""Characters of a call that are shown."""
 _STOPS: Mapping[str, TurnOutcome] = {
     "cancelled": "interrupted",
     "max_tokens": "budget",
@@ -58,8 +64,13 @@ class ForeignAgent:
     environ: Mapping[str, str]
     permit: Callable[[str, Action], Awaitable[None]]
     """By call: the gate, and the listeners of allowed actions."""
+    decide: Callable[[Action], Verdict]
+    tally: RequestTally
+    """Takes what the program says of its usage."""
     emit: Callable[[Event], None]
     turns: int = 0
+    costs: dict[str, float] = field(default_factory=dict)
+    """US dollars by session of the program."""
 
     async def run(self, text: str) -> TurnEnded:
         """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""
@@ -71,6 +82,8 @@ class ForeignAgent:
             await self.session.add_user(text)
             self.emit(TurnStarted(turn=self.turns))
             outcome = await self._work(text, turn)
+            if outcome == "done" and turn.refused and not names_outcome(turn.text):
+                outcome, error = "failed", _refusal(turn.refused)
         except asyncio.CancelledError:
             outcome = "interrupted"
             if (task := asyncio.current_task()) is not None:
@@ -81,6 +94,7 @@ class ForeignAgent:
             log.exception("an agent of another program failed")
             error = f"The agent {self.program.name} failed ({type(failure).__name__}: {failure})."
         turn.end()
+        self._count(turn)
         answer = turn.text
         try:
             if answer.strip():
@@ -112,8 +126,9 @@ class ForeignAgent:
             terminals=reach.terminals,
             options=self.options,
             permit=lambda action: self.permit(call, action),
+            decide=self.decide,
         )
-        client = ForeignClient(self.program.name, context, turn.take_update)
+        client = ForeignClient(self.program.name, context, turn)
         earlier = next(
             (str(each.data["foreign"]) for each in reversed(self.session.path) if each.data.get("foreign")),
             "",
@@ -126,27 +141,60 @@ class ForeignAgent:
             await self.place.keep_files(self.session.id)(call, starting)
             async with running(self.program, client, reach.workspace, self.environ, earlier) as process:
                 turn.session = process.session
-                stopped = await process.prompt(text)
+                answer = await process.prompt(text, turn.take_answer)
+        stopped = str(answer.stop_reason)
         if kept is not None and kept.step is not None:
             self.emit(step_event(kept.step, self.session.path[-1].id))
         if stopped == "refusal":
             raise HermesError(f"The agent {self.program.name} refused to go on.")
         return _STOPS.get(stopped, "done")
 
+    def _count(self, turn: _Turn) -> None:
+        """Add the usage that the agent names: that of its answer, or what its context holds."""
+        usage, tally = turn.usage, self.tally
+        if usage is not None:
+            tally.input += usage.total_tokens - usage.output_tokens
+            tally.output += usage.output_tokens
+            tally.cached += usage.cached_read_tokens or 0
+        else:
+            tally.input += turn.context
+        if turn.cost is not None:
+            # Its costs are those of its whole session.
+            self.costs[turn.session] = turn.cost
+            tally.cost = sum(self.costs.values())
+
+
+def _refusal(refused: Sequence[str]) -> str:
+    """Return why a turn that was refused something counts as failed."""
+    more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+    named = "; ".join(refused[:3])
+    return f"It was refused: {named}{more}; then it ended without saying whether it reached its goal."
+
 
 class _Turn:
-    """Translates the updates of one turn into events of Hermes."""
+    """Translates the updates and requests of one turn into events of Hermes."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._calls: dict[str, tuple[str, Display, float]] = {}
+        self._calls = ForeignCalls()
         self._done: list[str] = []
+        self._is_over = False
+        self.refused: list[str] = []
+        """What was asked for and refused, in a few words each."""
         self.text = ""
         self.session = ""
         """The id of its session in the other program."""
+        self.usage: Any = None
+        """The usage of its answer; None if it names none."""
+        self.context = 0
+        """Tokens in its context, as far as it says so."""
+        self.cost: float | None = None
+        """US dollars of its session so far."""
 
     def take_update(self, update: Any) -> None:
-        """Convert one update of the agent into events."""
+        """Convert one update of the agent into events. What comes after the end of the turn is ignored."""
+        if self._is_over:
+            return
         match getattr(update, "session_update", ""):
             case "agent_message_chunk":
                 words = clean(str(getattr(update.content, "text", "") or ""))
@@ -156,51 +204,87 @@ class _Turn:
             case "agent_thought_chunk":
                 if words := clean(str(getattr(update.content, "text", "") or "")):
                     self._emit(ReasoningAdded(text=words))
-            case "tool_call":
-                self._begins(update)
-                self._goes_on(update)
-            case "tool_call_update":
-                if update.tool_call_id not in self._calls and update.status not in ("completed", "failed"):
-                    self._begins(update)
-                self._goes_on(update)
+            case "tool_call" | "tool_call_update" as kind:
+                self._take_call(update, begins=kind == "tool_call")
+            case "usage_update":
+                self.context = max(self.context, update.used)
+                if update.cost is not None and update.cost.currency.upper() == "USD":
+                    self.cost = update.cost.amount
             case _:
                 pass
 
+    def ask(self, call: Any) -> ForeignCallRecord:
+        """Return the call that a request is about; one that was never told begins with it."""
+        asked = CallFields.of(call)
+        record = self._calls.get(call.tool_call_id) or self._begin(call.tool_call_id, CallFields())
+        shown = asked.over(record.said)
+        self._show(record, shown)
+        return record
+
+    def refuse(self, call: ForeignCallRecord) -> None:
+        """Note that a request about a call was refused; whatever it says later, the call is denied."""
+        call.is_refused = True
+        self.refused.append(call.shown.subject()[:SHOWN])
+
     def end(self) -> None:
         """End the calls that the agent never reported as ended."""
-        for call in list(self._calls):
-            self._finishes(call, "interrupted")
+        for id in self._calls.all():
+            self._finish(id, "interrupted")
+        self._is_over = True
+
+    def take_answer(self, answer: Any) -> None:
+        """Take the agent's answer, which ends the turn."""
+        self.usage = answer.usage
+        self.end()
 
     def notes(self) -> str:
         """Return a summary of the agent's actions, one line each."""
         return "\n".join(self._done)
 
-    def _begins(self, update: Any) -> None:
-        call = clean(str(update.tool_call_id))[:100]
-        tool = clean(str(update.kind or "other"))
-        display = Display(tool, one_line(str(update.title or ""))[:200])
-        self._calls[call] = (tool, display, time.monotonic())
-        self._emit(ToolStarted(call=call, tool=tool, arguments={}, display=display))
-
-    def _goes_on(self, update: Any) -> None:
+    def _take_call(self, update: Any, *, begins: bool) -> None:
+        id, said = update.tool_call_id, CallFields.of(update)
+        record = self._calls.get(id)
+        if record is None:
+            if not begins and self._calls.was_told(id):
+                return  # it has ended
+            record = self._begin(id, said)
+        is_first = record.said is said
+        record.said = said.over(record.said)
+        # Some begin with a name for all commands, and say which it is in the next update.
+        if not (is_first and update.status == "pending" and not record.said.command()):
+            self._show(record, record.said.over(record.shown))
         if update.status in ("completed", "failed"):
-            self._finishes(
-                clean(str(update.tool_call_id))[:100], "done" if update.status == "completed" else "failed"
-            )
+            self._finish(id, "done" if update.status == "completed" else "failed")
 
-    def _finishes(self, call: str, outcome: Outcome) -> None:
-        if (known := self._calls.pop(call, None)) is None:
+    def _begin(self, id: str, said: CallFields) -> ForeignCallRecord:
+        return self._calls.add(id, said, time.monotonic())
+
+    def _show(self, call: ForeignCallRecord, fields: CallFields) -> None:
+        is_new, call.shown = not call.is_shown, fields
+        if is_new:
+            call.is_shown = True
+            display = _display(fields)
+            self._emit(ToolStarted(call=call.id, tool=display.verb, arguments={}, display=display))
+
+    def _finish(self, id: str, outcome: Outcome) -> None:
+        if (call := self._calls.end(id)) is None:
             return
-        tool, display, began = known
-        self._done.append(f"{tool} {display.subject} ({outcome})")
+        self._show(call, call.shown if call.is_shown else call.said)
+        outcome = "denied" if call.is_refused else outcome
+        display = _display(call.shown)
+        self._done.append(f"{display.verb} {display.subject} ({outcome})")
         self._emit(
             ToolFinished(
                 node=0,
-                call=call,
-                tool=tool,
+                call=call.id,
+                tool=display.verb,
                 outcome=outcome,
-                seconds=time.monotonic() - began,
+                seconds=time.monotonic() - call.began,
                 result="{}",
                 display=display,
             )
         )
+
+
+def _display(call: CallFields) -> Display:
+    return Display(clean(call.kind or "other"), one_line(call.subject())[:SHOWN])

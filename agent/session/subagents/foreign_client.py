@@ -6,50 +6,28 @@ What such a program does without a request is not controlled; it runs with the r
 from __future__ import annotations
 
 import asyncio
-import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from acp import RequestError, schema
 
+from agent.safety.verdict import Verdict
+from agent.session.subagents.foreign_calls import CallFields, ForeignCallRecord, call_actions
 from tools.context import ToolContext
-from tools.effects import Effect, declare_effect
 from tools.files.access import Access
 from tools.kit.files import make_folders, write_atomically
 from tools.results import ToolError
-from tools.services.actions import Action, ReadPath, RunCommand, WritePath
+from tools.services.actions import Action
 from tools.terminal.terminals import Terminals
 from tools.text.safe_text import clean
 
 LARGEST = 16_000_000
 """Bytes of a file that is handed over."""
+MOST_VIEWS = 8
+"""Readings of one request that are judged."""
 _INTERNAL = -32603
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignCall(Action):
-    """An action of an agent of another program that is neither a file access nor a command."""
-
-    agent: str
-    what: str
-
-    def headline(self) -> str:
-        return f"{self.agent}: {self.what}"
-
-
-ForeignCall.effect = declare_effect(
-    Effect(
-        name="agent",
-        why="is done by a program outside of Hermes, which does what it does unseen",
-        subject=lambda action: f"{action.agent}/{action.what}",
-        runs_programs=True,
-        example=lambda text: ForeignCall(
-            tool="delegate_task", agent=text.partition("/")[0], what=text.partition("/")[2]
-        ),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,64 +39,84 @@ class ForeignContext:
     options: Mapping[str, Any]
     permit: Callable[[Action], Awaitable[None]]
     """The gate, which also reports what it allowed. Raises `ToolError`."""
+    decide: Callable[[Action], Verdict]
+    """The gate's verdict without a question. Reads the disk."""
+
+    def service(self, _kind: type[Terminals]) -> Terminals:
+        """Return the only service that access to files needs."""
+        return self.terminals
+
+
+class CallListener(Protocol):
+    """Takes what the agent says about its work."""
+
+    def take_update(self, update: Any) -> None:
+        """Take one update of its session."""
+        ...
+
+    def ask(self, call: Any) -> ForeignCallRecord:
+        """Return the call that a request for permission is about."""
+        ...
+
+    def refuse(self, call: ForeignCallRecord) -> None:
+        """Note that a request was refused."""
+        ...
 
 
 class ForeignClient:
-    """The editor's side of the protocol. `told` is called with each update."""
+    """The editor's side of the protocol. `listener` takes each update and request."""
 
-    def __init__(self, name: str, context: ForeignContext, told: Callable[[Any], None]) -> None:
+    def __init__(self, name: str, context: ForeignContext, listener: CallListener) -> None:
         self._name = name
         self._context = context
-        self._told = told
+        self._listener = listener
 
     def on_connect(self, conn: Any) -> None:
         """Do nothing, because the caller that started the agent already has the connection."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         """Pass on an update of the agent's session."""
-        self._told(update)
+        self._listener.take_update(update)
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
     ) -> schema.RequestPermissionResponse:
         """Return the gate's decision. An approval is valid for one action, so that the agent asks again."""
         kinds = {each.kind: each.option_id for each in reversed(options)}
+        call, asked = self._listener.ask(tool_call), CallFields.of(tool_call)
         try:
-            for action in await asyncio.to_thread(self._actions, tool_call):
-                await self._context.permit(action)
+            # What is said while a person thinks counts too.
+            permitted: list[CallFields] = []
+            while new := [each for each in call.views(asked) if each not in permitted]:
+                permitted += new
+                if len(permitted) > MOST_VIEWS:
+                    raise ToolError("It says something else about the call each time.")
+                await self._permit(new)
             chosen = kinds.get("allow_once")
-        except ToolError:
-            chosen = kinds.get("reject_once") or kinds.get("reject_always")
+            call.judged = asked.over(call.said)
+        except ToolError as error:
+            self._listener.refuse(call)
+            is_cancelled = error.extra.get("outcome") == "cancelled"
+            chosen = None if is_cancelled else kinds.get("reject_once") or kinds.get("reject_always")
         if chosen is None:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         return schema.RequestPermissionResponse(
             outcome=schema.AllowedOutcome(outcome="selected", option_id=chosen)
         )
 
-    def _actions(self, call: Any) -> list[Action]:
-        """Return the actions that a call declares. Raises `ToolError` for invalid paths."""
-        kind, title = getattr(call, "kind", None), clean(str(getattr(call, "title", "") or "something"))
-        given = getattr(call, "raw_input", None)
-        paths = [
-            each.path for each in getattr(call, "content", None) or () if getattr(each, "type", "") == "diff"
-        ]
-        paths += [each.path for each in getattr(call, "locations", None) or ()]
-        tool = self._name
-        if kind == "execute":
-            command = given.get("command") if isinstance(given, dict) else None
-            if isinstance(command, list):
-                command = shlex.join(map(str, command))
-            text = clean(command) if isinstance(command, str) and command.strip() else title
-            return [RunCommand(tool=tool, command=text, cwd=self._context.workspace, outside=True)]
-        access = Access(cast("ToolContext", self._context), tool)
-        targets = [access.target(path) for path in dict.fromkeys(paths)]
-        for path in targets:
-            (access.guard.check_read if kind == "read" else access.guard.check_write)(path, access.name(path))
-        if kind == "read" and targets:
-            return [ReadPath(tool=tool, path=path) for path in targets]
-        if kind in ("edit", "delete", "move") and targets:
-            return [WritePath(tool=tool, path=path, creates=not path.exists()) for path in targets]
-        return [ForeignCall(tool=tool, agent=tool, what=title)]
+    async def _permit(self, views: Sequence[CallFields]) -> None:
+        """Pass the gate with everything that a call is in some view. Raises `ToolError`."""
+
+        def prepare() -> tuple[Sequence[Action], Sequence[Action]]:
+            access = Access(cast("ToolContext", self._context), self._name)
+            found = call_actions(views, access, self._name, self._context.workspace)
+            every = (*found.hinted, *found.needed)
+            denied = [each for each in every if self._context.decide(each).kind in ("deny", "hardline")]
+            return denied, found.needed
+
+        denied, needed = await asyncio.to_thread(prepare)
+        for action in (*denied, *needed):  # nobody is asked about what is denied in part
+            await self._context.permit(action)
 
     async def read_text_file(
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
@@ -135,6 +133,14 @@ class ForeignClient:
         start = max((line or 1) - 1, 0)
         part = lines[start : None if limit is None else start + limit]
         return schema.ReadTextFileResponse(content="".join(part))
+
+    async def _no_terminal(self, **_: Any) -> Any:
+        """Refuse what was not offered; the package would answer with an empty result."""
+        raise RequestError.method_not_found("terminal")
+
+    create_terminal = terminal_output = wait_for_terminal_exit = kill_terminal = release_terminal = (
+        _no_terminal
+    )
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
         """Write a file, if the gate allows it."""

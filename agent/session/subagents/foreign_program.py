@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Mapping
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,17 +98,25 @@ class ForeignProcess:
         self._connection = connection
         self.session = session
 
-    async def prompt(self, text: str) -> str:
-        """Work on a message; return the stop reason. Raises `HermesError`.
+    async def prompt(self, text: str, answered: Callable[[Any], None]) -> Any:
+        """Work on a message; return the answer, with stop reason and usage. Raises `HermesError`.
+
+        `answered` gets the answer before anything that the agent sends after it is handled.
 
         If the task is cancelled, the agent's work is stopped first.
         """
         from acp import RequestError, schema
 
         block = schema.TextContentBlock(type="text", text=text)
-        asking = asyncio.ensure_future(self._connection.prompt(session_id=self.session, prompt=[block]))
+
+        async def ask() -> Any:
+            answer = await self._connection.prompt(session_id=self.session, prompt=[block])
+            answered(answer)
+            return answer
+
+        asking = asyncio.ensure_future(ask())
         try:
-            return str((await asyncio.shield(asking)).stop_reason)
+            return await asyncio.shield(asking)
         except asyncio.CancelledError:
             with suppress(Exception):
                 await self._connection.cancel(session_id=self.session)
@@ -115,6 +124,8 @@ class ForeignProcess:
             asking.cancel()
             raise
         except RequestError as error:
+            if error.code == _AUTH_REQUIRED:
+                raise _sign_in(self._program) from error
             raise HermesError(f"The agent {self._program.name} failed: {clean(str(error))}") from error
         except (ConnectionError, EOFError) as error:
             raise HermesError(f"The agent {self._program.name} ended before it answered.") from error
@@ -195,11 +206,13 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
         return str((await connection.new_session(cwd=str(workspace), mcp_servers=[])).session_id)
     except RequestError as error:
         if error.code == _AUTH_REQUIRED:
-            raise ConfigError(
-                f"The agent {program.name} wants to be signed in; do that once in a terminal, with its "
-                "own program."
-            ) from error
+            raise _sign_in(program) from error
         raise
+
+
+def _sign_in(program: ForeignProgram) -> ConfigError:
+    wish = "wants to be signed in; do that once in a terminal, with its own program"
+    return ConfigError(f"The agent {program.name} {wish}.")
 
 
 @asynccontextmanager
@@ -230,9 +243,11 @@ async def _explain_failures(
             async with asyncio.timeout(0.5):
                 await asyncio.shield(said)
         last = said.result() if said.done() and not said.cancelled() else ""
+        code = process.returncode
+        with suppress(ValueError):
+            code = signal.Signals(-code).name
         raise HermesError(
-            f"The agent {program.name} ended with {process.returncode} before it answered"
-            f"{f': {last}' if last else ''}."
+            f"The agent {program.name} ended with {code} before it answered{f': {last}' if last else ''}."
         ) from error
 
 

@@ -153,9 +153,13 @@ class AgentReport:
             "changed_in_copy": [each.label() for each in self.copied[:NAMED]],
             "paths_in_copy": len(self.copied),
         }
-        used = {"requests": self.usage.requests, "tokens": self.usage.tokens, "cost": self.usage.cost}
         shown = {name: value for name, value in told.items() if value}
-        return {**shown, "usage": used, "seconds": round(self.seconds, 1), "session": self.session}
+        return {
+            **shown,
+            "usage": self.usage.figures(),
+            "seconds": round(self.seconds, 1),
+            "session": self.session,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +203,11 @@ def read_answer(text: str) -> ReportAnswer:
         tuple(each for each in made if each.lower() not in _NOTHING) for made in found.values()
     )
     return ReportAnswer("\n".join(summary).strip(), failed, findings, files, open_points)
+
+
+def names_outcome(text: str) -> bool:
+    """Whether a report says in its form how the task ended."""
+    return any(_OUTCOME.match(line) for line in text.splitlines())
 
 
 def overall(outcomes: Iterable[Outcome]) -> Literal["completed", "failed", "partial"]:

@@ -10,8 +10,16 @@ from acp import schema
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agent.events import Event, TextAdded, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from app.editor.event_updates import EventUpdates
+from agent.events import (
+    Event,
+    TextAdded,
+    TodosChanged,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+)
+from app.editor.event_updates import EventUpdates, text
 from tools.context import Todo
 from tools.results import DiffDetail, Display, TextDetail
 
@@ -67,3 +75,23 @@ def test_every_update_is_what_the_schema_reads(events: list[Event]) -> None:
             read = schema.SessionNotification.model_validate_json(line)
             again = read.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
             assert json.loads(line) == again
+
+
+def test_a_call_id_is_unique_though_the_server_of_the_model_counts_anew() -> None:
+    updates = EventUpdates(Path("/srv"))
+    sent: list[Any] = []
+    for number, tool in enumerate(("terminal", "write_file", "todo")):
+        show = Display("call", tool)
+        if tool != "todo":  # a call with faulty arguments ends without a beginning
+            sent += updates.of(ToolStarted(call="call_0", tool=tool, arguments={}, display=show))
+        fields: dict[str, Any] = {"seconds": 0.0, "result": "{}", "display": show, "outcome": "done"}
+        sent += updates.of(ToolFinished(node=number, call="call_0", tool=tool, **fields))
+        sent += updates.show_changes(updates.ids.of("call_0"), [text(tool)])
+        sent += updates.of(TurnEnded(outcome="done", text="", session="s", usage={}, error=""))
+    cards: dict[str, list[Any]] = {}
+    for each in sent:
+        cards.setdefault(each.tool_call_id, []).append(each)
+    assert len(cards) == 3
+    for tool, card in zip(("terminal", "write_file", "todo"), cards.values(), strict=True):
+        assert [each.session_update for each in card] == ["tool_call", *["tool_call_update"] * 2]
+        assert card[0].title.endswith(tool) and card[-1].content[0].content.text == tool

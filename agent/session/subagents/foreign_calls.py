@@ -1,0 +1,216 @@
+"""Calls of an agent of another program: what it says about each, and the actions that this amounts to.
+
+A request for permission may leave out what was said before under the same id. Where both say something and
+differ, both count.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tools.effects import Effect, declare_effect
+from tools.files.access import Access
+from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
+from tools.text.safe_text import clean
+
+_COMMANDS = ("command", "cmd", "script")
+_PATHS = (
+    *("path", "file_path", "filePath", "absolute_path", "notebook_path", "filename"),
+    *("old_path", "new_path", "source", "destination"),
+)
+_CWDS = ("cwd", "workdir", "working_directory")
+_WRITING = ("edit", "delete", "move")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignCall(Action):
+    """An action of an agent of another program that is neither a file access nor a command."""
+
+    agent: str
+    what: str
+    unknown: bool = False
+    """Whether nothing but its title is known, so that no rule can tell what it is."""
+
+    def headline(self) -> str:
+        return f"{self.agent}: {self.what}"
+
+
+ForeignCall.effect = declare_effect(
+    Effect(
+        name="agent",
+        why="is done by a program outside of Hermes, which does what it does unseen",
+        subject=lambda action: f"{action.agent}/{action.what}",
+        runs_programs=True,
+        is_unclear=lambda action: action.unknown,
+        example=lambda text: ForeignCall(
+            tool="delegate_task", agent=text.partition("/")[0], what=text.partition("/")[2]
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallFields:
+    """The statements of an agent about one call. An empty field was not given."""
+
+    kind: str = ""
+    title: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Its arguments."""
+    changes: tuple[str, ...] = ()
+    """Paths of the changes it shows."""
+    places: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, call: Any) -> CallFields:
+        """Return the fields of a call, an update or a request of the protocol."""
+        given = getattr(call, "raw_input", None)
+        content = getattr(call, "content", None) or ()
+        return cls(
+            str(getattr(call, "kind", None) or ""),
+            clean(str(getattr(call, "title", None) or "")),
+            given if isinstance(given, dict) else {},
+            tuple(each.path for each in content if getattr(each, "type", "") == "diff"),
+            tuple(each.path for each in getattr(call, "locations", None) or ()),
+        )
+
+    def over(self, other: CallFields) -> CallFields:
+        """Return these fields, with those that were not given filled in from `other`."""
+        names = [each.name for each in fields(self) if each.name != "given"]
+        kept = {name: getattr(self, name) or getattr(other, name) for name in names}
+        return CallFields(given={**other.given, **self.given}, **kept)
+
+    def command(self) -> str:
+        """Return the command line in the arguments; empty if there is none."""
+        if self.kind not in ("", "other", "execute") or (self.kind != "execute" and self._paths()):
+            return ""
+        for name in _COMMANDS:
+            match self.given.get(name):
+                case str(text) if text.strip():
+                    return clean(text)
+                case [_, *_] as words:
+                    return clean(shlex.join(map(str, words)))
+        return ""
+
+    def subject(self) -> str:
+        """Return the call in a few words."""
+        return self.command() or self.title or "something"
+
+    def _paths(self) -> list[str]:
+        return [path for name in _PATHS if isinstance(path := self.given.get(name), str) and path]
+
+    def paths(self) -> list[str]:
+        """Return all paths that it names, each once."""
+        return list(dict.fromkeys((*self.changes, *self.places, *self._paths())))
+
+    def cwd(self, workspace: Path) -> Path:
+        """Return the folder that its command runs in."""
+        named = next((each for name in _CWDS if isinstance(each := self.given.get(name), str) and each), "")
+        return workspace / named if "\0" not in named else workspace
+
+
+@dataclass(frozen=True, slots=True)
+class CallActions:
+    """The actions of a call: each of `needed` must be permitted, and none of `hinted` may be forbidden."""
+
+    needed: tuple[Action, ...]
+    hinted: tuple[Action, ...] = ()
+
+
+def call_actions(views: Iterable[CallFields], access: Access, agent: str, workspace: Path) -> CallActions:
+    """Return the actions of a call that is known in several views.
+
+    Reads the disk. Raises `ToolError` for invalid paths and for those that are never accessed.
+    """
+    needed: dict[Action, None] = {}
+    hinted: dict[Action, None] = {}
+    for view in views:
+        found = _actions(view, access, agent, workspace)
+        needed.update(dict.fromkeys(found.needed))
+        hinted.update(dict.fromkeys(found.hinted))
+    return CallActions(tuple(needed), tuple(each for each in hinted if each not in needed))
+
+
+def _actions(call: CallFields, access: Access, agent: str, workspace: Path) -> CallActions:
+    if command := call.command():
+        run = RunCommand(tool=agent, command=command, cwd=call.cwd(workspace), outside=True)
+        return CallActions((run,))
+    reads = call.kind in ("read", "search")
+    targets = [] if call.kind == "execute" else [access.target(path) for path in call.paths()]
+    for path in targets:
+        (access.guard.check_read if reads else access.guard.check_write)(path, access.name(path))
+    files: tuple[Action, ...]
+    if reads:
+        files = tuple(ReadPath(tool=agent, path=path) for path in targets)
+    elif call.kind == "delete":
+        files = tuple(DeletePath(tool=agent, path=path) for path in targets)
+    else:
+        files = tuple(WritePath(tool=agent, path=path, creates=not path.exists()) for path in targets)
+    if files and (call.kind == "read" or call.kind in _WRITING):
+        return CallActions(files)
+    # A title is what the agent says of itself: it may forbid a call, and allows none.
+    unknown = not targets and (call.kind == "execute" or not call.given)
+    hinted: list[Action] = [*files]
+    if call.title and unknown:
+        hinted.append(RunCommand(tool=agent, command=call.title, cwd=workspace, outside=True))
+    if isinstance(url := call.given.get("url"), str) and url:
+        hinted.append(Fetch(tool=agent, url=clean(url)))
+    asked = ForeignCall(tool=agent, agent=agent, what=call.subject(), unknown=unknown)
+    return CallActions((asked,), tuple(hinted))
+
+
+@dataclass(slots=True)
+class ForeignCallRecord:
+    """One call under way: all that was said about it, and what was answered to its requests."""
+
+    id: str
+    """Unique in the turn, unlike the agent's own id."""
+    said: CallFields
+    began: float
+    judged: CallFields = CallFields()
+    """The statements at the last answer."""
+    shown: CallFields = CallFields()
+    is_shown: bool = False
+    is_refused: bool = False
+
+    def views(self, asked: CallFields) -> list[CallFields]:
+        """Return the readings of a request: as it says, and as was said before where that differs."""
+        earlier = [each for each in (self.said, self.judged) if each != CallFields()]
+        found = [each for one in earlier for each in (asked.over(one), one.over(asked))]
+        return [each for at, each in enumerate(found or [asked]) if each not in found[:at]]
+
+
+class ForeignCalls:
+    """The calls under way of one turn, by the agent's ids. The id of an ended call may be used again."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, ForeignCallRecord] = {}
+        self._used: dict[str, int] = {}
+
+    def get(self, id: str) -> ForeignCallRecord | None:
+        """Return the call under way with this id; None if there is none."""
+        return self._open.get(id)
+
+    def was_told(self, id: str) -> bool:
+        """Whether a call with this id was ever begun."""
+        return clean(id)[:100] in self._used
+
+    def add(self, id: str, said: CallFields, began: float) -> ForeignCallRecord:
+        """Begin a call."""
+        name = clean(id)[:100]
+        number = self._used[name] = self._used.get(name, 0) + 1
+        record = ForeignCallRecord(name if number == 1 else f"{name}#{number}", said, began)
+        self._open[id] = record
+        return record
+
+    def end(self, id: str) -> ForeignCallRecord | None:
+        """Forget a call under way, and return it."""
+        return self._open.pop(id, None)
+
+    def all(self) -> list[str]:
+        """Return the ids of the calls under way."""
+        return list(self._open)
