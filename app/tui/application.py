@@ -219,7 +219,7 @@ class HermesApp(App[None], inherit_bindings=False):
         plain = super().get_driver_class()
         heard, drawn = lambda said: self.answers.receive_answer(said), lambda text: self.drawn(text)
         driver = driver_with_output(plain, self._hang_up, self._draw_anew, heard, drawn)
-        driver = driver_with_modes(driver, lambda: self.mouse, self._renew_terminal)
+        driver = driver_with_modes(driver, os.environ, lambda: self.mouse, self._renew_terminal)
         return driver_with_writer(driver_for_frame(driver, skeleton.drawn_frame()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:

@@ -35,6 +35,10 @@ class Terminal:
     """The longest payload in bytes that it swallows whole; 0 means any."""
     hint: str = ""
     """What makes copying work where it does not."""
+    sets_keys: Literal["yes", "no"] = "yes"
+    """Whether the Kitty keyboard protocol may be asked for; elsewhere its sequences mean something else."""
+    asks_modes: Literal["yes", "no"] = "yes"
+    """Whether it may be asked about modes (DECRQM); some print the question."""
     answer: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -18,22 +18,24 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
+from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, cast
 
 from textual import constants, events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
+from textual.keys import _character_to_key
 from textual.message import Message
 
 ESCAPE = b"\x1b"
-LONGEST = 8_400
+LONGEST = 66_000
 """Longest sequence in bytes that is waited for."""
 _CONTROL = r"\x00-\x1f\x7f"
 _BODY = rf"[^{_CONTROL}]{{0,8192}}"
 _OSC = rf"\]\d{{1,5}};{_BODY}"
 _DCS = rf"(?:P[>\d!$+=|]|_G){_BODY}"
-_CSI = r"\[[0-?]{0,256}[ -/]{0,4}"
+_CSI = r"\[(?:[\d:]{0,24};[\d:]{0,8};[\d:]{0,65536}|[0-?]{0,256})[ -/]{0,4}"
 
 _ANSWER = rf"""\x1b(?:
     \[[?>=][\d;:]*[cun] | \[[03]n | \[[4689];\d+;\d+t
@@ -144,6 +146,7 @@ SILENCE = 1.0
 """Seconds without input after which the end of a paste or sequence counts as lost."""
 MOST_WAITING = 64
 """Unhandled messages of the application up to which more are read."""
+MODES_ASKED = (b"\x1b[?5522;", b"\x1b[?1039;", b"\x1b[?2031;")
 CLIPBOARD = b"\x1b]5522;"
 """The beginning of a terminal's answer about its clipboard."""
 _ABORTS = (b"\x1b", b"\x03")
@@ -271,13 +274,23 @@ class InputDecoder:
 
 Heard = str | Pasted | Answered
 
+_EXTENDED = re.compile(
+    r"\x1b\[(?P<code>\d{0,7}(?::\d{0,7}){0,2})"
+    r"(?:;(?P<held>\d{0,4})(?::(?P<event>\d))?)?(?:;(?P<text>[\d:]*))?(?P<end>[u~ABCDEFHPQS])"
+)
+"""A key of the Kitty protocol: its code and alternates, what is held with it, its text."""
+_LOCKS, _COMMANDING = 0b11000000, 0b00101110
+"""Bits of caps and num lock; of alt, ctrl, super and meta."""
+_TYPED = 64
+"""Characters of an input method that are handled as keys."""
+
 
 def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
     """Return whether a sequence may answer a query of ours. Pure."""
     if kind is SequenceKind.ANSWER:
         is_device = piece.startswith(b"\x1b[?") and piece.endswith(b"c")
         return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;"))
-    return piece.startswith(b"\x1b[?5522;") and piece.endswith(b"$y")
+    return piece.startswith(MODES_ASKED) and piece.endswith(b"$y")
 
 
 def _decoder() -> codecs.IncrementalDecoder:
@@ -350,7 +363,10 @@ class Keyboard:
             if isinstance(piece, Answered):
                 continue
             try:
-                yield from self._events(piece)
+                if text := composed_text(piece):
+                    yield from _written(text)
+                elif key := follow_key(piece):
+                    yield from self._events(key)
             except Exception:
                 log.warning("keys that cannot be read were dropped", exc_info=True)
                 self._begin_anew()
@@ -376,6 +392,75 @@ class Keyboard:
         old, self._parser = self._parser, XTermParser()
         for known in ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size"):
             setattr(self._parser, known, getattr(old, known))
+
+
+def follow_key(piece: str) -> str:
+    """Return a key as Textual reads it, which knows no alternate keys of the Kitty protocol; empty if it is
+    none. Pure.
+
+    With ctrl or alt it is the key, not its letter: what stands at its place on a Latin layout, unless the
+    letter is Latin itself. Num and caps lock do not count, nor that a key goes up.
+    """
+    if len(piece) == 2 and piece[0] == "\x1b":
+        return "\x1b" + (piece[1] if piece[1].isascii() else latin_key(piece[1]) or piece[1])
+    found = _EXTENDED.fullmatch(piece)
+    if not found or (found["end"] != "u" and ":" not in piece and not found["held"]):
+        return piece
+    code, _, alternates = found["code"].partition(":")
+    held, text = max(int(found["held"] or "1") - 1, 0) & ~_LOCKS, found["text"] or ""
+    if found["event"] == "3" or not (int(code or "1") or text):
+        return ""
+    if held & _COMMANDING and not text and found["end"] == "u" and code and _is_foreign(int(code)):
+        base = alternates.partition(":")[2]
+        named = latin_key(chr(int(code)))
+        code = base if base and 0x20 < int(base) < 0x7F else str(ord(named)) if named else code
+    shown = str(held + 1) if held or found["end"] != "u" else ""
+    return f"\x1b[{code};{shown}{';' + text if text else ''}{found['end']}"
+
+
+def composed_text(piece: str) -> str:
+    """Return the text that an input method or a compose key wrote; empty if it is none. Pure."""
+    found = _EXTENDED.fullmatch(piece)
+    if not found or not (text := found["text"]):
+        return ""
+    letters = [int(each[:8]) for each in text.split(":") if each]
+    if int(found["code"].partition(":")[0] or "0") and len(letters) < 2:
+        return ""
+    return "".join(chr(each) for each in letters if _is_letter(each))
+
+
+def latin_key(letter: str) -> str:
+    """Return what stands on a Latin layout at the place of a letter of another one; empty if unknown."""
+    return _layouts().get(letter.lower(), "")
+
+
+@cache
+def _layouts() -> dict[str, str]:
+    from tools.kit.yaml_text import load_table
+
+    latin, *others = load_table(Path(__file__).with_name("layouts.yaml"))
+    pairs = [pair for layout in others for pair in zip(layout["keys"], latin["keys"], strict=True)]
+    return {letter: key for letter, key in reversed(pairs) if not letter.isascii()}
+
+
+def _is_foreign(code: int) -> bool:
+    """Return whether a letter is not Latin; keys without a letter have codes of the private area."""
+    return code >= 0x250 and not (0x1E00 <= code < 0x1F00 or 0xE000 <= code < 0xF900) and code <= 0x10FFFF
+
+
+def _is_letter(code: int) -> bool:
+    return code in (9, 10) or (
+        0x20 <= code <= 0x10FFFF and not (0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000)
+    )
+
+
+def _written(text: str) -> Iterator[Message]:
+    """Yield a short text as keys; one that is long or has joiners as a paste, so that it stays whole."""
+    if len(text) > _TYPED or not text.isprintable():
+        yield events.Paste(text)
+        return
+    for letter in text:
+        yield events.Key(letter if letter.isalnum() else _character_to_key(letter), letter)
 
 
 def _with_alt(event: events.Key) -> events.Key:

@@ -11,13 +11,15 @@ import asyncio
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from textual import events
 from textual.driver import Driver
 from textual.geometry import Size
 from textual.message import Message
+
+from app.tui.terminal.terminals import known_terminal, multiplexer
 
 SETTLE = 1.0
 """Seconds after a signal about the size: without a report of the terminal until then, it gives none."""
@@ -29,11 +31,22 @@ MOUSE_MODES = {
     "off": "\x1b[?1003l\x1b[?1000l",
 }
 """What each value of `display.mouse` sends: reports of every move, of buttons and wheel, or none."""
+KEYS_OF_TEXTUAL, KEYS, KEYS_BACK = "\x1b[>25u", "\x1b[>29u", "\x1b[<u"
+"""Flags of the Kitty protocol: what Textual asks for; alternate keys besides; the flags from before."""
+ALT_ASKED, ALT_OFF, ALT_ON, ALT_BACK = "\x1b[?1039$p", "\x1b[?1039;2$y", "\x1b[?1039h", "\x1b[?1039l"
+"""Alt sends escape, a mode of xterm: without it alt and a letter write another letter."""
 _QUESTION = re.compile(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
+
+
+DOUBTFUL = ("STY", "TERMINOLOGY", "KONSOLE_VERSION")
+"""Variables of terminals that may read `KEYS` as something else; they get it only if the table allows it."""
+LATER = 0.4
+"""Seconds after the start at which the table is read, as reading it would delay the first picture."""
 
 
 def driver_with_modes(
     driver: type[Driver],
+    environ: Mapping[str, str],
     mouse: Callable[[], str],
     renewed: Callable[[], None],
 ) -> type[Driver]:
@@ -44,6 +57,7 @@ def driver_with_modes(
     """
     if not hasattr(driver, "run_input_thread"):
         return driver
+    is_doubtful = any(environ.get(name) for name in DOUBTFUL)
     # Parts of Textual's driver that have no types in its base class.
     base = cast(Any, driver)
 
@@ -57,7 +71,9 @@ def driver_with_modes(
             """Questions that wait for the end of a frame: some terminals hold back answers until then."""
             self._seen = (0, 0)
             self._report = (0.0, Size())
-            self._is_another = False
+            self._is_another = self._has_alt = self._has_keys = False
+            self._sets_keys, self._asks_modes = not is_doubtful, False
+            self._task: asyncio.Task[None] | None = None
 
         def start_application_mode(self) -> None:
             if self._runs:  # continued without having been suspended, as after `kill -STOP`
@@ -65,6 +81,7 @@ def driver_with_modes(
                 return
             self._runs, self._seen = True, self._get_terminal_size()
             super().start_application_mode()
+            self._loop_of_app.call_soon_threadsafe(self._learn_later)
             signal.signal(signal.SIGWINCH, lambda *_: self._loop_of_app.call_soon_threadsafe(self._resize))
 
         def stop_application_mode(self) -> None:
@@ -73,12 +90,18 @@ def driver_with_modes(
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            if self._has_alt:
+                self._has_alt = False
+                self.write(ALT_BACK)
             super().stop_application_mode()
             self._in_band_window_resize = self._mouse_pixels = False
 
         def write(self, data: str) -> None:
             if self._in_frame and len(data) < QUESTION_LENGTH and _QUESTION.search(data):
                 self._waiting.append(data)
+                return
+            if data in (KEYS_OF_TEXTUAL, KEYS_BACK):
+                self._push_keys(on=data != KEYS_BACK)
                 return
             super().write(data)
             if data in (SYNC_START, SYNC_END):
@@ -90,6 +113,42 @@ def driver_with_modes(
             if isinstance(message, events.Resize):  # a report of the terminal
                 self._report = (time.monotonic(), message.size)
             super().process_message(message)
+
+        def take_answer(self, answer: str) -> None:
+            if answer == ALT_OFF:
+                self._loop_of_app.call_soon_threadsafe(self._set_alt)
+            super().take_answer(answer)
+
+        def _set_alt(self) -> None:
+            if self._runs:
+                self._has_alt = True
+                self.write(ALT_ON)
+
+        def _push_keys(self, *, on: bool) -> None:
+            """Ask for the Kitty protocol, or go back to the flags from before."""
+            if self._has_keys:
+                super().write(KEYS_BACK)
+            self._has_keys = on and self._sets_keys
+            if self._has_keys:
+                super().write(KEYS)
+
+        def _learn_later(self) -> None:
+            if self._task is None or self._task.done():
+                self._task = self._loop_of_app.create_task(self._learn())
+
+        async def _learn(self) -> None:
+            await asyncio.sleep(LATER)
+            terminal = await asyncio.to_thread(known_terminal, environ)
+            inside = multiplexer(environ)
+            self._sets_keys = terminal.sets_keys == "yes" and inside != "screen"
+            self._asks_modes = terminal.asks_modes == "yes" and not inside
+            if self._runs and self._sets_keys != self._has_keys:
+                self._push_keys(on=True)
+            self._ask_modes()
+
+        def _ask_modes(self) -> None:
+            if self._runs and self._asks_modes:
+                self.write(ALT_ASKED)
 
         def _enable_mouse_support(self) -> None:
             super()._enable_mouse_support()
@@ -139,6 +198,7 @@ def driver_with_modes(
             self._set_modes()
             self._request_terminal_sync_mode_support()
             self._query_in_band_window_resize()
+            self._ask_modes()
             self._tell_size()
             self._app.call_later(renewed)
 
@@ -149,7 +209,7 @@ def driver_with_modes(
             self._enable_mouse_support()
             if self._mouse_pixels:
                 self._enable_mouse_pixels()
-            for mode in ("\x1b[?25l", "\x1b[?1004h"):
+            for mode in ("\x1b[?25l", "\x1b[?1004h", KEYS_OF_TEXTUAL):
                 self.write(mode)
             self._enable_bracketed_paste()
             self._disable_line_wrap()

@@ -244,6 +244,10 @@ def driver_with_output(
                 shown = shown.translate(TO_ASCII)
             self._line.write(shown.encode(self._encoding, "replace"))
 
+        def take_answer(self, answer: str) -> None:
+            """Take an answer of the terminal, in the thread that reads."""
+            answered(answer)
+
         def run_input_thread(self) -> None:
             self.keyboard = Keyboard()
             first, self.first_input = self.first_input, b""
@@ -253,7 +257,7 @@ def driver_with_output(
                     self.exit_event,  # type: ignore[attr-defined]
                     self.process_message,
                     lambda: self._app.message_queue_size,
-                    answered,
+                    self.take_answer,
                     first,
                     self.keyboard,
                 )

@@ -344,3 +344,66 @@ def test_the_mouse_is_where_it_was_after_a_report_that_means_nothing() -> None:
     first = list(keyboard.to_messages(["\x1b[<35;10;5M", "\x1b[?9q"]))
     (second,) = keyboard.to_messages(["\x1b[<35;12;5M"])
     assert len(first) == 1 and isinstance(second, events.MouseMove) and second.delta_x == 2
+
+
+def keys_of(sent: bytes, cuts: list[int]) -> list[tuple[str, str | None]]:
+    """Keys and pasted texts of bytes that arrive in pieces."""
+    decoder, keyboard = InputDecoder(), Keyboard()
+    ends = sorted({min(cut, len(sent)) for cut in cuts} | {len(sent)})
+    found: list[tuple[str, str | None]] = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        for event in keyboard.to_messages(decoder.feed(sent[start:end], 1.0)):
+            assert isinstance(event, events.Key | events.Paste)
+            found.append(
+                (event.key, event.character) if isinstance(event, events.Key) else ("paste", event.text)
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sent", "key"),
+    [
+        ("\x1b[1089::99;5u", "ctrl+c"),
+        ("\x1b[1089::99;133u", "ctrl+c"),
+        ("\x1b[1089::99;197u", "ctrl+c"),
+        ("\x1b[1089;5u", "ctrl+c"),
+        ("\x1b[956::109;3u", "alt+m"),
+        ("\x1b[1502::97;3u", "alt+a"),
+        ("\x1bь", "alt+m"),
+        ("\x1b[99:67;6u", "ctrl+shift+c"),
+        ("\x1b[246::59;5u", "ctrl+ö"),
+        ("\x1b[97::113;5u", "ctrl+a"),
+        ("\x1b[99;69u", "ctrl+c"),
+        ("\x1b[13;129u", "enter"),
+        ("\x1b[1;133A", "ctrl+up"),
+    ],
+)
+def test_commands_follow_the_key_and_not_the_letter_of_another_script(sent: str, key: str) -> None:
+    assert [name for name, _ in keys_of(sent.encode(), [])] == [key]
+
+
+def test_a_letter_without_ctrl_or_alt_stays_the_letter() -> None:
+    assert keys_of(b"\x1b[1074::100;;1074u", []) == [("в", "в")]
+    assert keys_of(b"\x1b[99;5:3u\x1b[0;;u", []) == []
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200),
+    st.lists(st.integers(0, 1500), max_size=6),
+    st.sampled_from(["", "129", "65"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_text_of_an_input_method_is_the_text_however_it_is_cut(
+    text: str, cuts: list[int], held: str
+) -> None:
+    sent = f"\x1b[0;{held};{':'.join(str(ord(letter)) for letter in text)}u".encode()
+    assert "".join(written or "" for _, written in keys_of(sent, cuts)) == text
+
+
+def test_no_control_character_comes_out_of_composed_text() -> None:
+    assert keys_of(b"\x1b[0;;27:91:50:74:155:97:3u", []) == [
+        ("left_square_bracket", "["),
+        ("2", "2"),
+        ("J", "J"),
+        ("a", "a"),
+    ]

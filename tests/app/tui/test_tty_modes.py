@@ -31,3 +31,34 @@ def test_a_signal_about_the_size_is_believed_whatever_the_terminal_reported_befo
         shown.process.send_signal(signal.SIGWINCH)
         shown.until(b"\x1b[?1049h", since=since)
         shown.until(b"\x1b[?2004h", since=since)
+
+
+def test_keys_of_other_layouts_and_input_methods_arrive_and_alt_of_xterm_is_put_back(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home", XTERM_VERSION="XTerm(379)")
+    with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
+        shown.until(b"\x1b[>29u")  # alternate keys besides what Textual asks for
+        shown.until(b"\x1b[?1039$p")
+        shown.press("\x1b[?1039;2$y")
+        shown.until(b"\x1b[?1039h")
+        long = "漢字かな" * 20
+        shown.press("\x1b[0;;71:114:252:223:101:32:97:117:115:32:75:246:108:110u")
+        shown.until("Grüße aus Köln".encode())
+        shown.press(f"\x1b[0;129;{':'.join(str(ord(letter)) for letter in long)}u")
+        shown.until("漢字かな".encode())
+        assert b"[0;" not in shown.painted.replace(b"\x1b[0;", b"")
+        for key in ("\x1b[1089::99;5u", "\x1b[1089::99;133u"):  # ctrl+c clears, then asks
+            shown.press(key)
+        shown.press("/quit\r")
+        shown.drain()
+    after = shown.painted[shown.painted.rfind(b"\x1b[?1039h") :]
+    assert after.count(b"\x1b[?1039l") == 1 and after.count(b"\x1b[<u") == 1
+    assert shown.painted.count(b"\x1b[>29u") == 1
+
+
+def test_gnu_screen_gets_nothing_that_it_prints(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home", STY="1.pts", XTERM_VERSION="XTerm(379)")
+    with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
+        shown.until(b"TODO")
+        shown.press("/quit\r")
+        shown.drain()
+    assert b"\x1b[<u" not in shown.painted and b"1039" not in shown.painted
