@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from textual import events, on, work
-from textual.app import App, ScreenStackError, SuspendNotSupported, SystemCommand
+from textual.app import App, ScreenStackError, SuspendNotSupported
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -24,8 +24,8 @@ from textual.widget import MountError
 
 from agent.errors import HermesError
 from app.tui.commands.actions import CommandActions
-from app.tui.commands.registry import BY_ID, all_commands
-from app.tui.commands.slash_menu import SkillNames, add_found_commands, offer_commands
+from app.tui.commands.registry import BY_ID
+from app.tui.commands.slash_menu import SkillNames, add_found_commands, offer_commands, palette_entries
 from app.tui.conversation import active_conversation
 from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import MessageSender, Opener, SessionHost, SessionRequest
@@ -92,7 +92,7 @@ class HermesApp(App[None], inherit_bindings=False):
     """
 
     TITLE = "hermes"
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 4
 
     def __init__(
@@ -228,15 +228,6 @@ class HermesApp(App[None], inherit_bindings=False):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return css_variables(self.appearance.shown)
 
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        for command in all_commands():
-            if not command.by_prompt and command.action != "palette":
-                keys = self.keys.label(command.id)
-                about = command.description.replace("`", "")
-                words = f"{keys} · {about}" if keys else about
-                yield SystemCommand(command.name, words, lambda id=command.id: self.action_order(id))
-        yield from self.skills.palette()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "order" and parameters:
             return self.actions.is_allowed(str(parameters[0]))
@@ -304,10 +295,10 @@ class HermesApp(App[None], inherit_bindings=False):
         return len(self.screen_stack) > 1 and key in self.keys.of("program.suspend")
 
     def action_command_palette(self) -> None:
-        from app.tui.screens.palette import StyledCommandPalette
+        from app.tui.screens.palette import PaletteScreen
 
-        if not isinstance(self.screen, StyledCommandPalette):
-            self.push_screen(StyledCommandPalette(id="--command-palette"))
+        if not isinstance(self.screen, PaletteScreen):
+            self.push_screen(PaletteScreen([*palette_entries(self, self.remembered)]))
 
     def on_app_blur(self) -> None:
         self.attention.focus(False)

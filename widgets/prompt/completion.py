@@ -42,6 +42,10 @@ class CommandChoice(NamedTuple):
     name: str
     description: str = ""
     hint: str = ""
+    keys: str = ""
+    """Its keys, as they are shown."""
+    aliases: tuple[str, ...] = ()
+    """Other words that find it."""
 
 
 class CompletionChoice(NamedTuple):
@@ -53,6 +57,8 @@ class CompletionChoice(NamedTuple):
     detail: str = ""
     hits: tuple[int, ...] = ()
     """Offsets in `label` that the query matched."""
+    keys: str = ""
+    """What stands at the right edge."""
     complete: bool = False
     """Whether nothing needs to follow, so that taking it may send it."""
 
@@ -62,21 +68,30 @@ def rank_commands(commands: Iterable[CommandChoice], query: str) -> list[Complet
     wanted = query.lower()
     ranked: list[tuple[int, int, CommandChoice]] = []
     for place, command in enumerate(commands):
-        fit = _fit(command.name.lower(), command.name.lower(), wanted)
-        if fit is not None:
-            ranked.append((fit, place, command))
-    ranked.sort(key=lambda entry: entry[:2])
-    return [
-        CompletionChoice(
-            text=f"/{command.name} ",
-            label=f"/{command.name}",
-            hint=command.hint,
-            detail=command.description,
-            hits=hits(f"/{command.name}", query, start=1),
-            complete=not command.hint,
+        names = (
+            command.name.lower(),
+            *(each for each in command.aliases if wanted and each.startswith(wanted)),
         )
-        for _, _, command in ranked
-    ]
+        fits = [fit for name in names if (fit := match_rank(name, name, wanted)) is not None]
+        if fits:
+            ranked.append((min(fits), place, command))
+    ranked.sort(key=lambda entry: entry[:2])
+    return [_command_row(command, query) for _, _, command in ranked]
+
+
+def _command_row(command: CommandChoice, query: str) -> CompletionChoice:
+    marked = hits(f"/{command.name}", query, start=1)
+    alias = "" if marked else next((each for each in command.aliases if each.startswith(query.lower())), "")
+    about = f"/{alias} is the same: {command.description}" if query and alias else command.description
+    return CompletionChoice(
+        text=f"/{command.name} ",
+        label=f"/{command.name}",
+        hint=command.hint,
+        detail=about,
+        hits=marked,
+        complete=not command.hint,
+        keys=command.keys,
+    )
 
 
 def file_choices(paths: Iterable[str], query: str) -> list[CompletionChoice]:
@@ -92,7 +107,7 @@ def agent_choices(
     others: list[CompletionChoice] = []
     wanted = query.lower()
     for agent in agents:
-        if _fit(agent.name, agent.name, wanted) is None:
+        if match_rank(agent.name, agent.name, wanted) is None:
             continue
         found = CompletionChoice(
             text=f"@{agent.name} ",
@@ -157,7 +172,7 @@ class PathIndex:
         ranked: list[tuple[int, int]] = []
         for at in found:
             path = lowered[at]
-            fit = _fit(path, path[path.rstrip("/").rfind("/") + 1 :], wanted)
+            fit = match_rank(path, path[path.rstrip("/").rfind("/") + 1 :], wanted)
             if fit is not None:
                 ranked.append((fit, at))
         ranked.sort()
@@ -225,7 +240,7 @@ def hits(label: str, query: str, start: int = 0) -> tuple[int, ...]:
     return ()
 
 
-def _fit(whole: str, name: str, wanted: str) -> int | None:
+def match_rank(whole: str, name: str, wanted: str) -> int | None:
     """Return how well a name matches, 0 best; None if it does not. `name` is the last part of `whole`."""
     if not wanted or name == wanted:
         return 0
@@ -368,7 +383,7 @@ class CompletionMenu(Widget, can_focus=False):
         if top != self._top:
             self.refresh()
             return
-        # The last row holds the count.
+        # The last row holds the count, in place of the keys of its choice.
         for row in {before - top, self.selected - top, SHOWN - 1}:
             self.refresh(Region(0, row, self.size.width, 1))
 
@@ -377,9 +392,9 @@ class CompletionMenu(Widget, can_focus=False):
         if not 0 <= at < len(self.choices):
             return Strip.blank(self.size.width, self.palette.style("text", "surface"))
         last = y == min(len(self.choices), SHOWN) - 1 and len(self.choices) > SHOWN
-        count = f"{self.selected + 1}/{len(self.choices)}" if last else ""
+        count = f"{self.selected + 1}/{len(self.choices)}" if last else self.choices[at].keys
         label = max(cell_len(choice.label + choice.hint) for choice in self.choices) + 3
-        room = min(label, self.size.width * 2 // 5)
+        room = min(label, max(self.size.width // 4, 26))
         return paint_choice(self.choices[at], at == self.selected, self.size.width, room, count, self.palette)
 
     def on_click(self, event: events.Click) -> None:
@@ -392,7 +407,7 @@ class CompletionMenu(Widget, can_focus=False):
 def paint_choice(
     choice: CompletionChoice, chosen: bool, width: int, labels: int, count: str, palette: Palette
 ) -> Strip:
-    """Return one row: the label with its match accented, hint, description, count at the right."""
+    """Return one row: the label with its match accented, hint, description, keys or count at the right."""
     background = "selection" if chosen else "surface"
     dim = palette.style("dim", background)
     plain = palette.style("text", background)

@@ -521,3 +521,31 @@ class ReadingRows(RowList):
         Binding("n", "find(1)", "Next match", show=False, id="rows.next"),
         Binding("N", "find(-1)", "Previous match", show=False, id="rows.previous"),
     ]
+
+
+class HeadedRows(RowList):
+    """Rows under headings; the cursor passes over the headings."""
+
+    def is_heading(self, index: int) -> bool:
+        """Return whether the row at `index` is a heading."""
+        raise NotImplementedError
+
+    def action_move(self, lines: int) -> None:
+        super().action_move(lines)
+        self.leave_heading(1 if lines > 0 else -1)
+
+    def action_page(self, direction: int) -> None:
+        super().action_page(direction)
+        self.leave_heading(direction)
+
+    def action_first(self) -> None:
+        super().action_first()
+        self.leave_heading(1)
+
+    def leave_heading(self, step: int) -> None:
+        """Move from a heading to a row; at the first heading, turn around."""
+        for direction in (step, -step):
+            before = None
+            while (at := self.cursor) is not None and at != before and self.is_heading(at):
+                before = at
+                RowList.action_move(self, direction)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import HermesError
 from app.tui.commands.registry import BY_ID, AppCommand, read_slash
+from app.tui.commands.slash_menu import note_recent
 from app.tui.conversation import active_conversation
 from app.tui.conversation.session_host import SessionRequest
 
 if TYPE_CHECKING:
     from app.tui.commands.history_actions import HistoryPort
     from app.tui.commands.slash_menu import SkillNamesPort
+    from app.tui.conversation.saved_layout import SavedLayout
     from app.tui.screens.settings.preferences import Preferences
     from app.tui.screens.skins.appearance import AppearancePort
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
         @property
         def preferences(self) -> Preferences: ...
+
+        remembered: SavedLayout | None
 
         def waiting(self) -> list[str]:
             """Return the queued messages, in order."""
@@ -68,12 +72,14 @@ class CommandActions:
         if isinstance(call, str):
             await self._run_guarded(partial(self._run_named, call), text)
         else:
+            note_recent(self._app.remembered, call.command.id)
             await self.run(call.command, call.argument)
 
     async def _run_named(self, wrong: str, text: str) -> None:
-        """Run a skill or a plugin's command; complain with `wrong` if neither has that name."""
+        """Run a skill or a plugin's command; if neither has that name, complain and give the text back."""
         if not await self._app.skills.run(text):
             self._app.complain(wrong)
+            active_conversation.prompt(self._app).put_before([f"/{text}"])
 
     async def run_shell(self, command: str) -> None:
         """Run the shell command typed after an exclamation mark."""

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
-from textual.app import SystemCommand
-
-from app.tui.commands.registry import BY_SLASH, COMMANDS, all_commands, find_commands, take_in
+from app.tui.commands.registry import (
+    BY_ID,
+    BY_SLASH,
+    COMMANDS,
+    GROUPS,
+    SLASH_ALIASES,
+    all_commands,
+    find_commands,
+    take_in,
+)
 from app.tui.conversation import active_conversation
 from app.tui.startup.preload import yielding_thread
 from widgets.prompt.completion import CommandChoice
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
 
     from agent.core.config.schema import Settings
     from app.tui.app_context import AppContext
+    from app.tui.commands.keys import Keys
+    from app.tui.conversation.saved_layout import SavedLayout
+    from app.tui.screens.palette import PaletteEntry
     from widgets.prompt.widget import Prompt
 
     class SkillNamesPort(AppContext, Protocol):
@@ -31,12 +41,68 @@ if TYPE_CHECKING:
 
 SHOWN = 120
 """Characters of a description that menus get."""
+FIRST_WORDS = ("model", "undo", "rewind", "resume", "new", "compact", "usage", "timeline", "skin", "help")
+"""The slash commands that people look for first, in this order."""
+MOST_RECENT = 5
+"""Commands that the palette shows as used last."""
 
 
-def offer_commands(prompt: Prompt, skills: Iterable[CommandChoice] = ()) -> None:
-    """Offer all commands known so far in the prompt, then the skills."""
-    commands = [CommandChoice(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()]
+def aliases_of(word: str) -> tuple[str, ...]:
+    """Return the other words for a slash command. Pure."""
+    return tuple(alias for alias, meant in SLASH_ALIASES.items() if meant == word)
+
+
+def offer_commands(prompt: Prompt, skills: Iterable[CommandChoice] = (), keys: Keys | None = None) -> None:
+    """Offer all commands known so far in the prompt, those wanted most first; then the skills."""
+    words = dict.fromkeys((*(each for each in FIRST_WORDS if each in BY_SLASH), *BY_SLASH))
+    commands = [
+        CommandChoice(
+            word,
+            each.description.replace("`", ""),
+            each.argument_hint,
+            keys.label(each.id) if keys is not None else each.keys_shown,
+            aliases_of(word),
+        )
+        for word in words
+        for each in (BY_SLASH[word],)
+    ]
     prompt.completer.commands = [*commands, *(each for each in skills if each.name not in BY_SLASH)]
+
+
+def recent_ids(layout: SavedLayout | None) -> list[str]:
+    """Return the ids of the commands used last, newest first, of those there are."""
+    found = layout.part("commands").get("recent") if layout is not None else None
+    return [each for each in found if each in BY_ID] if isinstance(found, list) else []
+
+
+def note_recent(layout: SavedLayout | None, id: str) -> None:
+    """Remember that a command was chosen by its name."""
+    if layout is not None:
+        before = [each for each in recent_ids(layout) if each != id]
+        layout.note("commands", {"recent": [id, *before][:MOST_RECENT]})
+
+
+def palette_entries(app: AppContext, layout: SavedLayout | None) -> Iterator[PaletteEntry]:
+    """Yield the commands used last, then all of them by group, then the skills."""
+    from app.tui.screens.palette import RECENT, PaletteEntry
+
+    def entry(id: str, group: str) -> PaletteEntry:
+        command = BY_ID[id]
+        words = (command.slash, *aliases_of(command.slash)) if command.slash else ()
+
+        def run() -> None:
+            note_recent(layout, id)
+            app.action_order(id)
+
+        about = command.description.replace("`", "")
+        return PaletteEntry(group, command.name, about, run, words, app.keys.label(id))
+
+    yield from (entry(id, RECENT) for id in recent_ids(layout))
+    for group in GROUPS:
+        for each in all_commands():
+            if each.group == group and not each.by_prompt and each.action != "palette":
+                yield entry(each.id, group)
+    yield from cast("SkillNamesPort", app).skills.palette()
 
 
 async def add_found_commands(app: AppContext) -> None:
@@ -50,7 +116,7 @@ async def add_found_commands(app: AppContext) -> None:
         if command.keys and not command.by_prompt and command not in COMMANDS:
             keys = ",".join(command.keys)
             app.bind(keys, f"order('{command.id}')", description=command.name, show=False)
-    offer_commands(app.session.prompt)
+    offer_commands(app.session.prompt, keys=app.keys)
 
 
 def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
@@ -106,7 +172,7 @@ class SkillNames:
             said = await client.plugins.commands()
             self.commands = [CommandChoice(each.name, short(each.description), "[text]") for each in said]
             self.known = await yielding_thread(partial(words_of, client.workspace))
-            offer_commands(self._app.session.prompt, [*self.known, *self.commands])
+            offer_commands(self._app.session.prompt, [*self.known, *self.commands], self._app.keys)
 
     async def run(self, text: str) -> bool:
         """Send `name words` to the session if a skill has that name, or run a plugin's command.
@@ -124,11 +190,14 @@ class SkillNames:
         self._app.message_sender.send(f"/{text}")
         return True
 
-    def palette(self) -> Iterator[SystemCommand]:
+    def palette(self) -> Iterator[PaletteEntry]:
         """Yield a palette entry for each; choosing one puts the beginning of the message into the prompt."""
+        from app.tui.screens.palette import PaletteEntry
+
         for each in self.known:
             if each.name not in BY_SLASH:
-                yield SystemCommand(f"Skill: {each.name}", each.description, partial(self._begin, each.name))
+                begin = partial(self._begin, each.name)
+                yield PaletteEntry("Skills", each.name, each.description, begin, (each.name,))
 
     def _begin(self, name: str) -> None:
         prompt = active_conversation.prompt(self._app)

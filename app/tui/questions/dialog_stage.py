@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from textual.command import CommandPalette
-
 from app.tui.questions.question_kind import kind_of
 from app.tui.questions.request_queue import Reply, Request
 from app.tui.screens.dialog import Dialog
+from app.tui.screens.palette import PaletteScreen
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
@@ -31,7 +30,7 @@ class DialogStage:
 
     def typing_for(self) -> float:
         top = self._app.screen
-        if top is not self._shown and isinstance(top, (Dialog, CommandPalette)):
+        if top is not self._shown and isinstance(top, (Dialog, PaletteScreen)):
             return 0.0  # a widget that is open briefly is not covered, as if a key had just been pressed
         return time.monotonic() - self._app.last_key
 

@@ -19,6 +19,7 @@ from app.tui.commands.registry import NO_KEY, all_commands, group_commands
 from app.tui.screens.page import Page
 from widgets.key_names import shown_key
 from widgets.panes.pane import Pane
+from widgets.prompt.keys import EDITS
 from widgets.prompt.keys import KEYS as PROMPT_KEYS
 from widgets.prompt.widget import Prompt
 from widgets.rows.row_list import ReadingRows, RowList
@@ -34,6 +35,22 @@ WIDE = 110
 
 EVERYWHERE = (*LETTERS.items(), ("j k", "down, up (arrows work too)"), ("tab", "next region"))
 """Keys with the same meaning in all lists."""
+
+
+PROMPT, EDITING = "Here: prompt", "Editing in the prompt"
+ESSENTIAL = (
+    ("/", "", "commands by name, skills too"),
+    ("@", "", "attach a file, lines of it, a folder or a page; send an agent"),
+    ("!", "", "run a shell command yourself"),
+    ("", "program.palette", "find any command"),
+    ("", "session.model", "choose the model, connect one"),
+    ("esc esc", "", "go back to before one of your messages"),
+    ("", "session.undo", "take back the last turn, the files with it"),
+    ("", "session.timeline", "see all turns and branches"),
+)
+"""Keys that make Hermes: as they are typed, or the id of the command that has the key; what they do."""
+SOMETIMES = ("stop", "quit", "jump_to_end")
+"""Actions that leave their keys to the prompt while it holds text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +78,11 @@ class HelpScreen(Page[None]):
 
     def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
         """`here` lists the actions of the place the person came from, `keys` are the bindings in effect."""
-        super().__init__(HelpRows([*with_titles([*here, *commands(keys), *everywhere()])]))
+        editing = [each for each in here if each.section == EDITING]
+        places = [each for each in here if each.section != EDITING]
+        at_prompt = any(each.section == PROMPT for each in here)
+        first = [*essential(keys), *places] if at_prompt else [*places, *essential(keys)]
+        super().__init__(HelpRows([*with_titles([*first, *commands(keys), *everywhere(), *editing])]))
 
     def on_mount(self) -> None:
         self.rows.move_to(1)
@@ -120,10 +141,16 @@ def in_column(keys: str, cells: int) -> list[str]:
 def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
     """Return the key actions of the focused widget and its ancestors, without commands."""
     if isinstance(screen.focused, Prompt):
+        taken = {
+            key
+            for each in all_commands()
+            if each.first and not each.by_prompt and each.action not in SOMETIMES
+            for key in keys.of(each.id)
+        }
         return [
-            HelpEntry("Here: prompt", key.description, " ".join(map(shown_key, keys.of(key.id))))
+            HelpEntry(edits(key.id) or PROMPT, key.description, " ".join(map(shown_key, working)))
             for key in PROMPT_KEYS
-            if keys.of(key.id)
+            if (working := [each for each in keys.of(key.id) if each not in taken])
         ]
     found: dict[tuple[DOMNode, str], tuple[Binding, list[str]]] = {}
     for key, active in screen.active_bindings.items():
@@ -135,6 +162,19 @@ def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
         HelpEntry(f"Here: {place(node)}", binding.description, " ".join(pressed))
         for (node, _), (binding, pressed) in found.items()
     ]
+
+
+def edits(id: str) -> str:
+    """Return the section of the keys of the prompt that move in its text or change it, for one of these."""
+    only = (id in EDITS and id != "prompt.newline") or id.startswith("prompt.select_")
+    return EDITING if only else ""
+
+
+def essential(keys: Keys) -> Iterator[HelpEntry]:
+    """Yield the keys that make Hermes, as far as they have one."""
+    for typed, id, words in ESSENTIAL:
+        if shown := typed or keys.label(id):
+            yield HelpEntry("What makes Hermes", words, shown)
 
 
 def place(node: DOMNode) -> str:

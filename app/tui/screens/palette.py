@@ -1,67 +1,186 @@
-"""The palette of all commands."""
+"""The palette: every command by its name, those used last first, found by parts of any word about it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.text import Text
 from textual import events
-from textual.command import CommandList, CommandPalette, SearchIcon
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, Static
 
-from app.tui.screens.closable import ClosableScreen
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.page import Field, KeyLine, line, palette_of
+from widgets.prompt.completion import hits, match_rank
+from widgets.rows.row_list import HeadedRows, RowList
+from widgets.rows.row_text import fit, one_line, spread
 
+RECENT = "Recent"
 LOW = 10
-"""Rows of a screen below which there are no blank lines around the input."""
+"""Rows of a screen below which nothing but the input and the list is drawn."""
+NAME_CELLS, SLASH_CELLS, KEY_CELLS = 26, 14, 10
+WIDE = 110
+"""Cells from which the longest names have room before their descriptions."""
+WORD_ABOUT = 100
+"""How much worse a match in the description is than one in the name."""
 
 
-class StyledCommandPalette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Textual's palette with the colours and motion of our dialogs."""
+class PaletteEntry(NamedTuple):
+    """One command, or the title of a group if it has no name."""
+
+    group: str
+    name: str = ""
+    about: str = ""
+    run: Callable[[], object] = lambda: None
+    words: tuple[str, ...] = ()
+    """Its slash command and the other words for it."""
+    keys: str = ""
+
+
+def find_entries(entries: Sequence[PaletteEntry], query: str) -> list[PaletteEntry]:
+    """Return the entries that match each word of `query`, best first; without one all, by group. Pure."""
+    words = query.lower().split()
+    if not words:
+        return [*with_groups(entries)]
+    ranked = []
+    for place, each in enumerate(entries):
+        ranks = [_rank(each, word) for word in words]
+        # What was used last stands among the others already.
+        if each.group != RECENT and None not in ranks:
+            ranked.append((sum(rank or 0 for rank in ranks), place))
+    return [entries[place] for _, place in sorted(ranked)]
+
+
+def with_groups(entries: Sequence[PaletteEntry]) -> Iterator[PaletteEntry]:
+    """Yield the entries with a title before each group."""
+    group = ""
+    for each in entries:
+        if each.group != group:
+            group = each.group
+            yield PaletteEntry(group)
+        yield each
+
+
+def _rank(entry: PaletteEntry, word: str) -> int | None:
+    """Return how well an entry matches one word, 0 best; None if it does not."""
+    found = [match_rank(each, each, word) for each in (entry.name.lower(), *entry.words)]
+    # In a sentence nearly any letters stand in order: only whole pieces count.
+    at = entry.about.lower().find(word)
+    if at >= 0:
+        found.append(WORD_ABOUT + (at > 0 and entry.about[at - 1].isalnum()))
+    return min((each for each in found if each is not None), default=None)
+
+
+class PaletteRows(HeadedRows, can_focus=False):
+    """The entries found, a line each: name, what it does, slash command and keys at the right edge."""
+
+    def __init__(self, entries: Sequence[PaletteEntry]) -> None:
+        self._all = entries
+        self._query = ""
+        self.entries: Sequence[PaletteEntry] = ()
+        super().__init__(self._lines, empty="Nothing has this name.", background="surface")
+        self.lit = True
+        self.find("")
+
+    def find(self, query: str) -> None:
+        """List what matches."""
+        self._query = query.strip()
+        self.entries = find_entries(self._all, query)
+        self.reset(len(self.entries))
+        self.action_first()
+
+    def is_heading(self, index: int) -> bool:
+        return not self.entries[index].name
+
+    @property
+    def height(self) -> int:
+        """The lines that all entries take."""
+        titles = sum(not each.name for each in self.entries)
+        return max(len(self.entries) + max(titles - 1, 0), 1)
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        entry = self.entries[index]
+        if not entry.name:
+            title = fit(Text(f"  {entry.group}", self.ink("accent", bold=True)), width)
+            return [Text(" "), title] if index else [title]
+        name = Text(one_line(entry.name), self.ink("text"))
+        for at in {at for word in self._query.split() for at in hits(entry.name, word)}:
+            name.stylize(self.ink("accent", bold=True), at, at + 1)
+        left = Text("  ").append_text(name)
+        slash = f"/{entry.words[0]}" if entry.words else ""
+        right = Text(f" {entry.keys:>{KEY_CELLS}} ", self.ink("text"))
+        if width >= 60:
+            right = Text(f"  {slash:<{SLASH_CELLS}}", self.ink("dim")).append_text(right)
+            left.append(" " * max(NAME_CELLS + 8 * (width >= WIDE) - name.cell_len, 2))
+            left.append(line(entry.about), self.ink("dim"))
+        return [spread(left, right, width)]
+
+
+class PaletteScreen(ClosableModal[None]):
+    """Finds a command as one types and runs it."""
 
     CSS = """
-    StyledCommandPalette > Vertical#--container {
-        margin-top: 2;
-        background: $surface;
-    }
-    StyledCommandPalette > Vertical#--container:dark {
-        background: $surface;
-    }
-    StyledCommandPalette #--input, StyledCommandPalette #--input.--list-visible {
-        border: none;
-        height: 3;
-        padding: 1 1 0 1;
-    }
-    StyledCommandPalette.-low > Vertical#--container {
-        margin-top: 0;
-    }
-    StyledCommandPalette.-low #--input, StyledCommandPalette.-low #--input.--list-visible {
-        height: 1;
-        padding: 0 1;
-    }
-    StyledCommandPalette SearchIcon {
-        color: $accent;
-        margin: 0;
-    }
-    StyledCommandPalette CommandInput, StyledCommandPalette CommandInput:focus {
-        border: none;
-        height: 1;
-        padding: 0;
-    }
-    StyledCommandPalette CommandList {
-        border: none;
-        min-width: 8;
-        scrollbar-size-vertical: 1;
-    }
-    StyledCommandPalette CommandList > .option-list--option {
-        padding: 0 2 0 3; /* below the first letter of what is searched for */
-    }
-    StyledCommandPalette CommandList > .option-list--option-highlighted {
-        color: $block-cursor-foreground;
-        background: $block-cursor-background;
-    }
+    PaletteScreen { align: center top; background: $background 60%; }
+    #palette { margin-top: 2; width: 100%; max-width: 130; height: auto; background: $surface; }
+    #palette-field { height: 3; padding: 1 1 0 1; }
+    #palette-field > Static { width: 3; color: $accent; padding: 0 0 0 1; }
+    #palette-field > Input { width: 1fr; border: none; height: 1; padding: 0; background: $surface; }
+    PaletteRows { margin-top: 1; }
+    PaletteScreen.-low #palette { margin-top: 0; }
+    PaletteScreen.-low #palette-field { height: 1; padding: 0 1; }
+    PaletteScreen.-low PaletteRows { margin-top: 0; }
+    PaletteScreen.-low KeyLine { display: none; }
     """
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,ctrl+p", "rows('move', -1)", "Up", show=False),
+        Binding("down,ctrl+n", "rows('move', 1)", "Down", show=False),
+        Binding("pageup", "rows('page', -1)", "Page up", show=False),
+        Binding("pagedown", "rows('page', 1)", "Page down", show=False),
+        Binding("escape,ctrl+c", "dismiss", "Back", show=False),
+    ]
+
+    def __init__(self, entries: Sequence[PaletteEntry] = ()) -> None:
+        super().__init__()
+        self._rows = PaletteRows(entries)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="palette"):
+            with Horizontal(id="palette-field"):
+                yield Static("⌕", markup=False)
+                yield Field(placeholder="Find a command", compact=True)
+            yield self._rows
+            yield KeyLine("⏎ run · ↑↓ choose · esc back")
+
+    def on_mount(self) -> None:
+        self._rows.use(palette_of(self.app))
+        self._fit()
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < LOW, "-low")
-        # A list without space cannot wrap its rows or page through them.
-        self.query_one(CommandList).styles.max_height = max(event.size.height * 7 // 10, 1)
+        self._fit()
 
-    def on_mount(self) -> None:
-        # A glyph that takes one cell everywhere.
-        self.query_one(SearchIcon).icon = "⌕"
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._rows.find(event.value)
+        self._fit()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._rows.action_open()
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        entry = self._rows.entries[event.index]
+        if entry.name:
+            self.dismiss(None)
+            self.app.call_next(entry.run)
+
+    def action_rows(self, act: str, amount: int) -> None:
+        """Move the cursor of the list while the field has the keys."""
+        getattr(self._rows, f"action_{act}")(amount)
+
+    def _fit(self) -> None:
+        self._rows.styles.height = min(self._rows.height, max(self.app.size.height * 7 // 10 - 3, 1))

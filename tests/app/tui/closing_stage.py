@@ -62,7 +62,7 @@ from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDi
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
 from app.tui.screens.page import Page, SplitPage
-from app.tui.screens.palette import StyledCommandPalette
+from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.plugins import PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
 from app.tui.screens.servers import ServersScreen
@@ -270,7 +270,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     MergeScreen: Opened(at_once(lambda *_: MergeScreen(PLAN, RESTORE, agent="prices")), "b"),
     ModelsScreen: Opened(at_once(lambda *_: ModelsScreen("demo", ModelsMenu())), "d"),
     OnboardingScreen: Opened(at_once(_onboarding)),
-    StyledCommandPalette: Opened(at_once(lambda *_: StyledCommandPalette(id="--command-palette")), "a"),
+    PaletteScreen: Opened(at_once(lambda *_: PaletteScreen()), "a"),
     PluginsScreen: Opened(at_once(lambda *_: PluginsScreen(PluginShelf(list(PLUGINS)))), "d"),
     TimelinePick: Opened(at_once(lambda *_: TimelinePick("Which?", BRING_BACK))),
     ProviderDialog: Opened(at_once(lambda *_: ProviderDialog([PROVIDER]))),

@@ -18,9 +18,12 @@ from app.tui.commands.keys import resolve
 from app.tui.commands.registry import COMMANDS, all_commands
 from app.tui.screens.help import (
     KEY_CELLS,
+    PROMPT,
     HelpEntry,
     HelpScreen,
     commands,
+    edits,
+    essential,
     everywhere,
     here,
     in_column,
@@ -82,6 +85,24 @@ def test_each_section_has_one_title() -> None:
     assert len(titles) == len(set(titles)) and titles[-1] == "The same in every list"
 
 
+def test_what_makes_hermes_is_said_with_the_keys_in_force() -> None:
+    shown = [entry.keys for entry in essential(resolve({"session.undo": "f8", "session.timeline": ""}))]
+    assert shown == ["/", "@", "!", "^P", "alt+m", "esc esc", "F8"]
+
+
+def test_help_in_a_list_begins_with_the_list_and_at_the_prompt_with_what_makes_hermes() -> None:
+    listed = HelpScreen([HelpEntry("Here: sessions", "Rename", "r")], resolve({}))
+    prompt = HelpScreen(
+        [HelpEntry(edits("prompt.left"), "Left", "←"), HelpEntry(PROMPT, "Send", "⏎")], resolve({})
+    )
+    titles = [
+        [entry.section for entry in screen.rows._entries if not entry.name]  # type: ignore[attr-defined]
+        for screen in (listed, prompt)
+    ]
+    assert titles[0][:2] == ["Here: sessions", "What makes Hermes"]
+    assert titles[1][:2] == ["What makes Hermes", "Here: prompt"] and titles[1][-1] == edits("prompt.left")
+
+
 def sections(screen: Screen[Any]) -> list[str]:
     return list(dict.fromkeys(entry.section for entry in here(screen, resolve({}))))
 
@@ -94,9 +115,11 @@ async def test_in_the_prompt_help_begins_with_the_keys_of_the_prompt(tmp_path: P
         entries = {entry.name: entry for entry in here(scene.app.screen, changed)}
         assert entries["Search what was sent before"].keys == "F8"
         assert "Redo" not in entries and len(entries) == len(KEYS) - 1
+        assert entries["Right"].keys == "→" and entries["Undo"].keys == "^_"  # ^F and ^Z are the session's
+        assert "^D" in entries["Delete right"].keys.split()  # it quits only where nothing is written
         await scene.pilot.press("f1")
         await scene.until(lambda: isinstance(scene.app.screen, HelpScreen))
-        assert lines_of(scene.app.screen.rows)[0].strip() == "Here: prompt"  # type: ignore[attr-defined]
+        assert lines_of(scene.app.screen.rows)[0].strip() == "What makes Hermes"  # type: ignore[attr-defined]
         await scene.pilot.press("f1")
         await scene.until(lambda: scene.app.screen is scene.app.session)
 
@@ -207,6 +230,9 @@ async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are(
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("skin", ["night", "paper"])
 def test_help_looks_as_it_should(snap_compare: Any, size: tuple[int, int], skin: str) -> None:
-    entries = [HelpEntry("Here: prompt", key.description, " ".join(map(shown_key, key.keys))) for key in KEYS]
+    entries = [
+        HelpEntry(edits(key.id) or PROMPT, key.description, " ".join(map(shown_key, key.keys)))
+        for key in KEYS
+    ]
     host = PageHost(lambda: HelpScreen(entries, resolve({})), skin)
     assert snap_compare(host, terminal_size=size, run_before=pressing("down"))

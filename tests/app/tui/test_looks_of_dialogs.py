@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, Static
 
 from agent.core.event_data import VerdictPart
 from agent.integrations.extras import ExtrasChange
@@ -22,6 +22,7 @@ from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog
 from app.tui.screens.models.model_menu import Offers
 from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.palette import PaletteRows
 from tests.app.tui.setup_stage import PROVIDER, Doubtful, Halfway
 from tests.support import story
 from tests.support.staged import Act, Staged, drawn, scene
@@ -236,7 +237,12 @@ def test_the_palette_looks_as_it_should(snap_compare: Any, skin: str) -> None:
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
         app.hear([story.opened(), *story.asked(), *story.looked()])
         await pilot.press("ctrl+p", *"skin")
-        await until(pilot, lambda: any(each.option_count == 2 for each in app.screen.query(OptionList)))
+        await until(
+            pilot,
+            lambda: any(
+                each.entries and each.entries[0].name == "Skin" for each in app.screen.query(PaletteRows)
+            ),
+        )
         for field in app.screen.query(Input):
             field.cursor_blink = False
         await pilot.pause(0.1)

@@ -15,7 +15,7 @@ from app.tui.questions.request_queue import TYPING_PAUSE, Request, RequestQueue
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import TextDialog
-from app.tui.screens.palette import StyledCommandPalette
+from app.tui.screens.palette import PaletteScreen
 from tests.support import story
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until
@@ -142,9 +142,7 @@ async def test_clearing_forgets_everything() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "make", [StyledCommandPalette, lambda: TextDialog("New title")], ids=["palette", "title"]
-)
+@pytest.mark.parametrize("make", [PaletteScreen, lambda: TextDialog("New title")], ids=["palette", "title"])
 async def test_a_dialog_does_not_cover_what_is_open_for_a_moment(
     make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

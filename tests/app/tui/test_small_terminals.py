@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from textual.app import App
-from textual.command import CommandList
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -18,6 +17,7 @@ from app.tui.questions.approval_dialog import ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, TextDialog
+from app.tui.screens.palette import PaletteRows
 from app.tui.screens.settings.settings import SettingsList
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import calls, say
@@ -176,7 +176,7 @@ async def test_the_lists_of_sessions_and_commands_bear_every_size(tmp_path: Path
 @pytest.mark.thorough
 async def test_at_five_rows_commands_and_settings_can_be_seen_and_chosen(tmp_path: Path) -> None:
     async with stage(tmp_path, SCRIPT, size=(20, 5)) as scene:
-        for id, kind in (("program.palette", CommandList), ("program.settings", SettingsList)):
+        for id, kind in (("program.palette", PaletteRows), ("program.settings", SettingsList)):
             scene.app.action_order(id)
             await until(scene.pilot, lambda kind=kind: scene.app.screen.query(kind), f"the screen of {id}")
             screen = scene.app.screen

@@ -26,7 +26,7 @@ from app.tui.screens.settings.preferences import Preferences, Snapshot, takes_ef
 from themes.states import DOUBT, IN_USE, glyph
 from widgets.key_names import shown_key
 from widgets.palette import Palette
-from widgets.rows.row_list import RowList
+from widgets.rows.row_list import HeadedRows
 from widgets.rows.row_text import fit, spread
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ NAME_CELLS, NAME_SHARE = 27, 0.42
 """The largest width of the names in cells, and their share of a narrow screen."""
 
 
-class SettingsList(RowList):
+class SettingsList(HeadedRows):
     """A list of `SettingRow`s. It sends `Moved` when the cursor moves."""
 
     class Moved(Message):
@@ -405,32 +405,15 @@ class SettingsList(RowList):
     def on_mount(self) -> None:
         self.action_first()
 
-    def action_move(self, lines: int) -> None:
-        super().action_move(lines)
-        self._leave_heading(1 if lines > 0 else -1)
-
-    def action_page(self, direction: int) -> None:
-        super().action_page(direction)
-        self._leave_heading(direction)
-
-    def action_first(self) -> None:
-        super().action_first()
-        self._leave_heading(1)
+    def is_heading(self, index: int) -> bool:
+        return self.rows[index].kind == "heading"
 
     def repaint(self) -> None:
         """Redraw all lines, and move the cursor if a filter put it on a heading."""
         super().repaint()
         if self.is_mounted:
-            self._leave_heading(1)
+            self.leave_heading(1)
             self.cursor_moved()
-
-    def _leave_heading(self, step: int) -> None:
-        """Move from a heading to a setting; at the first heading, turn around."""
-        for direction in (step, -step):
-            before = None
-            while self.row is not None and self.row.kind == "heading" and self.cursor != before:
-                before = self.cursor
-                super().action_move(direction)
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
