@@ -348,7 +348,7 @@ class Key(NamedTuple):
 
 KEYS: tuple[Key, ...] = (
     Key("prompt.submit", ("enter",), "Send, or queue while the agent works"),
-    Key("prompt.steer", ("ctrl+s",), "Let the running turn hear it"),
+    Key("prompt.steer", ("ctrl+s",), "Steer: the running turn reads it next"),
     Key("prompt.newline", ("ctrl+j", "shift+enter", "alt+enter"), "New line"),
     Key("prompt.complete", ("tab",), "Take the selected completion"),
     Key("prompt.dismiss", ("escape", "ctrl+c"), "Close the menu or the search"),

@@ -39,14 +39,14 @@ EVERYWHERE = (*LETTERS.items(), ("j k", "down, up (arrows work too)"), ("tab", "
 
 PROMPT, EDITING = "Here: prompt", "Editing in the prompt"
 ESSENTIAL = (
-    ("/", "", "commands by name, skills too"),
-    ("@", "", "attach a file, lines of it, a folder or a page; send an agent"),
-    ("!", "", "run a shell command yourself"),
-    ("", "program.palette", "find any command"),
-    ("", "session.model", "choose the model, connect one"),
-    ("esc esc", "", "go back to before one of your messages"),
-    ("", "session.undo", "take back the last turn, the files with it"),
-    ("", "session.timeline", "see all turns and branches"),
+    ("/", "", "Commands by name, skills too"),
+    ("@", "", "Attach a file, lines of it, a folder or a page; send an agent"),
+    ("!", "", "Run a shell command yourself"),
+    ("", "program.palette", "Find any command"),
+    ("", "session.model", "Choose the model, connect one"),
+    ("esc esc", "", "Go back to before one of your messages"),
+    ("", "session.undo", "Take back the last turn, the files with it"),
+    ("", "session.timeline", "See all turns and branches"),
 )
 """Keys that make Hermes: as they are typed, or the id of the command that has the key; what they do."""
 SOMETIMES = ("stop", "quit", "jump_to_end")

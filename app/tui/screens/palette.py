@@ -183,4 +183,6 @@ class PaletteScreen(ClosableModal[None]):
         getattr(self._rows, f"action_{act}")(amount)
 
     def _fit(self) -> None:
-        self._rows.styles.height = min(self._rows.height, max(self.app.size.height * 7 // 10 - 3, 1))
+        high = self.app.size.height
+        room = high - 2 if high < LOW else min(high * 7 // 10, high - 7)
+        self._rows.styles.height = min(self._rows.height, max(room, 1))
