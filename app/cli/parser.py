@@ -62,7 +62,8 @@ class Parser(argparse.ArgumentParser):
         words = list(sys.argv[1:] if args is None else args)
         if stray := self._stray_option(words):
             known = [name for name in self._option_string_actions if name.startswith("--")]
-            self.error(f"There is no option {stray}{_guess(stray, known)}")
+            near = _nearest(stray, known)
+            self.error(f"There is no option {stray}" + (f"; did you mean `{near}`?" if near else "."))
         namespace, rest = super().parse_known_args(words, namespace)
         if rest:
             self.error(f"`{self.prog}` does not know what to do with {rest[0]!r}.")
@@ -96,12 +97,12 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(each) for each in action.choices]
-        guess = _guess(str(value), choices)
+        near = _nearest(str(value), choices)
+        guess = f". Did you mean {near}?" if near else "."
         listed = f" Its actions: {', '.join(choices)}." if len(choices) <= LISTED else ""
         if not isinstance(action, argparse._SubParsersAction):
             name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
             said = f"{name} takes {_and(choices, 'or')}, not {value!r}"
-            guess = "." if guess == "." else guess
             raise argparse.ArgumentError(None, f"{said}{guess}")
         if " " in self.prog:
             said = f"`{self.prog}` has no action {value!r}{guess}{listed if guess == '.' else ''}"
@@ -118,7 +119,7 @@ class Parser(argparse.ArgumentParser):
         from tools.text.safe_text import clean
 
         said = self._sentence(message)
-        more = "" if "did you mean" in said or "Write it as" in said else f" See `{self.prog} --help`."
+        more = "" if "id you mean" in said or "Write it as" in said else f" See `{self.prog} --help`."
         self.exit(int(ExitCode.USAGE), f"hermes: {clean(as_called(said + more))}\n")
 
     def _sentence(self, message: str) -> str:
@@ -217,15 +218,15 @@ def _rows(rows: Iterable[tuple[str, str]], width: int, paint: Any, column: int =
     return lines
 
 
-def _guess(word: str, known: Sequence[str]) -> str:
-    """Return `; did you mean …?` if something known is close to a word, else a full stop."""
+def _nearest(word: str, known: Sequence[str]) -> str:
+    """Return what is meant by a word, or is close to it; empty if nothing is."""
     low = word.lower()
     folded = {each.lower(): each for each in known}
     meant = MEANT.get(low, "")
     if meant and (meant in known or (meant.startswith("--") and "setup" in known)):
-        return f"; did you mean `{meant}`?"
+        return meant
     close = get_close_matches(low, folded, n=1, cutoff=CLOSE)
-    return f"; did you mean `{folded[close[0]]}`?" if close else "."
+    return folded[close[0]] if close else ""
 
 
 def _and(names: Sequence[str], word: str = "and") -> str:

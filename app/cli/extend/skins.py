@@ -55,7 +55,10 @@ def _find_skin(name: str) -> LoadedSkin:
     known = [listed.name for listed in list_skins(folder)]
     if name not in known:
         guess = nearest(name, known)
-        raise ConfigError(f"There is no skin `{quote(name)}`{guess} `hermes skins` lists them.")
+        raise ConfigError(
+            f"There is no skin `{quote(name)}`{guess}"
+            + ("" if guess.endswith("?") else " `hermes skins` lists them.")
+        )
     return load_skin(name, folder)
 
 
