@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.tui.startup import skeleton
+from app.tui.startup import skeleton, startup_theme_read
 from app.tui.startup.fast_args import FastOptions, fast_options
 from tools.kit.umask import make_private
 
@@ -103,13 +103,22 @@ def _run(arguments: list[str]) -> int:
         raise ConfigError("--here goes with --resume ID: it moves that session to this folder.")
     if args.attach is not None and (args.prompt is not None or args.json or args.plain):
         raise ConfigError("--attach opens the full screen; leave out -p, --json and --plain.")
+    if args.reader and (args.prompt is not None or args.json):
+        raise ConfigError("--reader opens a session line by line; leave out -p and --json.")
     if args.prompt is not None or args.json or not sys.stdin.isatty():
         from app.cli.sessions.oneshot import run
 
         return run(args)
     if args.image:
         raise ConfigError("--image goes with -p; in a session drop the image on the prompt or use /attach.")
-    if args.plain or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty() or not sys.stderr.isatty():
+    args.reader = args.reader or startup_theme_read.wants_reader(os.environ)
+    if (
+        args.reader
+        or args.plain
+        or os.environ.get("TERM") == "dumb"
+        or not sys.stdout.isatty()
+        or not sys.stderr.isatty()
+    ):
         from app.cli.sessions.loop import run as loop
 
         return loop(args)

@@ -146,6 +146,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument("--max-turns", type=positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
+    parser.add_argument(
+        "--reader", action="store_true", help="for a screen reader: only appended lines, states in words"
+    )
     named = next((word for word in arguments if word in SUBCOMMANDS), None)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, summary in SUBCOMMANDS.items():

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 class Console:
     """Writes questions and approvals to stderr and reads answers from stdin, in a thread."""
 
+    numbers = False
+
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()

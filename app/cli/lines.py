@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from agent.events import ToolFinished
-from themes.states import glyph
+from themes.states import STATES, glyph
 from tools.text.words import one_line
+
+WORDS = {state.glyph: f"{name}:" for name, state in STATES.items() if name != "skipped"}
+WORDS |= {"┊": "note:", "▲": "caution:", "·": "", "❯": "Message:", "!": "failed:"}
+"""The glyphs that begin a line, in words, for screen readers."""
+
+
+def spell_out(text: str) -> str:
+    """Return lines whose leading glyphs of states are words. Pure."""
+    lines: list[str] = []
+    for each in text.split("\n"):
+        glyph, blank, rest = each.strip().partition(" ")
+        lines.append(f"{WORDS[glyph]} {rest}".strip() if glyph in WORDS and (blank or glyph == "❯") else each)
+    return "\n".join(lines)
 
 
 def call_line(event: ToolFinished) -> str:

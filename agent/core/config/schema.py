@@ -360,6 +360,11 @@ class DisplaySettings(SettingsSection):
     motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
     vi: bool = Field(False, description="Whether the prompt takes vi keys.")
     wrap_code: bool = Field(False, description="Whether long lines of code wrap instead of being cut.")
+    reader: Literal["auto", "true", "false"] = Field(
+        "auto",
+        description="Whether `hermes` is made for a screen reader: only appended lines, states in words; "
+        "auto = when one is announced.",
+    )
     pictures: Literal["auto", "kitty", "sixel", "blocks", "off"] = Field(
         "auto",
         description="How images are drawn: by Kitty's protocol, as sixel, as half blocks, or not at all.",

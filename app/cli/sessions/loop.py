@@ -7,6 +7,9 @@ import asyncio
 import contextlib
 import signal
 import sys
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from agent.api.opening import open_session
 from agent.api.project_notes import drafting_instruction
@@ -24,13 +27,17 @@ from agent.events import (
 from agent.model.providers import NoModelError
 from app.cli.console import Console
 from app.cli.frame import say
-from app.cli.lines import call_line
+from app.cli.lines import call_line, spell_out
 from app.cli.options import options_of
+from app.cli.sessions.reading import ReadingConsole, TurnSentence, run_command
 from app.tui.commands.registry import refuse_elsewhere
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
 from themes.states import glyph
 from tools.text.safe_text import clean, printable
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
@@ -39,23 +46,39 @@ def run(args: FastOptions | argparse.Namespace) -> int:
 
 
 async def _loop(args: FastOptions | argparse.Namespace) -> int:
-    console = Console()
+    console = ReadingConsole() if args.reader else Console()
+    code, resume = await _session(args, console, None)
+    while resume is not None:
+        code, resume = await _session(args, console, resume)
+    return code
+
+
+async def _session(
+    args: FastOptions | argparse.Namespace, console: Console, resume: str | None
+) -> tuple[int, str | None]:
+    """Work in one session; return the exit code, and the id of the session to go on with."""
     model: str | None = None
     view = LoopView(console)
     while True:
+        options = options_of(args, attended=True, surface="plain", model=model)
+        if resume is not None:
+            options = replace(options, resume=resume, resume_last=False)
         try:
-            client = await open_session(options_of(args, attended=True, surface="plain", model=model), view)
+            client = await open_session(options, view)
             break
         except NoModelError as error:
             print(error)
             choice = await console.read("\nTry the scripted demo model now? [y/N] ")
             if (choice or "").lower() not in ("y", "yes"):
-                return int(error.exit_code)
+                return int(error.exit_code), None
             model = "demo"
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, client.interrupt)
     say(f"hermes · {client.model} · {client.workspace}")
     print("Type a message; ctrl+c stops a turn; ctrl+d or /quit leaves.\n")
-    if args.demo or model is not None:
+    reader = console if isinstance(console, ReadingConsole) else None
+    if reader is not None:
+        print("A line that you type during a turn is told to the agent; /help lists commands.\n")
+    if (args.demo or model is not None) and resume is None:
         begin_tour(client)
         await client.idle()
     try:
@@ -63,6 +86,14 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
             if text in ("/quit", "/exit"):
                 break
             try:
+                said = None if reader is None else await run_command(text, client, reader)
+                if said is not None and said.startswith("resume "):
+                    return 0, said.removeprefix("resume ")
+                if said is not None:
+                    say(said)
+                    continue
+                if reader is not None:
+                    reader.spare = partial(_steer, client, reader)
                 if text == "/init":
                     text = await asyncio.to_thread(drafting_instruction, client.workspace)
                 if refused := refuse_elsewhere(text, "with --plain"):
@@ -71,11 +102,22 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
                     await client.run(text)
             except HermesError as error:
                 say(str(error), sys.stderr)
+            finally:
+                if reader is not None:
+                    reader.spare = None
     finally:
         with contextlib.suppress(ConfigError, HermesError):
             await client.aclose()
     print()
-    return 0
+    return 0, None
+
+
+def _steer(client: SessionClient, console: Console, text: str) -> None:
+    if text == "/stop":
+        client.interrupt()
+        return
+    client.steer(text)
+    console.say("┊ the agent is told with its next request")
 
 
 class LoopView:
@@ -85,8 +127,10 @@ class LoopView:
         self._console = console
         self._open_line = False
         self._streamed = False
+        self._turn = TurnSentence() if isinstance(console, ReadingConsole) else None
 
     def __call__(self, event: Event) -> None:
+        ending = self._turn.hear(event) if self._turn is not None else ""
         if isinstance(event, Asked):
             self._end_line()
         if self._console.hear(event) or event.agent != "main":
@@ -113,13 +157,15 @@ class LoopView:
                 self._end_line()
                 if event.error or event.outcome == "interrupted":
                     say(f"{glyph('stopped')} {event.error or 'Stopped.'}", sys.stderr)
+                if ending:
+                    print(ending)
                 print()
             case _ if said := event.notice():
                 self._line(f"┊ {said[1]}")
 
     def _line(self, text: str) -> None:
         self._end_line()
-        print(clean(text), flush=True)
+        print(clean(spell_out(text) if self._turn is not None else text), flush=True)
 
     def _end_line(self) -> None:
         if self._open_line:

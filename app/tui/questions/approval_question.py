@@ -22,6 +22,18 @@ async def _plain(request: ApprovalAsked, terminal: PlainTerminal) -> Decision:
     for reason in reasons(request):
         terminal.say(f"  {reason}")
     terminal.say(f"  {lasting_text(request)}")
+    if terminal.numbers:
+        choices = [
+            "Allow once",
+            *(["Allow for this session", "Always allow"] if request.rule else []),
+            "Deny",
+        ]
+        for number, choice in enumerate(choices, 1):
+            terminal.say(f"  {number}. {choice}")
+        text = await terminal.read("Number, or say why not; empty denies: ")
+        given = int(text) if text and text.isascii() and text.isdigit() else 0
+        text = ("y", *"sa"[: len(choices) - 2], "n")[given - 1] if 0 < given <= len(choices) else text
+        return decision(text, lasting="sa" if request.rule else "")
     lasting = ""
     if request.rule:
         lasting = "  [s] for this session  [a] always"

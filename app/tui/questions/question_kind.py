@@ -20,6 +20,11 @@ Spill = Callable[[str], None]
 class PlainTerminal(Protocol):
     """A terminal that shows questions line by line."""
 
+    @property
+    def numbers(self) -> bool:
+        """True if choices are numbered lists, as screen readers need them."""
+        ...
+
     def say(self, text: str) -> None:
         """Write a line that is not part of the output."""
         ...

@@ -24,7 +24,7 @@ class FastOptions:
     command: str | None = None
     attach: str | None = None
     prompt: str | None = None
-    version = json = plain = False
+    version = json = plain = reader = False
     image: Sequence[str] = ()
     approve = effort = max_turns = None
 

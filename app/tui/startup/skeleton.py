@@ -153,7 +153,7 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
     global _shown
     if environ.get("TERM", "dumb") in ("", "dumb") or fast_options(arguments) is None:
         return None
-    if not all(os.isatty(number) for number in (0, 1, 2)):
+    if not all(os.isatty(number) for number in (0, 1, 2)) or startup_theme_read.wants_reader(environ):
         return None
     try:
         columns, rows = size(environ)

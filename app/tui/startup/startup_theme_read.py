@@ -97,6 +97,26 @@ def home_of(environ: Mapping[str, str]) -> str:
     return os.path.expanduser(named) if named else os.path.expanduser("~/.hermes")  # noqa: PTH111
 
 
+def wants_reader(environ: Mapping[str, str]) -> bool:
+    """Return whether the settings ask for lines for a screen reader, or one is announced.
+
+    Signs are `ACCESSIBLE`, as other programs know it, and the Speakup reader on a Linux console.
+    """
+    try:
+        with open(f"{home_of(environ)}/config.yaml", encoding="utf-8") as file:  # noqa: PTH123 - as above
+            lines = file.read(1 << 20).split("\n")
+    except (OSError, ValueError):
+        lines = []
+    for text in lines:
+        before, key, value = text.partition("reader:")
+        if key and before.strip(" {\"'") in ("", "display:", "display: {"):
+            value = value.partition("#")[0].strip(" \"'},\r")
+            if value in ("true", "false"):
+                return value == "true"
+    console = environ.get("TERM") == "linux" and os.path.isdir("/sys/accessibility/speakup")  # noqa: PTH112
+    return environ.get("ACCESSIBLE", "") not in ("", "0", "false", "no") or console
+
+
 def path(environ: Mapping[str, str]) -> str:
     """Return the path of the saved look."""
     return os.path.join(home_of(environ), NAME)  # noqa: PTH118
