@@ -86,7 +86,7 @@ def _base(name: str) -> str:
     lowered = _ALIASES.get(name.lower(), name.lower())
     if lowered in _NAMED:
         return lowered
-    if (character := _character_of(lowered)) is not None:
+    if (character := character_of(lowered)) is not None:
         return _base(character)
     near = get_close_matches(lowered[:40], sorted(_NAMED), 1, 0.6)
     raise ValueError("names no key" + (f"; did you mean `{near[0]}`?" if near else ""))
@@ -97,7 +97,7 @@ def types_text(key: str) -> bool:
     return "+" not in key and (key == "space" or key in _CHARACTERS or key not in _NAMED)
 
 
-def _character_of(name: str) -> str | None:
+def character_of(name: str) -> str | None:
     character = _CHARACTERS.get(name) or (name if len(name) == 1 else key_to_character(name))
     return character if character and character.isprintable() else None
 
@@ -113,7 +113,7 @@ def shown_key(key: str) -> str:
         return ahead + plus + (_SHOWN.get(name) or _ARROWS[name])
     if len(name) > 1 and name[0] == "f" and name[1:].isdigit():
         return f"{ahead}{plus}F{name[1:]}"
-    character = None if name == "space" else _character_of(name)
+    character = None if name == "space" else character_of(name)
     if character is None:
         return key
     return f"^{character}" if ahead == "ctrl" else ahead + plus + character

@@ -28,6 +28,9 @@ DESCRIPTION = "Check that everything Hermes needs is in order. Nothing is change
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
+    parser.add_argument(
+        "part", nargs="?", choices=["keys"], help="keys: what the keys of the commands arrive as here"
+    )
     add_json(parser)
     parser.set_defaults(do=run)
 
@@ -38,6 +41,11 @@ def run(args: argparse.Namespace) -> int:
 
     workspace = Path(getattr(args, "cwd", None) or ".").expanduser()
     subject = HealthSubject(Home.locate(), dict(os.environ), workspace)
+    if args.part:
+        from app.cli.health.keys import report_keys
+
+        report_keys(subject, as_json=args.as_json, glyphs=supports_glyphs())
+        return ExitCode.DONE
     findings = examine(checks(), subject, SECONDS)
     if args.as_json:
         say_json([dataclasses.asdict(finding) for finding in findings], 2)
@@ -50,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def checks() -> dict[str, Check]:
     """Return every check by name, in display order."""
-    from app.cli.health import isolation, model, senses, state, system
+    from app.cli.health import isolation, keys, model, senses, state, system
 
     return {
         "python": system.python,
@@ -62,6 +70,7 @@ def checks() -> dict[str, Check]:
         "browser": isolation.browser,
         "languages": system.language_servers,
         "terminal": system.terminal,
+        "keys": keys.keys,
         "clipboard": system.clipboard,
         "notifications": system.notifications,
         "home": state.home,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,6 +39,14 @@ class Terminal:
     """Whether the Kitty keyboard protocol may be asked for; elsewhere its sequences mean something else."""
     asks_modes: Literal["yes", "no"] = "yes"
     """Whether it may be asked about modes (DECRQM); some print the question."""
+    protocol: Literal["yes", "no", "perhaps"] = "no"
+    """Whether it knows the Kitty keyboard protocol."""
+    alt: Literal["yes", "no", "perhaps"] = "yes"
+    """Whether alt and a key arrive as such without that protocol."""
+    keys_hint: str = ""
+    """What makes alt arrive where it does not."""
+    takes: Sequence[str] = ()
+    """Keys that it uses itself as it comes."""
     answer: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 

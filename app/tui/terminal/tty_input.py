@@ -364,7 +364,7 @@ class Keyboard:
                 continue
             try:
                 if text := composed_text(piece):
-                    yield from _written(text)
+                    yield from _letter_events(text)
                 elif key := follow_key(piece):
                     yield from self._events(key)
             except Exception:
@@ -454,7 +454,7 @@ def _is_letter(code: int) -> bool:
     )
 
 
-def _written(text: str) -> Iterator[Message]:
+def _letter_events(text: str) -> Iterator[Message]:
     """Yield a short text as keys; one that is long or has joiners as a paste, so that it stays whole."""
     if len(text) > _TYPED or not text.isprintable():
         yield events.Paste(text)
@@ -487,6 +487,7 @@ def merge_mouse_moves(found: Iterable[Message]) -> Iterator[Message]:
 
 _SENT = {
     "\x1b\r": "alt+enter",
+    "\x1b\x7f": "alt+backspace",
     "\x1b-": "alt+minus",
     "\x1b=": "alt+equals_sign",
     **{f"\x1b{digit}": f"alt+{digit}" for digit in "0123456789"},

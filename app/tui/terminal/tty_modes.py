@@ -44,6 +44,11 @@ LATER = 0.4
 """Seconds after the start at which the table is read, as reading it would delay the first picture."""
 
 
+def takes_keys(environ: Mapping[str, str]) -> bool:
+    """Return whether the Kitty protocol may be asked for in this terminal."""
+    return known_terminal(environ).sets_keys == "yes" and multiplexer(environ) != "screen"
+
+
 def driver_with_modes(
     driver: type[Driver],
     environ: Mapping[str, str],
@@ -139,9 +144,8 @@ def driver_with_modes(
         async def _learn(self) -> None:
             await asyncio.sleep(LATER)
             terminal = await asyncio.to_thread(known_terminal, environ)
-            inside = multiplexer(environ)
-            self._sets_keys = terminal.sets_keys == "yes" and inside != "screen"
-            self._asks_modes = terminal.asks_modes == "yes" and not inside
+            self._sets_keys = takes_keys(environ)
+            self._asks_modes = terminal.asks_modes == "yes" and not multiplexer(environ)
             if self._runs and self._sets_keys != self._has_keys:
                 self._push_keys(on=True)
             self._ask_modes()
