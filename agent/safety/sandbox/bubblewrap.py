@@ -30,7 +30,8 @@ from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 # through a mount; without user namespaces these would count on the whole machine.
 _KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 _SCOPES_SINCE = 6
-_OF_THE_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/fs")
+_OF_THE_KERNEL = ("/proc/sys", "/proc/acpi", "/proc/fs")
+"""What root could write without a capability. Bubblewrap itself covers `sysrq-trigger`, `irq` and `bus`."""
 _PATIENCE = 10.0
 _CONSOLE = "/dev/console"
 """The path at which bubblewrap mounts the terminal of its output."""
@@ -122,8 +123,7 @@ def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> Callable[[], N
 
 def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str]:
     chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for name in _OF_THE_KERNEL:
-        # The files belong to root, who needs no capability to write them.
+    for name in _OF_THE_KERNEL if os.geteuid() == 0 else ():
         chosen += ["--ro-bind-try", name, name]
     covers: list[str] = []
     for place in view:

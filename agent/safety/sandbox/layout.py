@@ -85,8 +85,12 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
     index: dict[str, MountPlace] = {}
     for path in sorted(rules, key=lambda each: ((name := str(each)).count("/"), name)):
         kind, source = rules[path]
-        if kind == "read" and path in shown and _is_seen_anyway(path, index):
+        above = _above(str(path), index)
+        if kind == "read" and path in shown and _is_seen_anyway(above):
             # A mount of its own would only be in the way of renaming and removing.
+            continue
+        if _is_read_only(above) and source == path and (kind == "read" or _is_closed(path, kind)):
+            # Each mount costs every command more than a millisecond.
             continue
         if source.exists():
             index[str(path)] = MountPlace(path, kind, source, source.is_dir())
@@ -110,9 +114,27 @@ def _above(path: str, index: Mapping[str, MountPlace]) -> MountPlace | None:
     return index[path]
 
 
-def _is_seen_anyway(path: Path, index: Mapping[str, MountPlace]) -> bool:
-    above = _above(str(path), index)
+def _is_seen_anyway(above: MountPlace | None) -> bool:
     return above is None or (above.kind != "hide" and above.path == above.source)
+
+
+def _is_read_only(above: MountPlace | None) -> bool:
+    """Return whether nothing below a mount can be changed; None is the host's root, which is read-only."""
+    return above is None or (above.kind == "read" and above.path == above.source)
+
+
+def _is_closed(path: Path, kind: Kind) -> bool:
+    """Return whether a hidden path belongs to others, who let this user do nothing with it.
+
+    A command has no more rights inside, and cannot change the mode.
+    """
+    if kind != "hide" or os.geteuid() == 0:
+        return False
+    try:
+        owner = path.lstat().st_uid
+    except OSError:
+        return False
+    return owner != os.geteuid() and not any(os.access(path, each) for each in (os.R_OK, os.W_OK, os.X_OK))
 
 
 def missing(found: list[MountPlace]) -> list[Path]:

@@ -144,6 +144,27 @@ def test_of_two_rules_the_deeper_one_counts(tmp_path: Path):
     assert kind(Path("/usr/bin")) == "read"
 
 
+def test_what_nobody_inside_could_change_or_read_anyway_costs_no_mount(tmp_path: Path):
+    open_folder, closed = tmp_path / "open", tmp_path / "closed"
+    for folder in (tmp_path / "tmp", open_folder, closed):
+        folder.mkdir()
+    for path in (open_folder / "start", closed / "start", closed / "secret"):
+        path.write_text("x")
+    policy = SandboxPolicy(
+        workspace=open_folder,
+        tmp=tmp_path / "tmp",
+        protected=(open_folder / "start", closed / "start"),
+        hidden=(closed / "secret", Path("/etc/shadow")),
+    )
+    # The private folder covers the machine's, in which tests work.
+    kinds = {place.path: place.kind for place in places(policy)}
+    under_tmp = closed.is_relative_to("/tmp") or closed.is_relative_to("/var/tmp")
+    assert kinds[open_folder / "start"] == "read"
+    assert (closed / "start" in kinds) == under_tmp
+    assert kinds[closed / "secret"] == "hide"
+    assert (Path("/etc/shadow") in kinds) == os.access("/etc/shadow", os.R_OK)
+
+
 def test_a_hidden_place_cannot_be_made_writable_by_name(tmp_path: Path):
     (tmp_path / "both").mkdir()
     policy = SandboxPolicy(
