@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Literal
 
 from app.tui.terminal.terminals import is_remote, known_terminal, multiplexer
+from tools.kit.umask import person_umask
 from tools.text.words import one_line
 
 CallKind = Literal["needs_you", "done", "failed"]
@@ -107,6 +108,7 @@ class Attention:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                umask=person_umask(),
             )
             return True
         return False
