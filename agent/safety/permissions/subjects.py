@@ -407,7 +407,8 @@ def _require_known(tool: str, family: bool, tools: Collection[str]) -> None:
         known = any(fnmatchcase(each, tool) for each in tools)
     if not known:
         near = get_close_matches(tool, sorted(tools), n=1)
-        raise ValueError(f"names the unknown tool `{tool}`" + (f"; did you mean `{near[0]}`?" if near else ""))
+        guess = f"; did you mean `{near[0]}`?" if near else ""
+        raise ValueError(f"names the unknown tool `{tool}`{guess}")
 
 
 def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Path]:
