@@ -15,6 +15,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from widgets.painting.clusters import has_clusters
+
 ROWS = 512
 """Rows whose bytes are kept."""
 STYLES = 2_048
@@ -138,10 +140,11 @@ def _shows_blanks(style: Style) -> bool:
 def changed_cells(before: Strip | None, after: Strip) -> tuple[int, Strip]:
     """Return the first cell in which a row differs from what stood there, and the row from there to the last.
 
-    Without a row before, or with one of another length, all of it differs. Pure.
+    Without a row before, or with one of another length, all of it differs; also with emoji of several
+    characters, as a terminal may draw them over what follows. Pure.
     """
     cells = after.cell_length
-    if before is None or before.cell_length != cells:
+    if before is None or before.cell_length != cells or has_clusters(after.text) or has_clusters(before.text):
         return 0, after
     old, new = list(before), list(after)
     head = _same_cells(old, new)

@@ -20,6 +20,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from app.tui.terminal.terminals import known_terminal, multiplexer
+from widgets.painting.clusters import place_clusters
 
 SETTLE = 1.0
 """Seconds after a signal about the size: without a report of the terminal until then, it gives none."""
@@ -108,7 +109,7 @@ def driver_with_modes(
             if data in (KEYS_OF_TEXTUAL, KEYS_BACK):
                 self._push_keys(on=data != KEYS_BACK)
                 return
-            super().write(data)
+            super().write(place_clusters(data))
             if data in (SYNC_START, SYNC_END):
                 self._in_frame = data == SYNC_START
                 while self._waiting and not self._in_frame:
