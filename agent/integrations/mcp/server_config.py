@@ -317,6 +317,21 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
     return DeclaredServers(servers=tuple(found.values()), problems=tuple(problems))
 
 
+def add_server(home: Home, declared: DeclaredServers, name: str, entry: Mapping[str, Any]) -> ServerConfig:
+    """Write a server into config.yaml. Raises `ConfigError`; then nothing is written.
+
+    `declared` are the servers there are, `entry` is what `mcp_servers.NAME` takes.
+    """
+    from agent.core.config.edit import put_entry
+    from agent.core.config.schema import McpServerSettings
+
+    if any(each.config.name == name and each.origin == "settings" for each in declared.servers):
+        raise ConfigError(f"There is an MCP server {name!r} already; remove it, or choose another name.")
+    config = server_config(name, McpServerSettings.model_validate(entry))
+    put_entry(home, ("mcp_servers", name), {key: value for key, value in entry.items() if value != []})
+    return config
+
+
 def given_servers(
     servers: Sequence[tuple[str, Mapping[str, Any]]], taken: Collection[str]
 ) -> tuple[list[DeclaredServer], list[str]]:

@@ -43,14 +43,8 @@ def run_list(home: Home, args: argparse.Namespace) -> None:
 
 def run_add(home: Home, args: argparse.Namespace) -> int:
     """Add a server to config.yaml and fetch its catalog once."""
-    from agent.core.config.edit import put_entry
-    from agent.core.config.schema import McpServerSettings
-    from agent.integrations.mcp.server_config import server_config
+    from agent.integrations.mcp.server_config import add_server
 
-    if any(each.config.name == args.name and each.origin == "settings" for each in servers_of(home).servers):
-        raise ConfigError(
-            f"There is an MCP server {args.name!r} already; remove it first, or choose another name."
-        )
     entry: dict[str, Any] = {}
     if args.command_line:
         entry["command"], entry["args"] = args.command_line[0], args.command_line[1:]
@@ -64,8 +58,7 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
         entry["headers"] = headers
     if args.no_sandbox:
         entry["sandbox"] = False
-    server_config(args.name, McpServerSettings.model_validate(entry))
-    put_entry(home, ("mcp_servers", args.name), {key: value for key, value in entry.items() if value != []})
+    add_server(home, servers_of(home), args.name, entry)
     if args.no_probe:
         answer(args, {"added": args.name}, f"Added {args.name}.")
         return int(ExitCode.DONE)

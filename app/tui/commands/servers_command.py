@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 
 async def _servers(app: AppContext, _argument: str) -> None:
-    from app.tui.screens.servers import ServersScreen
+    from agent.core.home import Home
+    from app.tui.screens.servers import ServerFile, ServersScreen
 
-    await app.push_screen_wait(ServersScreen(app.need_client().servers))
+    client = app.need_client()
+    await app.push_screen_wait(ServersScreen(client.servers, ServerFile(Home.locate(), client.workspace)))
 
 
 COMMAND = AppCommand(
     id="program.servers",
     group="Program",
     name="MCP servers",
-    description="Servers that bring tools: how they do, tools, log; restart, agree to what changed.",
+    description="Servers that bring tools: add and delete, tools, log; restart, agree to what changed.",
     action=_servers,
     slash="mcp",
 )

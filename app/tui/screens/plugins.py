@@ -18,7 +18,8 @@ from textual.content import Content
 from agent.core.home import Home, from_home
 from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
-from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
+from app.tui.screens.entry_form import EntryForm, FormLine
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
 from themes.states import state_of
 from tools.text.safe_text import clean
@@ -38,6 +39,7 @@ LOG_END = 4_000
 """Bytes at the end of the log that are read for them."""
 CHANGED = "Changed since you agreed"
 LATER = "from the next session on"
+ABOUT_NEW = "The folder of a plugin, which is copied, or the name of an installed package that brings one."
 
 PluginState = Literal["enabled", "disabled", "changed", "broken", "refused"]
 
@@ -90,6 +92,30 @@ class DiskPlugins:
 
         around = self._environment()
         return [self._row(each, around) for each in find(self.home, self.workspace)]
+
+    def add(self, source: str) -> str:
+        """Copy the plugin in a folder to the others, or find an installed one; return its name.
+
+        It is not used before the person agrees to it. Raises `PluginError`.
+        """
+        from agent.integrations.plugins.files import PluginError
+        from agent.integrations.plugins.installing import put_in_place, stage_copy
+        from agent.integrations.plugins.shelf import find
+
+        names = {each.name: each for each in find(self.home, self.workspace)}
+        folder = self.workspace / Path(source).expanduser()
+        if not folder.is_dir():
+            if source in names:
+                return source
+            raise PluginError(
+                f"There is neither a folder {source!r} nor an installed package that brings such a plugin."
+            )
+        with stage_copy(self.home, folder) as plugin:
+            if plugin.name in names:
+                where = from_home(names[plugin.name].folder)
+                raise PluginError(f"There is a plugin {plugin.name} already, in {where}.")
+            put_in_place(self.home, plugin)
+            return plugin.name
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
         """Agree to a plugin's current files; return a sentence about the result. Raises `HermesError`.
@@ -202,8 +228,10 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     """The list of plugins. Changes take effect with the next session."""
 
     heading = "Plugins"
-    keys = "⏎ in full · t trust and use · p pause · / filter · ? keys · esc back"
+    keys = "⏎ in full · n new · t trust and use · p pause · / filter · ? keys · esc back"
+    ways_on = "n new"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "add", "Add a plugin", id="plugins.add"),
         Binding("t", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
         Binding("p", "disable", "Use the plugin no longer", id="plugins.disable"),
     ]
@@ -226,6 +254,16 @@ class PluginsScreen(EntryPage[None, PluginRow]):
         rows = await asyncio.to_thread(self._plugins.load)
         used = sum(row.state == "enabled" for row in rows)
         self.list_entries(rows, f"{used} used · {len(rows) - used} not" if rows else "", at)
+
+    @change
+    async def action_add(self) -> None:
+        async def add(typed: Mapping[str, str]) -> str:
+            return await asyncio.to_thread(self._plugins.add, typed["source"])
+
+        lines = [FormLine("source", "~/plugins/house-style")]
+        if name := await self.app.push_screen_wait(EntryForm("A new plugin", ABOUT_NEW, lines, add)):
+            self._load(name)
+            self.notify(f"{line(name)} is here; t shows what it may do, and uses it.", markup=False)
 
     @change_entry
     async def action_enable(self, row: PluginRow) -> None:
@@ -260,7 +298,7 @@ class PluginRows(EntryRows[PluginRow]):
         super().__init__(
             key=lambda row: row.name,
             words=lambda row: f"{row.name} {row.description}",
-            empty="There are no plugins here; `hermes plugin create NAME` begins one.",
+            empty="Plugins stand here: they bring tools, commands, skills or hooks. Press n to add one.",
         )
 
     def draw_entry(self, entry: PluginRow, width: int) -> list[Text]:

@@ -15,6 +15,7 @@ from textual.content import Content
 
 from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
 from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
 from themes.states import WorkState, state_of
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from agent.automation.schedule.book import JobBook
     from agent.automation.schedule.job import Job, JobRun
 
-EMPTY = "No jobs yet. Press `a` to add one, ask the agent for one, or run `hermes cron add` for all options."
+EMPTY = "Jobs stand here: what the agent does at a time or every few hours. Press n to add one."
+ABOUT_NEW = "When: 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00. Then what is done."
 LOGGED = 12
 """Runs of a job that are shown."""
 MOST_RUNS = 200
@@ -91,11 +93,21 @@ class ScheduleScreen(EntryPage[None, "Job"]):
 
     @change
     async def action_add(self) -> None:
-        when = await self.ask("When? 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00.")
-        if not when or not (what := await self.ask(f"{schedule_text(when)}. What is to be done then?")):
+        lines = (FormLine("when", "every 2h"), FormLine("what", "what the agent does then"))
+
+        async def add(typed: Mapping[str, str]) -> Job:
+            try:
+                schedule_text(typed["when"])
+            except HermesError as error:
+                raise WrongLineError(str(error), "when") from None
+            here = await asyncio.to_thread(Path.cwd)
+            return await self._book.add(
+                {"schedule": typed["when"], "prompt": typed["what"], "cwd": str(here)}
+            )
+
+        job = await self.app.push_screen_wait(EntryForm("A new job", ABOUT_NEW, lines, add))
+        if job is None:
             return
-        here = await asyncio.to_thread(Path.cwd)
-        job = await self._book.add({"schedule": when, "prompt": what, "cwd": str(here)})
         self._wanted = job.id
         self._can_undo(lambda: self._book.remove(job.id))
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.errors import HermesError
+from agent.core.home import Home
+from agent.errors import ConfigError, HermesError
 from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
-from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
+from app.tui.screens.entry_form import EntryForm, FormLine
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
 from app.tui.screens.sign_in_dialog import SignInDialog
 from themes.states import glyph, state_of
@@ -26,9 +33,9 @@ if TYPE_CHECKING:
 
 POLL = 1.0
 """Seconds between two updates."""
-EMPTY = (
-    "This session has no MCP servers. `hermes mcp add NAME -- COMMAND` adds one, `hermes mcp list` lists all."
-)
+EMPTY = "MCP servers stand here: programs and addresses that bring tools. Press n to add one."
+NEXT = "used from the next session"
+ABOUT_NEW = "A program on this machine with its arguments, or the address of a server elsewhere."
 MEANS = {
     "ready": "It runs.",
     "starting": "It is being started.",
@@ -43,12 +50,53 @@ LOG_SHOWN = 6
 """Log lines in the details of a server; `i` shows all stored ones."""
 
 
+class ServerFile:
+    """The servers in the person's own settings."""
+
+    def __init__(self, home: Home, workspace: Path) -> None:
+        self._home, self._workspace = home, workspace
+
+    def add(self, name: str, place: str) -> ServerState:
+        """Write a server down: a command, or an address. Raises `ConfigError`."""
+        from agent.core.config.loader import load
+        from agent.integrations.mcp.server_config import add_server, declared_servers
+        from agent.integrations.mcp.server_state import Health, ServerState
+
+        if re.match(r"https?://", place):
+            entry: dict[str, Any] = {"url": place}
+        else:
+            try:
+                command, *arguments = shlex.split(place)
+            except ValueError as error:
+                raise ConfigError(f"The command cannot be read ({error}); close its quotes.") from None
+            entry = {"command": command, "args": arguments}
+        settings = load(self._home, dict(os.environ), self._workspace).settings
+        declared = declared_servers(settings, self._home.servers, self._workspace)
+        place = add_server(self._home, declared, name, entry).place
+        return ServerState(name=name, origin="settings", place=place, health=Health(reason=NEXT))
+
+    def remove(self, name: str) -> Callable[[], None]:
+        """Take a server out; return what puts it back. Raises `ConfigError` if it stands elsewhere."""
+        from agent.core.config.edit import drop_entry, put_entry
+        from agent.core.config.loader import load
+
+        own = load(self._home, {}).settings.mcp_servers.get(name)
+        if own is None or not drop_entry(self._home, ("mcp_servers", name)):
+            raise ConfigError(f"{name} does not stand in your own settings; take it out where it comes from.")
+        entry = own.model_dump(mode="json", exclude_unset=True)
+        return lambda: put_entry(self._home, ("mcp_servers", name), entry)
+
+
 class ServersScreen(EntryPage[None, "ServerState"]):
     """The list of MCP servers, refreshed while it is open."""
 
     heading = "MCP servers"
-    keys = "⏎ tools in full · t trust or sign in · i log · F5 restart · / filter · ? keys · esc back"
+    keys = "⏎ tools in full · n new · t trust or sign in · i log · F5 restart · ? keys · esc back"
+    ways_on = "n new"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "add", "Add a server", id="servers.add"),
+        Binding("d,delete", "remove", "Delete the server from your settings", id="servers.remove"),
+        Binding("u", "undo", "Take back the last change made here", id="servers.undo"),
         Binding("f5", "restart", "Restart the server", id="servers.restart"),
         Binding("t", "trust", "Agree to what waits, or sign in", id="servers.trust"),
         Binding("x,o", "sign_out", "Sign out of the server", id="servers.sign_out"),
@@ -57,9 +105,12 @@ class ServersScreen(EntryPage[None, "ServerState"]):
 
     severity = "warning"
 
-    def __init__(self, servers: McpService) -> None:
+    def __init__(self, servers: McpService, file: ServerFile) -> None:
         super().__init__(ServerRows())
         self._servers = servers
+        self._file = file
+        self._added: dict[str, ServerState] = {}
+        """Servers that only the next session uses."""
 
     def about(self, entry: ServerState) -> Content:
         return about(entry)
@@ -75,7 +126,11 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         except HermesError as error:
             self.state(line(str(error)))
             return
-        self.list_entries(states, server_counts(states))
+        names = {each.name for each in states}
+        self.list_entries(
+            [*states, *(each for each in self._added.values() if each.name not in names)],
+            server_counts(states),
+        )
 
     def open_entry(self, entry: ServerState) -> None:
         text = tools_in_full(entry)
@@ -85,6 +140,42 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         if (server := self.pointed) is not None:
             text = "\n".join(server.log) or "It has written nothing into its log in this session."
             self.app.push_screen(DetailScreen(f"Log of {server.name}", text))
+
+    @change
+    async def action_add(self) -> None:
+        lines = (FormLine("name", "its name"), FormLine("place", "npx -y some-server, or https://…/mcp"))
+
+        async def add(typed: Mapping[str, str]) -> ServerState:
+            return await asyncio.to_thread(self._file.add, typed["name"], typed["place"])
+
+        form = EntryForm("A new MCP server", ABOUT_NEW, lines, add)
+        if (server := await self.app.push_screen_wait(form)) is not None:
+            self._added[server.name] = server
+
+            async def undo() -> None:
+                await asyncio.to_thread(self._file.remove, server.name)
+                del self._added[server.name]
+                self._look()
+
+            self.undo.append(undo)
+            self.notify(f"{line(server.name)} is {NEXT}.", markup=False)
+        self._look()
+
+    @change_entry
+    async def action_remove(self, server: ServerState) -> None:
+        back = await asyncio.to_thread(self._file.remove, server.name)
+        added = self._added.pop(server.name, None)
+
+        async def undo() -> None:
+            await asyncio.to_thread(back)
+            if added is not None:
+                self._added[server.name] = added
+            self._look()
+
+        self.undo.append(undo)
+        self._look()
+        until = "" if added is not None else "; this session uses it to its end"
+        self.notify(f"Deleted{until}. u takes it back.", markup=False)
 
     @change_entry
     async def action_restart(self, server: ServerState) -> None:

@@ -65,7 +65,7 @@ from app.tui.screens.page import Page, SplitPage
 from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.plugins import PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
-from app.tui.screens.servers import ServersScreen
+from app.tui.screens.servers import ServerFile, ServersScreen
 from app.tui.screens.sessions.search import SearchScreen
 from app.tui.screens.sessions.sessions import SessionsScreen
 from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
@@ -286,7 +286,9 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     ),
     SearchScreen: Opened(at_once(lambda world, _: SearchScreen(stored(world), "round")), "o"),
     SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(stored(world), "")), "r"),
-    ServersScreen: Opened(at_once(lambda *_: ServersScreen(ServerStand())), "r"),
+    ServersScreen: Opened(
+        at_once(lambda *_: ServersScreen(ServerStand(), ServerFile(Home(Path()), Path()))), "r"
+    ),
     SettingsScreen: Opened(_settings),
     SignInDialog: Opened(at_once(lambda *_: SignInDialog(ServerStand(), "linear", {}))),
     SkillsScreen: Opened(at_once(lambda world, _: SkillsScreen(skill_shelf(_fresh(world)))), "s"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from textual.screen import Screen
+from textual.widgets import Input
 
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.deciding import instant
@@ -20,7 +21,7 @@ from agent.core.store.store import Store
 from app.tui.conversation import background_watch
 from app.tui.conversation.background_watch import RunStarter, look
 from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import TextDialog
+from app.tui.screens.entry_form import EntryForm
 from app.tui.screens.schedule import ScheduleScreen, about
 from tests.agent.automation.schedule.sample import job
 from tests.app.tui.pages import PageHost
@@ -74,15 +75,10 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             assert "refused: run rm" in app.screen.reader.text and "all [red]well" in app.screen.reader.text  # type: ignore[attr-defined]
             await pilot.press("escape")
             await pilot.press("n")
-            asked: list[object] = [screen]
-            for words in ("every 3h", "Say [b]hello"):
-                await until(
-                    pilot,
-                    lambda: isinstance(app.screen, TextDialog) and app.screen not in asked,
-                    "the question",
-                )
-                asked.append(app.screen)
-                app.screen.dismiss(words)
+            await until(pilot, lambda: isinstance(app.screen, EntryForm), "the form")
+            for line, words in zip(app.screen.query(Input), ("every 3h", "Say [b]hello"), strict=True):
+                line.value = words
+            await pilot.press("enter")
             await until(pilot, lambda: screen.rows.count == 2, "the job that was made")
             (new,) = [job for job in await book.jobs() if job.id != made.id]
             assert (new.intent.schedule, new.intent.prompt) == ("every 3h", "Say [b]hello")

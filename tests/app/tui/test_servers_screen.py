@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.core.event_data import FormReply
+from agent.core.home import Home
 from agent.errors import HermesError
 from agent.integrations.mcp.server_requests import form_fields
 from agent.integrations.mcp.server_state import Health, ServerState, ToolState
@@ -21,7 +23,7 @@ from app.tui.questions.form_question import QUESTION
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.servers import ServersScreen
+from app.tui.screens.servers import ServerFile, ServersScreen
 from app.tui.screens.sign_in_dialog import SignInDialog, shows_pages, sign_in_text
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until
@@ -181,7 +183,7 @@ def form() -> FormAsked:
 
 
 async def opened(app: Staged, pilot: Pilot[Any], stand: Stand) -> ServersScreen:
-    screen = ServersScreen(stand)
+    screen = ServersScreen(stand, ServerFile(Home(Path()), Path()))
     app.push_screen(screen)
     await until(pilot, lambda: screen.is_mounted and screen.loaded, "the servers")
     return screen

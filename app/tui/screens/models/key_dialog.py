@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import Any
 
@@ -20,6 +20,7 @@ from agent.model.local.pull import Listener, Progress
 from agent.model.local.sources import PROVENANCE, StoppedError, Weights
 from agent.model.model_choices import ModelChoice
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, ProblemLine
+from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
 from app.tui.screens.models.model_menu import ModelMenu, Offers
 from app.tui.screens.models.ways import gigabytes
 from app.tui.screens.page import BETWEEN, Field, line, words
@@ -118,54 +119,21 @@ class KeyDialog(Dialog[KeyCheck | None]):
         self.query_one(Input).insert_text_at_cursor(text)
 
 
-class ServerDialog(Dialog[ServerCheck | None]):
+class ServerDialog(EntryForm[ServerCheck]):
     """Asks for the address of a server and its key, if any; ends once the server is stored as a provider."""
 
-    at_once = True
-    enters = "ask it"
-
     def __init__(self, servers: ModelMenu) -> None:
-        super().__init__(self._take)
-        self._servers = servers
+        async def ask(typed: Mapping[str, str]) -> ServerCheck:
+            found = await servers.server(typed["address"], typed["key"])
+            if found.problem:
+                raise WrongLineError(found.problem, "key" if found.about_key else "address")
+            return found
 
-    def body(self) -> ComposeResult:
-        yield Static(Content(f"{NEEDS_YOU} A server at an address"), classes="who")
-        yield words(SERVER, "text")
-        yield Field(placeholder="http://localhost:8000/v1", compact=True, id="address")
-        yield Field(password=True, placeholder="its key, if it wants one", compact=True, id="key")
-        yield Static(id="said", classes="note")
-        yield ProblemLine()
-        yield Hints()
-
-    def entry(self) -> Widget:
-        return self.query_one("#address")
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        address, key = (self.query_one(name, Input).value.strip() for name in ("#address", "#key"))
-        if address:
-            self._ask(address, key)
-
-    @work(exclusive=True, group="server")
-    async def _ask(self, address: str, key: str) -> None:
-        self.query_one(ProblemLine).say("")
-        self.query_one("#said", Static).update("asking it …")
-        try:
-            found = await self._servers.server(address, key)
-        except HermesError as error:
-            found = ServerCheck(problem=str(error))
-        self.query_one("#said", Static).update("")
-        if not found.problem:
-            self.dismiss(found)
-            return
-        self.query_one(ProblemLine).say(found.problem)
-        self.query_one("#key" if found.about_key else "#address").focus()
-
-    def decline(self) -> None:
-        self.dismiss(None)
-
-    def _take(self, text: str) -> None:
-        self.query_one("#address", Input).insert_text_at_cursor(text)
+        lines = (
+            FormLine("address", "http://localhost:8000/v1"),
+            FormLine("key", "its key, if it wants one", is_secret=True, is_needed=False),
+        )
+        super().__init__("A server at an address", SERVER, lines, ask, enters="ask it", waiting="asking it …")
 
 
 LOOKS = 0.2
