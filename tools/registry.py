@@ -91,11 +91,14 @@ class Registry:
     def __init__(self) -> None:
         self._entries: dict[str, ToolEntry] = {}
         self._aliases: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        """What belongs to all tools of a toolset, by its name."""
 
     def copy(self) -> Registry:
         """Return an independent registry with the same tools."""
         other = Registry()
         other._entries, other._aliases = dict(self._entries), dict(self._aliases)
+        other.notes = dict(self.notes)
         return other
 
     def register(

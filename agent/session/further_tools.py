@@ -222,6 +222,11 @@ class FurtherTools(Service):
         wanted = self._reachable() - (frozenset(self._shown) - brought)
         return [each for each in self._registry.entries() if each.name in wanted and each.available()]
 
+    def notes(self, toolsets: Collection[str], texts: Sequence[str]) -> list[str]:
+        """Return what belongs to all tools of these toolsets, unless one of the texts says it."""
+        notes = [self._registry.notes[each] for each in sorted(toolsets) if each in self._registry.notes]
+        return [note for note in notes if not any(note in text for text in texts)]
+
     def _unmade(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
         """Return the result of a `tool_call` that does not contain a valid call."""
         name = clean(arguments["name"].strip())[:100]
@@ -247,6 +252,9 @@ async def _search(arguments: dict[str, Any], context: ToolContext) -> dict[str, 
         ],
         "total": len(found),
     }
+    toolsets = {each.toolset for each in there if each.name in {one.name for one in shown}}
+    if notes := context.service(FurtherTools).notes(toolsets, [each.description for each in shown]):
+        result["about"] = notes
     if not found:
         result["hint"] = (
             f"No tool has these words; there are {len(there)}. "

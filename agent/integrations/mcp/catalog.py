@@ -32,6 +32,8 @@ LONGEST_NAME = 128
 MOST_TOOLS = 1_000
 FAULT = "hermes.fault"
 """Field of a listed tool: what is wrong with its schema by the rules of JSON schema, as a clause."""
+INSTRUCTIONS = "(instructions)"
+"""The name under which a server's words about all its tools are pinned, as if they were a tool."""
 DEEPEST = 24
 SCALARS = ("string", "number", "integer", "boolean", "array")
 """Types whose values are not arguments of a tool."""
@@ -125,6 +127,12 @@ def _definition(name: str, given: Mapping[str, Any]) -> ToolDefinition:
     )
 
 
+def _instructions(said: Any) -> ToolDefinition | None:
+    if not isinstance(said, str) or not clean(said).strip():
+        return None
+    return _definition(INSTRUCTIONS, {"description": said, "inputSchema": {}})
+
+
 def _suspicion(texts: Iterable[str]) -> str:
     """Describe the first passage that reads like an instruction to the model; empty if there is none.
 
@@ -212,6 +220,8 @@ class ServerCatalog:
     able: tuple[str, ...] = ()
     """What it can do: tools, prompts, resources, logging."""
     tools: tuple[ToolDefinition, ...] = ()
+    instructions: ToolDefinition | None = None
+    """What it says about all its tools, pinned like them."""
     prompts: tuple[PromptDefinition, ...] = ()
     problems: tuple[str, ...] = ()
     """What of its list cannot be used, a clause each."""
@@ -226,18 +236,29 @@ class ServerCatalog:
         """Return the tools that may be used."""
         return tuple(tool for tool in self.tools if self.standing(tool) == "ready")
 
+    @property
+    def pinned(self) -> tuple[ToolDefinition, ...]:
+        """The tools, and the instructions."""
+        return self.tools if self.instructions is None else (*self.tools, self.instructions)
+
+    @property
+    def note(self) -> str:
+        """The instructions that a model may read; empty if there are none."""
+        said = self.instructions
+        return said.description.strip() if said is not None and self.standing(said) == "ready" else ""
+
     def parked_tools(self) -> tuple[ToolDefinition, ...]:
-        """Return the tools that wait for a person's approval."""
-        return tuple(tool for tool in self.tools if self.standing(tool) != "ready")
+        """Return the tools that wait for a person's approval, and the instructions if they do."""
+        return tuple(tool for tool in self.pinned if self.standing(tool) != "ready")
 
     def accept(self, names: Sequence[str] | None = None) -> ServerCatalog:
         """Return the catalog with the named tools approved in their current form; without `names`, all
         tools.
         """
-        now = [tool for tool in self.tools if names is None or tool.name in names]
+        now = [tool for tool in self.pinned if names is None or tool.name in names]
         agreed = {**self.agreed, **{tool.name: tool.digest for tool in now}}
         told = _kept_texts(self.told, now)
-        return replace(self, agreed=agreed, told=told, differences=_differences(agreed, told, self.tools))
+        return replace(self, agreed=agreed, told=told, differences=_differences(agreed, told, self.pinned))
 
     @property
     def parked_digest(self) -> str:
@@ -252,17 +273,23 @@ def merge_listing(
     """Return the catalog updated with a server's new list. Pure."""
     listing = read_tools(given.get("tools") or [])
     agreed = dict(before.agreed) if before is not None else {}
-    first = [tool for tool in listing.tools if tool.name not in agreed and not tool.suspicion]
+    said = _instructions(given.get("instructions"))
+    every = listing.tools if said is None else (*listing.tools, said)
+    first = [tool for tool in every if tool.name not in agreed and not tool.suspicion]
     first = first[: max(MOST_AGREED - len(agreed), 0)]
     agreed |= {tool.name: tool.digest for tool in first}
     told = _kept_texts(before.told if before is not None else {}, first)
     return ServerCatalog(
-        listed={key: given.get(key) or [] for key in ("tools", "prompts")},
+        listed={
+            **{key: given.get(key) or [] for key in ("tools", "prompts")},
+            "instructions": "" if said is None else str(given["instructions"])[:LARGEST_SCHEMA],
+        },
         agreed=agreed,
         told=told,
-        differences=_differences(agreed, told, listing.tools),
+        differences=_differences(agreed, told, every),
         able=tuple(able),
         tools=listing.tools,
+        instructions=said,
         prompts=_prompts(given.get("prompts") or []),
         problems=listing.problems,
     )
@@ -288,7 +315,7 @@ def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
         found,
         agreed=kept.agreed,
         told=kept.told,
-        differences=_differences(kept.agreed, kept.told, found.tools),
+        differences=_differences(kept.agreed, kept.told, found.pinned),
     )
 
 

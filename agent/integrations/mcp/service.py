@@ -180,6 +180,8 @@ class OfferedTool:
     name: str
     server: str
     definition: ToolDefinition
+    about: str = ""
+    """What its server says about all its tools; the first of them has it. Outside text."""
 
 
 @dataclass(slots=True)
@@ -326,11 +328,19 @@ class McpService:
             for tool in kept.catalog.ready():
                 if kept.declared.config.offers(tool.name):
                     found[server, tool.name] = tool
-        names = tool_names(every)
+        names, notes = tool_names(every), self.notes()
         return tuple(
-            OfferedTool(name=names[key], server=key[0], definition=tool)
+            OfferedTool(name=names[key], server=key[0], definition=tool, about=notes.pop(key[0], ""))
             for key, tool in sorted(found.items())
         )
+
+    def notes(self) -> dict[str, str]:
+        """Return what servers say about all their tools, by server. Outside text."""
+        return {
+            name: kept.catalog.note
+            for name, kept in sorted(self._kept.items())
+            if kept.catalog is not None and kept.declared.usable and kept.catalog.note
+        }
 
     def prompts(self) -> tuple[tuple[str, PromptDefinition], ...]:
         """Return all prompts, each with the name of its server."""
@@ -476,7 +486,11 @@ class McpService:
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
             parked=tuple((tool.name, why_parked(catalog, tool)) for tool in catalog.parked_tools()),
             seen=catalog.parked_digest if catalog.parked_tools() else "",
-            offer=tuple(tool_state(catalog, tool) for tool in catalog.tools),
+            offer=tuple(
+                tool_state(catalog, tool)
+                for tool in catalog.pinned
+                if tool is not catalog.instructions or catalog.standing(tool) != "ready"
+            ),
             prompts=tuple(prompt.name for prompt in catalog.prompts),
             problems=catalog.problems,
             log=tuple(kept.server.log),
@@ -523,6 +537,7 @@ class McpService:
         given = await kept.server.request("list", {})
         before = kept.catalog
         config = kept.declared.config
+        given = {**given, "instructions": about.get("instructions")}
         catalog = await asyncio.to_thread(merge_listing, before, given, about.get("able") or [])
         if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
             # What cannot be kept is not used either: later nobody could tell that it changed.
@@ -583,7 +598,7 @@ class McpService:
             while not kept.is_fresh and kept.server.health.state == "ready":
                 async with kept.listing:
                     if not kept.is_fresh:
-                        await self._list(kept, {"able": kept.catalog.able if kept.catalog else []})
+                        await self._list(kept, await kept.server.connect())
                 if not kept.is_fresh:
                     await asyncio.sleep(AGAIN_AFTER)
         except HermesError:

@@ -55,6 +55,9 @@ def _add_add(actions: Any) -> None:
     )
     add.add_argument("--header", action="append", default=[], metavar=KEY_VALUE, help="an HTTP header")
     add.add_argument("--no-sandbox", action="store_true", help="start the command outside of the sandbox")
+    add.add_argument(
+        "--writable", action="append", default=[], metavar="PATH", help="a folder that it may change"
+    )
     add.add_argument("--no-probe", action="store_true", help="do not connect to it now")
     add.add_argument(
         "command_line", nargs="*", metavar="COMMAND", help="the command and its arguments, after --"

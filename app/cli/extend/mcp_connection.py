@@ -103,6 +103,7 @@ def probe_server(home: Home, declared: DeclaredServer, args: argparse.Namespace)
         "protocol": found["protocol"],
         "seconds": round(found["seconds"], 3),
         "able": found["able"],
+        "instructions": "" if catalog.instructions is None else catalog.instructions.description,
         "tools": [
             {
                 "name": tool.name,

@@ -58,6 +58,8 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
         entry["headers"] = headers
     if args.no_sandbox:
         entry["sandbox"] = False
+    if args.writable:
+        entry["writable"] = args.writable
     add_server(home, servers_of(home), args.name, entry)
     if args.no_probe:
         answer(args, {"added": args.name}, f"Added {args.name}.")

@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from agent.integrations.mcp.catalog import FAULT, MOST_TOOLS
 from agent.integrations.mcp.host import results
+from agent.integrations.mcp.host.places import sandbox_hint, with_files, with_hint
 from agent.integrations.mcp.host.results import (
     CallFaultError,
     ListingFilter,
@@ -196,7 +197,13 @@ class ServerConnection:
             return _dump(await client.call_tool(name, arguments, progress_callback=report_progress))
 
         answer = await self._await_answer(with_addresses(call, self._ask))
-        return results.call_result(answer, Path(self._launch.files))
+        return await asyncio.to_thread(self._call_result, answer)
+
+    def _call_result(self, answer: dict[str, Any]) -> dict[str, Any]:
+        files = Path(self._launch.files)
+        result = results.call_result(answer, files)
+        result = with_files(result, self._launch, partial(results.write_file, files=files))
+        return with_hint(result, self._launch)
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
         answer = await self._await_answer(self._need().read_resource(uri))
@@ -329,6 +336,8 @@ class ServerConnection:
         return self._sign_in
 
     def _note_end(self, reason: str) -> None:
+        hint = sandbox_hint("\n".join((reason, *self._complaints.newest)), self._launch, failed=True)
+        reason = f"{reason}; {hint}" if hint else reason
         if not self._closing.is_set():
             self._gone = reason
             self._has_ended.set()

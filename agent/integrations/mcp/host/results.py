@@ -12,6 +12,7 @@ import hashlib
 import json
 import mimetypes
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,10 @@ _DEEPEST = 100
 LONGEST_TEXT = 100_000
 """Characters of text that cross; a longer one lies in a file."""
 PREVIEW = 1_500
+LONGEST_BASE64 = 2_000
+"""Characters of base64 in data; a longer one lies in a file."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,")
 MOST_PARTS = 1_000
 """Parts of one answer that are looked at."""
 
@@ -43,12 +48,49 @@ MOST_PARTS = 1_000
 def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
     """Convert the answer to a tool call. If the server reports a failure, `error` holds its text."""
     result = parts_result(answer.get("content") or [], files)
-    data = clean_data(answer.get("structuredContent"))
-    if data is not None and not _says_the_same(result.get("content", ""), data):
-        result["data"] = _bound_result(data, files)
+    said = answer.get("structuredContent")
+    data = None if _repeats_blocks(said, answer.get("content") or []) else clean_data(said)
+    if data is not None:
+        light, text = _light_data(data, files), result.get("content", "")
+        if not (is_same := _says_the_same(text, data)) or light != data:
+            result["data"] = _bound_result(light, files)
+            if is_same:  # the text has the same base64
+                del result["content"]
     if answer.get("isError"):
         result["error"] = result.pop("content", "") or "The tool failed and did not say why."
     return result
+
+
+def _repeats_blocks(data: Any, parts: Sequence[Any]) -> bool:
+    """Whether data consists of parts of the answer. Pure."""
+    alone = next(iter(data.values())) if isinstance(data, Mapping) and len(data) == 1 else data
+    blocks = alone if isinstance(alone, list) else [alone]
+    known = [_block(each) for each in parts]
+    return bool(blocks) and all(isinstance(each, Mapping) and _block(each) in known for each in blocks)
+
+
+def _block(part: Any) -> Any:
+    """Return what makes a part of an answer the same as another one."""
+    if not isinstance(part, Mapping) or "type" not in part:
+        return None
+    return {key: part.get(key) for key in ("type", "data", "text", "mimeType", "uri", "resource")}
+
+
+def _light_data(data: Any, files: Path, media: Any = None) -> Any:
+    """Return data with each long base64 text replaced by the description of a file that holds it."""
+    if isinstance(data, Mapping):
+        kind = data.get("mimeType") or data.get("mime_type") or data.get("media_type")
+        return {key: _light_data(each, files, kind) for key, each in data.items()}
+    if isinstance(data, list):
+        return [_light_data(each, files, media) for each in data]
+    if not isinstance(data, str) or len(data) < LONGEST_BASE64:
+        return data
+    address = _DATA_URL.match(data)
+    encoded = data[address.end() :] if address is not None else data
+    if not _BASE64.fullmatch(encoded):
+        return data
+    saved = _save_file("".join(encoded.split()), address[1] if address is not None else media, files)
+    return saved if "path" in saved else data
 
 
 def clean_data(data: Any, depth: int = 0) -> Any:
@@ -113,7 +155,7 @@ def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
 def _text(text: str, files: Path) -> dict[str, Any]:
     if len(text) <= LONGEST_TEXT:
         return {"content": text}
-    path = _write(text.encode("utf-8", "replace"), ".txt", files)
+    path = write_file(text.encode("utf-8", "replace"), ".txt", files)
     return {
         "content": text[:PREVIEW],
         "characters": len(text),
@@ -127,7 +169,7 @@ def _bound_result(data: Any, files: Path) -> Any:
     if len(text) <= LONGEST_TEXT:
         return data
     return {
-        "full_result": str(_write(text.encode("utf-8", "replace"), ".json", files)),
+        "full_result": str(write_file(text.encode("utf-8", "replace"), ".json", files)),
         "characters": len(text),
     }
 
@@ -152,10 +194,10 @@ def _save_file(encoded: Any, media_type: Any, files: Path) -> dict[str, Any]:
     except (binascii.Error, ValueError):
         return {"type": kind, "problem": "it was not sent as base64 and is left out"}
     ending = mimetypes.guess_extension(kind.partition(";")[0].strip()) or ".bin"
-    return {"path": str(_write(data, ending, files)), "type": kind, "bytes": len(data)}
+    return {"path": str(write_file(data, ending, files)), "type": kind, "bytes": len(data)}
 
 
-def _write(data: bytes, ending: str, files: Path) -> Path:
+def write_file(data: bytes, ending: str, files: Path) -> Path:
     files.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = files / f"mcp-{hashlib.sha256(data).hexdigest()[:16]}{ending}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

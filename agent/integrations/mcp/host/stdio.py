@@ -42,6 +42,8 @@ _ERROR = re.compile(
     r"(?:\[\w+\]|\(.*?\))?\s*[:!]?\s*\S",
     re.IGNORECASE,
 )
+_LAST_WORDS = 0.25
+"""Seconds in which the rest of a server's errors is read after its end."""
 _GRACE = 1.0
 """Seconds a server has to end by itself, and again after it was asked to."""
 
@@ -130,16 +132,16 @@ async def stdio_streams(
         wrapped.started()
     to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-    tasks = [
-        asyncio.create_task(_reading(process, to_session, complaints, ended)),
-        asyncio.create_task(_writing(process, from_session)),
-        asyncio.create_task(_listening(process, complaints)),
-    ]
+    listening = asyncio.create_task(_listening(process, complaints))
+    reading = asyncio.create_task(_reading(process, to_session, complaints, listening, ended))
+    tasks = [reading, listening, asyncio.create_task(_writing(process, from_session))]
     try:
         yield read_stream, write_stream
     finally:
         try:
             await asyncio.shield(end_child(process, _GRACE))
+            if process.stdout is not None and process.stdout.at_eof():
+                await asyncio.wait({reading}, timeout=_GRACE)  # it is about to say how the server ended
         finally:
             for task in tasks:
                 task.cancel()
@@ -156,6 +158,7 @@ async def _reading(
     process: asyncio.subprocess.Process,
     to_session: Any,
     complaints: Complaints,
+    listening: asyncio.Task[None],
     ended: Callable[[str], None],
 ) -> None:
     """Pass on the messages in a server's output; everything else is ignored."""
@@ -182,7 +185,7 @@ async def _reading(
         return
     finally:
         to_session.close()
-    ended(reason or await _how(process, complaints))
+    ended(reason or await _how(process, complaints, listening))
 
 
 def _message(line: bytes) -> SessionMessage | None:
@@ -192,12 +195,15 @@ def _message(line: bytes) -> SessionMessage | None:
         return None
 
 
-async def _how(process: asyncio.subprocess.Process, complaints: Complaints) -> str:
+async def _how(
+    process: asyncio.subprocess.Process, complaints: Complaints, listening: asyncio.Task[None]
+) -> str:
     """Describe how the server ended."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_GRACE):
             await process.wait()
-    await asyncio.sleep(0)
+    # What it started may keep its errors open.
+    await asyncio.wait({listening}, timeout=_LAST_WORDS)
     said = complaints.words()
     code = process.returncode
     how = "it closed its output" if code is None else f"it ended with code {code}"

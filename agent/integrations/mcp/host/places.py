@@ -1,0 +1,133 @@
+"""A server's own places, from outside its sandbox: files that its answers name, and paths it is denied.
+
+Its `/tmp` is another one than that of the session, so a file that it names there is copied to where the model
+can read it. Only regular files are, without following links.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from agent.integrations.mcp.launch import ServerLaunch
+from agent.safety.sandbox.layout import PRIVATE_TMP
+from agent.safety.secrets import is_secret
+
+LARGEST_FILE = 20_000_000
+"""Bytes of a file that is copied."""
+MOST_FILES = 20
+"""Files of one answer."""
+_LONGEST = 20_000
+"""Characters of an answer that are searched for paths."""
+_NAMED = re.compile(r"\]\(([^()\s]{1,500})\)|(?<![\w./~-])((?:file://|\.{0,2}/)[^\s'\"`()<>|,;]{2,500})")
+_DENIED = re.compile(r"\bEROFS\b|read-only file ?system", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\b(?:EACCES|EPERM|PermissionError)\b|permission denied|operation not permitted", re.IGNORECASE
+)
+_PATH = re.compile(r"""['"`‘]([^'"`‘’\n]{1,500})['"`’]|(?<=\s)(/[^\s'"`‘’:,;)]{1,500})""")
+_SHORT = 2_000
+"""Characters of an answer that is no error, below which it may still be one in words."""
+
+
+def with_files(
+    result: dict[str, Any], launch: ServerLaunch, save: Callable[[bytes, str], Path]
+) -> dict[str, Any]:
+    """Return a result whose paths of files in the server's own places lead to copies.
+
+    `save` stores a content with an ending. Reads the disk.
+    """
+    text = result.get("content")
+    if launch.confinement is None or not isinstance(text, str):
+        return result
+    copies: dict[str, Path] = {}
+    for named in _named_paths(text[:_LONGEST]):
+        if len(copies) < MOST_FILES and (data := _content(named, launch)) is not None:
+            copies[named] = save(data, PurePosixPath(named).suffix[:10])
+    for named, copy in copies.items():
+        text = text.replace(named, str(copy))
+    files = [{"named": named, "path": str(copy)} for named, copy in copies.items()]
+    return {**result, "content": text, "files": files} if files else result
+
+
+def _named_paths(text: str) -> Iterator[str]:
+    """Return the texts that may be paths, the longest first, so that none is a part of a later one."""
+    found = {match[1] or match[2].rstrip(".:]}") for match in _NAMED.finditer(text)}
+    return iter(sorted(found, key=len, reverse=True))
+
+
+def _content(named: str, launch: ServerLaunch) -> bytes | None:
+    """Return the content of a file in the server's `/tmp` or its cache; None if there is none."""
+    path = os.path.normpath(os.path.join(launch.cwd or "/", named.removeprefix("file://")))  # noqa: PTH118
+    folder = Path(launch.folder)
+    places = [(str(each), folder / "tmp") for each in PRIVATE_TMP] + [(str(folder), folder)]
+    for inside, outside in () if is_secret(path) else places:
+        if path.startswith(f"{inside}/"):
+            with suppress(OSError, ValueError):
+                return _read(outside, path[len(inside) + 1 :].split("/"))
+    return None
+
+
+def _read(folder: Path, parts: list[str]) -> bytes | None:
+    """Read a regular file below a folder, following no links. Raises `OSError`."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    at = os.open(folder, flags | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, flags | os.O_DIRECTORY, dir_fd=at)
+            os.close(at)
+            at = inner
+        file = os.open(parts[-1], flags | os.O_NONBLOCK, dir_fd=at)
+        with os.fdopen(file, "rb") as opened:
+            status = os.fstat(file)
+            # A further name may lead to a file that lies elsewhere.
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > LARGEST_FILE:
+                return None
+            return opened.read(LARGEST_FILE)
+    finally:
+        os.close(at)
+
+
+def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
+    """Return what to do about a path that the sandbox denies to the server; empty if none is named. Pure but
+    for the places of folders.
+    """
+    confinement = launch.confinement
+    if confinement is None or not (failed or len(text) < _SHORT):
+        return ""
+    found = _DENIED.search(text) or (_REFUSED.search(text) if failed else None)
+    if found is None:
+        return ""
+    line = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
+    match = _PATH.search(line)
+    named = (match[1] or match[2]).strip() if match is not None else ""
+    if not (_DENIED.search(text) or named.startswith("/")) or "\0" in named:
+        return ""
+    path = Path(os.path.normpath(Path(launch.cwd or confinement.workspace) / named))
+    home = Path(confinement.environ.get("HOME") or Path.home())
+    shown = any(path.is_relative_to(each) for each in (confinement.workspace, home))
+    own = [Path(launch.folder), *(() if shown else PRIVATE_TMP)]
+    writable = [Path(confinement.workspace) / Path(each).expanduser() for each in confinement.writable]
+    if any(path.is_relative_to(each) for each in (*own, *writable)):
+        return ""
+    # A folder that is missing is made first, since only what is there can be opened for it.
+    wanted = path if path.is_dir() or path.parent in (home, Path("/")) else path.parent
+    missing = "" if wanted.exists() else f"make {wanted} first; then "
+    return (
+        f"it runs in the sandbox, which keeps {path} from being changed; {missing}"
+        f"`writable: [{wanted}]` under mcp_servers.{launch.name} lets it change that "
+        f"(for a new server: `hermes mcp add --writable {wanted}`)"
+    )
+
+
+def with_hint(result: dict[str, Any], launch: ServerLaunch) -> dict[str, Any]:
+    """Return a result with what to do about a path that the sandbox denies."""
+    key = "error" if "error" in result else "content"
+    if not isinstance(text := result.get(key), str):
+        return result
+    hint = sandbox_hint(text, launch, failed=key == "error")
+    return {**result, key: f"{text}\n[{hint[:1].upper()}{hint[1:]}.]"} if hint else result
