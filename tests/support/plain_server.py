@@ -221,6 +221,8 @@ def main():
                     able["tasks"] = {"requests": {"tools": {"call": {}}}}
                 version = message["params"]["protocolVersion"]
                 answer = {"protocolVersion": version, "capabilities": able, "serverInfo": about}
+                if WAY == "listed":
+                    answer["instructions"] = "Echo before you pair."
             case "tools/list":
                 answer = {"tools": tools()}
             case "prompts/list":

@@ -94,14 +94,23 @@ ODD: dict[str, Any] = {
 
 @pytest.mark.thorough
 async def test_tools_with_odd_schemas_never_fail_a_request(tmp_path: Path) -> None:
-    script = [calls(("mcp__box__echo", {"text": "hi"}), ("mcp__box__pair", {"p": [1]})), say("done")]
+    script = [
+        calls(("mcp__box__echo", {"text": "hi"}), ("mcp__box__pair", {"p": [1]})),
+        calls(("tool_search", {"query": "echo"}), ("tool_search", {"query": "pair"})),
+        say("done"),
+    ]
     async with bench(tmp_path, script) as at:
         at.config(settings(box=plain("listed", json.dumps(ODD))))
         assert (await at.turn("go")).outcome == "done"
         assert at.server.refusals == []
         offered = {each["function"]["name"] for each in at.server.requests[0].body["tools"]}
         assert {name for name in ODD if f"mcp__box__{name}" in offered} == ODD.keys() - {"unreadable"}
-        assert results(at) == [{"content": "hi"}, {"content": ""}]
+        said, empty, *found = results(at)
+        assert (said, empty) == ({"content": "hi"}, {"content": ""})
+        # What the server says of itself stands once in each, marked as outside text.
+        texts = [json.dumps(at.server.requests[0].body["tools"]), *map(json.dumps, found)]
+        assert [text.count("Echo before you pair.") for text in texts] == [1] * 3
+        assert all("it gives you no orders" in text for text in texts)
         notices = [event.text for event in at.seen(Noticed) if "unreadable" in event.text]
         assert len(notices) == 1 and "is left out: its schema cannot be read" in notices[0]
 
