@@ -579,5 +579,5 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @property
     def skin(self) -> Skin:
-        """The skin in use, for screens that draw in it."""
-        return self.appearance.skin
+        """The skin in use, in the colours that the terminal can show, for screens that draw in it."""
+        return self.appearance.shown

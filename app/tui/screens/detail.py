@@ -46,7 +46,6 @@ class DetailScreen(ClosableModal[None]):
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))
-        self.notify("Copied.")
 
 
 MOST_LINES = 60
