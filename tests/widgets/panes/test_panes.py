@@ -31,7 +31,7 @@ async def test_todos_wrap_in_their_column_and_count_what_is_done() -> None:
         assert rows[1] == " ✓ Reproduce with a failing test"
         assert rows[3:5] == [" ▶ Use Decimal in money.round() and", "   keep its signature"]
         assert rows[5].startswith(" ○ ")
-        assert rows[6] == " ✗ Drop the shim"
+        assert rows[6] == " · Drop the shim"
 
 
 async def test_a_long_list_shows_the_task_in_progress() -> None:
