@@ -61,6 +61,8 @@ BUILTIN = Path(__file__).parent / "builtin"
 PLUGINS = ".plugins"
 """The folder among a person's own skins with those that plugins brought."""
 _LIGHT_BASE = "paper"
+STAND_INS = {"auto": ("night", "paper"), "terminal": ("ansi", "ansi")}
+"""Names that stand for another skin: on a dark page, and on a light one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,15 @@ def list_skins(folder: Path | None = None) -> tuple[ListedSkin, ...]:
     return (*first, *(own[name] for name in sorted(own)))
 
 
-def load_skin(name: str, folder: Path | None = None) -> LoadedSkin:
-    """Return the skin called `name`; if there is none, the default one with a problem."""
+def load_skin(name: str, folder: Path | None = None, *, light: bool = False) -> LoadedSkin:
+    """Return the skin called `name`; if there is none, the default one with a problem.
+
+    `light` says whether the page of the terminal is light, which `auto` follows.
+    """
+    if name in STAND_INS and not (folder and name in _files(folder)):
+        dark_one, light_one = STAND_INS[name]
+        found_skin = load_skin(light_one if light else dark_one, folder).skin
+        return LoadedSkin(replace(found_skin, name=name))
     found = next((listed for listed in list_skins(folder) if listed.name == name), None)
     if found is None:
         known = [listed.name for listed in list_skins(folder)]

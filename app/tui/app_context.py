@@ -225,6 +225,10 @@ class AppContext(Protocol):
         """Copy a text, and say which way it went."""
         ...
 
+    async def ask_page(self) -> bool | None:
+        """Return whether the page of the terminal is light; None if it does not say."""
+        ...
+
     def report_mouse(self, policy: str, /) -> None:
         """Let the terminal report of its mouse what a value of `display.mouse` says."""
         ...

@@ -41,9 +41,9 @@ from app.tui.startup.handover import Startup, driver_for_frame
 from app.tui.startup.preload import bring
 from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.attention import Attention
-from app.tui.terminal.terminals import multiplexer
+from app.tui.terminal.terminals import ask_page, multiplexer, page_report, takes_questions
 from app.tui.terminal.tty_input import tell_apart
-from app.tui.terminal.tty_modes import MOUSE_MODES, driver_with_modes
+from app.tui.terminal.tty_modes import MOUSE_MODES, PAGE_REPORTS, driver_with_modes
 from app.tui.terminal.tty_output import (
     ControlFilter,
     driver_with_output,
@@ -217,8 +217,9 @@ class HermesApp(App[None], inherit_bindings=False):
 
         tell_apart()
         plain = super().get_driver_class()
-        heard, drawn = lambda said: self.answers.receive_answer(said), lambda text: self.drawn(text)
-        driver = driver_with_output(plain, self._hang_up, self._draw_anew, heard, drawn)
+        driver = driver_with_output(
+            plain, self._hang_up, self._draw_anew, self._take_answer, lambda text: self.drawn(text)
+        )
         driver = driver_with_modes(driver, os.environ, lambda: self.mouse, self._renew_terminal)
         return driver_with_writer(driver_for_frame(driver, skeleton.drawn_frame()), hear)
 
@@ -260,7 +261,21 @@ class HermesApp(App[None], inherit_bindings=False):
         self._forget_terminal()
         self._draw_anew()
 
+    def _take_answer(self, answer: str) -> None:
+        """Take an answer of the terminal, in the thread that reads."""
+        if (light := page_report(answer)) is not None:
+            self.call_later(self.appearance.turn_page, light)
+        self.answers.receive_answer(answer)
+
+    async def ask_page(self) -> bool | None:
+        """Return whether the page of the terminal is light; None if it does not say."""
+        if self.direct_write is None or not await asyncio.to_thread(takes_questions, os.environ):
+            return None
+        self._write(PAGE_REPORTS)
+        return await ask_page(self._write, self.answers)
+
     def _forget_terminal(self) -> None:
+        self.run_worker(self.appearance.look_at_page, group="page", exclusive=True)
         if "clipboard_ways" in self.__dict__:
             self.clipboard_ways.forget()
 
@@ -357,6 +372,7 @@ class HermesApp(App[None], inherit_bindings=False):
             self.beginning.complete()
             await bring("themes.skin_changes")
             self.run_worker(self.appearance.watch, group="looks")
+            self.run_worker(self.appearance.look_at_page, group="page", exclusive=True)
             if not self.is_headless:
                 self.run_worker(self._watch_jobs, group="jobs")
             await self.open_session(SessionRequest())

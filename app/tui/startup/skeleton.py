@@ -29,7 +29,7 @@ SMALLEST = (20, 5)
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
 """Alternate screen, no cursor, no wrapping, bracketed paste."""
 LEAVE = "\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?1049l\x1b[?25h"
-ALL_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[?1039l\x1b[<u"
+ALL_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[?1039l\x1b[?2031l\x1b[<u"
 """Ends all terminal modes of the application: reports of mouse, focus and size, and full key reports."""
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Output between these is shown at once; terminals that do not know them ignore them."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 VERSION = "\x1b[>q\x1b[c"
 """Asks for the terminal's name and version, then a query that every terminal answers."""
+PAGE = "\x1b]11;?\x1b\\"
+"""Asks for the background colour. Not every terminal answers, and some only after later questions."""
+_PAGE = re.compile(
+    r"\x1b\]11;(?:rgba?:|#(?=(?:[0-9a-fA-F]{6}|[0-9a-fA-F]{12})\x1b|))"
+    r"([0-9a-fA-F]{2,4})/?([0-9a-fA-F]{2,4})/?([0-9a-fA-F]{2,4})(?:/[0-9a-fA-F]+)?(?:\x1b\\|\x07)"
+)
 _NAMED = re.compile(r"\x1bP>\|([ -~]{1,200})(?:\x1b\\|\x07)")
 
 
@@ -38,7 +44,7 @@ class Terminal:
     sets_keys: Literal["yes", "no"] = "yes"
     """Whether the Kitty keyboard protocol may be asked for; elsewhere its sequences mean something else."""
     asks_modes: Literal["yes", "no"] = "yes"
-    """Whether it may be asked about modes (DECRQM); some print the question."""
+    """Whether it may be asked about modes (DECRQM) and colours; some print the question."""
     protocol: Literal["yes", "no", "perhaps"] = "no"
     """Whether it knows the Kitty keyboard protocol."""
     alt: Literal["yes", "no", "perhaps"] = "yes"
@@ -88,6 +94,38 @@ async def ask_version(write: Callable[[str], None], answers: TerminalAnswers) ->
         async with asyncio.timeout(OFFER_SECONDS):
             return await _version(queue)
     return ""
+
+
+async def ask_page(write: Callable[[str], None], answers: TerminalAnswers) -> bool | None:
+    """Return whether the background of the terminal is light; None if it does not say."""
+    import asyncio
+
+    with answers.listen() as queue, suppress(TimeoutError):
+        write(PAGE)
+        async with asyncio.timeout(OFFER_SECONDS):
+            while True:
+                answer = await queue.get()
+                if found := _PAGE.fullmatch(answer):
+                    return is_light(*found.groups())
+    return None
+
+
+def page_report(answer: str) -> bool | None:
+    """Return whether a terminal reports (mode 2031) that its page is light; None if it reports no such thing.
+    Pure.
+    """
+    return {"\x1b[?997;1n": False, "\x1b[?997;2n": True}.get(answer)
+
+
+def takes_questions(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal may be asked about colours: others print it, or answer too late."""
+    return known_terminal(environ).asks_modes == "yes" and multiplexer(environ) != "screen"
+
+
+def is_light(*channels: str) -> bool:
+    """Return whether red, green and blue, each of up to four hexadecimal digits, are a light colour. Pure."""
+    red, green, blue = (int(each, 16) / (16 ** len(each) - 1) for each in channels)
+    return 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
 
 
 async def _version(queue: asyncio.Queue[str]) -> str:

@@ -147,6 +147,8 @@ SILENCE = 1.0
 MOST_WAITING = 64
 """Unhandled messages of the application up to which more are read."""
 MODES_ASKED = (b"\x1b[?5522;", b"\x1b[?1039;", b"\x1b[?2031;")
+PAGE_CHANGED = b"\x1b[?997;"
+"""The beginning of a report that the terminal changed to dark or light (mode 2031)."""
 CLIPBOARD = b"\x1b]5522;"
 """The beginning of a terminal's answer about its clipboard."""
 _ABORTS = (b"\x1b", b"\x03")
@@ -289,7 +291,7 @@ def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
     """Return whether a sequence may answer a query of ours. Pure."""
     if kind is SequenceKind.ANSWER:
         is_device = piece.startswith(b"\x1b[?") and piece.endswith(b"c")
-        return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;"))
+        return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;", b"\x1b]11;", b"\x1bP>|", PAGE_CHANGED))
     return piece.startswith(MODES_ASKED) and piece.endswith(b"$y")
 
 

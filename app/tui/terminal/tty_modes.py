@@ -39,6 +39,8 @@ ALT_ASKED, ALT_OFF, ALT_ON, ALT_BACK = "\x1b[?1039$p", "\x1b[?1039;2$y", "\x1b[?
 _QUESTION = re.compile(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
 
 
+PAGE_REPORTS, NO_PAGE_REPORTS = "\x1b[?2031h", "\x1b[?2031l"
+"""Reports of a change to dark or light, on and off; unknown to most terminals, and without effect there."""
 DOUBTFUL = ("STY", "TERMINOLOGY", "KONSOLE_VERSION")
 """Variables of terminals that may read `KEYS` as something else; they get it only if the table allows it."""
 LATER = 0.4
@@ -77,7 +79,7 @@ def driver_with_modes(
             """Questions that wait for the end of a frame: some terminals hold back answers until then."""
             self._seen = (0, 0)
             self._report = (0.0, Size())
-            self._is_another = self._has_alt = self._has_keys = False
+            self._is_another = self._has_alt = self._has_keys = self._has_page = False
             self._sets_keys, self._asks_modes = not is_doubtful, False
             self._task: asyncio.Task[None] | None = None
 
@@ -96,9 +98,10 @@ def driver_with_modes(
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if self._has_alt:
-                self._has_alt = False
-                self.write(ALT_BACK)
+            for is_set, mode in ((self._has_alt, ALT_BACK), (self._has_page, NO_PAGE_REPORTS)):
+                if is_set:
+                    self.write(mode)
+            self._has_alt = self._has_page = False
             super().stop_application_mode()
             self._in_band_window_resize = self._mouse_pixels = False
 
@@ -109,6 +112,7 @@ def driver_with_modes(
             if data in (KEYS_OF_TEXTUAL, KEYS_BACK):
                 self._push_keys(on=data != KEYS_BACK)
                 return
+            self._has_page |= data == PAGE_REPORTS
             super().write(place_clusters(data))
             if data in (SYNC_START, SYNC_END):
                 self._in_frame = data == SYNC_START

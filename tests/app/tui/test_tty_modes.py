@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
+from themes.loader import load_skin
 
 
 def test_a_signal_about_the_size_is_believed_whatever_the_terminal_reported_before(tmp_path: Path) -> None:
@@ -62,3 +63,23 @@ def test_gnu_screen_gets_nothing_that_it_prints(tmp_path: Path) -> None:
         shown.press("/quit\r")
         shown.drain()
     assert b"\x1b[<u" not in shown.painted and b"1039" not in shown.painted
+
+
+def test_the_skin_auto_follows_the_page_of_the_terminal_and_its_changes(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.yaml").write_text("display:\n  skin: auto\n")
+    with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
+        shown.until(b"\x1b]11;?")
+        assert b"\x1b[?2031h" in shown.painted
+        shown.press("\x1b]11;rgb:ffff/ffff/ffff\x1b\\")
+        ground = load_skin("paper").skin.colors["background"]
+        light = "48;2;" + ";".join(str(int(ground[at : at + 2], 16)) for at in (1, 3, 5))
+        shown.until(light.encode())
+        since = len(shown.painted)
+        shown.press("\x1b[?997;1n")
+        shown.until(b"48;2;20;22;27", since=since)
+        shown.press("/quit\r")
+        shown.drain()
+    assert shown.painted.count(b"\x1b[?2031l") == 1
+    assert "paper" != load_skin("auto", light=True).skin.name == "auto"

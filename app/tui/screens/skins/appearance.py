@@ -67,6 +67,8 @@ class Appearance:
         """The current skin, as in its file."""
         self.shown = adapt_skin(skin, self.depth)
         """The current skin, reduced to the terminal's colours."""
+        self.light = skin.name == "auto" and not skin.dark
+        """True if the page of the terminal is light, as far as it was asked."""
         self._never_moves = bool(environ.get("HERMES_REDUCED_MOTION"))
         self.motion = not self._never_moves
         self._changes = 0
@@ -130,20 +132,33 @@ class Appearance:
 
     async def read(self, name: str) -> LoadedSkin:
         """Return the skin called `name` with its problems. Raises `ConfigError` if there is none."""
-        _, loaded = await asyncio.to_thread(_read, name, self.folder)
+        _, loaded = await asyncio.to_thread(_read, name, self.folder, self.light)
         return _of_name(name, loaded)
 
     async def wear(self, name: str) -> None:
         """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
         loaded = await self.try_on(name)
+        if name == "auto":
+            await self.look_at_page()
         if loaded is not None and loaded.problems:
             self._ports.complain(problems_text(loaded.problems))
+
+    async def look_at_page(self) -> None:
+        """Ask the terminal for its page if the skin follows it, and be told of changes."""
+        if self.skin.name == "auto" and (light := await self._ports.ask_page()) is not None:
+            await self.turn_page(light)
+
+    async def turn_page(self, light: bool) -> None:
+        """Draw for a light or dark page if the skin follows the terminal."""
+        if self.skin.name == "auto" and light != self.light:
+            self.light = light
+            await self.try_on("auto")
 
     async def try_on(self, name: str) -> LoadedSkin | None:
         """Apply a skin like `wear`, without a notice; return None if another one was requested in between."""
         self._changes += 1
         asked = self._changes
-        state, loaded = await asyncio.to_thread(_read, name, self.folder)
+        state, loaded = await asyncio.to_thread(_read, name, self.folder, self.light)
         _of_name(name, loaded)
         if asked != self._changes:
             return None
@@ -213,7 +228,7 @@ class Appearance:
 
     async def _read_again(self, *, edited: bool = True) -> None:
         name, before = self.skin.name, self._changes
-        state, loaded = await asyncio.to_thread(_read, name, self.folder)
+        state, loaded = await asyncio.to_thread(_read, name, self.folder, self.light)
         if before != self._changes:
             return
         self._read_from[name] = state
@@ -229,13 +244,13 @@ class Appearance:
             self._ports.say(f"{name} was read again.")
 
 
-def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
+def _read(name: str, folder: Path | None, light: bool) -> tuple[SkinFileState, LoadedSkin]:
     """Return the skin, and its file's state before reading, so that later writes are noticed."""
     from themes.loader import load_skin
     from themes.skin_changes import file_state
 
     state = file_state(folder, name) if folder else ()
-    return state, load_skin(name, folder)
+    return state, load_skin(name, folder, light=light)
 
 
 def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
