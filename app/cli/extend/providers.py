@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
+from agent.model.provider_book import ask_provider, provider_row, provider_rows, remove_provider, variable_of
 from app.cli.frame import add_action, add_json, load_settings, say, say_json
 from themes.states import glyph
 from tools.text.words import plural
@@ -71,45 +72,8 @@ def _load() -> tuple[Home, LoadedSettings]:
     return home, load_settings(home)
 
 
-def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
-    """Return a row for every provider: from the settings first, then built-in ones and the environment's."""
-    from agent.model.addresses import plain_address
-    from agent.model.catalog import PROVIDERS
-    from agent.model.dialect_book import learned_of
-    from agent.model.providers import address_of, seller
-
-    own = loaded.settings.providers
-    rows: list[dict[str, Any]] = []
-    names: list[str] = [*own, *(name for name in PROVIDERS if name not in own)]
-    if _variable(loaded, "OPENAI_BASE_URL") and "custom" not in own:
-        names.append("custom")
-    for name in names:
-        known = PROVIDERS.get(name)
-        if name in own:
-            url = address_of(loaded.settings, loaded.environ, name)
-            sold = PROVIDERS.get(seller(url))
-            usual = known.key_env if known is not None and known is sold else ""
-            key = own[name].api_key_env or usual
-            format = own[name].format or (sold.format if sold else "chat")
-        elif known is not None:
-            url, key, format = known.base_url, known.key_env, known.format
-        else:
-            url, key, format = _variable(loaded, "OPENAI_BASE_URL"), "OPENAI_API_KEY", "chat"
-        row = {
-            "name": name,
-            "base_url": url if url.startswith("${") else plain_address(url),
-            "format": format,
-            "key_env": key,
-            "key_set": bool(_variable(loaded, key)),
-            "built_in": name not in own and known is not None,
-            "learned": len(learned_of(home.root, name)),
-        }
-        rows.append(row)
-    return rows
-
-
 def _list(args: argparse.Namespace) -> None:
-    rows = _rows(*_load())
+    rows = provider_rows(*_load())
     if args.as_json:
         say_json(rows, 2)
         return
@@ -131,7 +95,7 @@ def _show(args: argparse.Namespace) -> None:
 
     home, loaded = _load()
     name: str = args.name
-    row = _row(home, loaded, name)
+    row = provider_row(home, loaded, name)
     own = loaded.settings.providers.get(name)
     url = row["base_url"]
     dialect = dialect_name(home.root, name, url, chosen=own.dialect if own else "", seller=seller(url))
@@ -153,47 +117,18 @@ def _show(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     """Send one request to a provider and print the outcome."""
-    from agent.model.addresses import plain_address
-    from agent.model.catalog import PROVIDERS
-    from agent.model.key_check import KeyCheck, KeyProvider, check_key
-    from agent.model.providers import reach, seller
-
     loaded = _load()[1]
     name: str = args.name
-    url, key = "", ""
-    models: tuple[str, ...] = ()
-    found = KeyCheck("")
-    try:
-        target = reach(loaded.settings, loaded.environ, name)
-    except ConfigError as error:
-        if name not in loaded.settings.providers and name not in PROVIDERS:
-            raise
-        found, target, key = KeyCheck(str(error)), None, ""
-    if target is not None:
-        url, key = plain_address(target.base_url), target.api_key
-        path = PROVIDERS[sold].key_path if (sold := seller(target.base_url)) else "models"
-        asked = KeyProvider(
-            name=name,
-            variable=target.key_hint or "the key",
-            base_url=target.base_url,
-            format=target.format,
-            path=path,
-            headers=target.headers,
-            secrets=target.secrets,
-            is_named=bool(target.key_hint),
-        )
-        found = asyncio.run(check_key(asked, key, listed=path == "models"))
-        models = found.models
+    found = asyncio.run(ask_provider(loaded, name))
     if args.as_json:
-        result = {"name": name, "ok": not found.problem, "problem": found.problem, "base_url": url}
-        say_json({**result, "models": list(models)}, 2)
+        result = {"name": name, "ok": not found.problem, "problem": found.problem, "base_url": found.url}
+        say_json({**result, "models": list(found.models)}, 2)
     elif found.problem:
         say(found.problem, sys.stderr)
     else:
-        taken = f" and takes the key in {target.key_hint}" if target is not None and key else ""
-        count = f"; it names {plural(len(models), 'model')}" if models else ""
-        unsent = "; no key was sent" if target is not None and target.key_hint and not key else ""
-        say(f"{name} answers at {url}{taken}{count}{unsent}{_missing(loaded, name, models)}.")
+        count = f"; it names {plural(len(found.models), 'model')}" if found.models else ""
+        taken, unsent = ("", found.key) if found.key.startswith(";") else (found.key, "")
+        say(f"{name} answers at {found.url}{taken}{count}{unsent}{_missing(loaded, name, found.models)}.")
     return int(ExitCode.UNREACHABLE if found.problem else ExitCode.DONE)
 
 
@@ -213,12 +148,12 @@ def _add(args: argparse.Namespace) -> None:
         raise ConfigError(f"The name {name} is taken; choose another one, or see `hermes providers`.")
     url = checked_url(args.url, "--url")
     variable = args.key_env
-    key = _variable(loaded, variable)
+    key = variable_of(loaded, variable)
     if args.key_stdin:
         variable = f"{re.sub(r'[^A-Z0-9]', '_', name.upper())}_API_KEY"
         variable = f"_{variable}" if variable[0].isdigit() else variable
         key = _typed_key()
-        if any(variable == each.key_env for each in PROVIDERS.values()) and _variable(loaded, variable):
+        if any(variable == each.key_env for each in PROVIDERS.values()) and variable_of(loaded, variable):
             raise ConfigError(f"{variable} holds another key already; choose another name, or use --key-env.")
     elif variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
         raise ConfigError("--key-env takes the name of a variable; for the key itself there is --key-stdin.")
@@ -263,22 +198,9 @@ def _typed_key() -> str:
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.core.config.edit import drop_entry
-    from agent.model.dialect_book import forget
-
     home, loaded = _load()
     name: str = args.name
-    row = _row(home, loaded, name)
-    if row["built_in"]:
-        way = f"unset {row['key_env']}" if row["key_set"] else "it is only used where you name it"
-        raise ConfigError(
-            f"{name} is built in and stays; {way}, or put another address in its place with "
-            f"`hermes providers add {name} --url URL`."
-        )
-    if not drop_entry(home, ("providers", name)):
-        where = "OPENAI_BASE_URL; unset it" if name == "custom" else "other settings; take it out there"
-        raise ConfigError(f"{name} does not stand in {home.config} but comes from {where}.")
-    forget(home.root, name)
+    row = remove_provider(home, loaded, name)
     say(f"Removed {name}." + (f" Its key is still in {row['key_env']}." if row["key_set"] else ""))
     if loaded.settings.model.name.startswith(f"{name}/"):
         say(f"model.name is still {loaded.settings.model.name}; choose another with `hermes config set`.")
@@ -294,21 +216,9 @@ def _forget(args: argparse.Namespace) -> None:
     except OSError as error:
         raise HermesError(f"What was learned cannot be changed: {error.strerror or error}.") from error
     if not count:
-        _row(home, loaded, name)
+        provider_row(home, loaded, name)
     things = "1 thing" if count == 1 else f"{count} things"
     say(f"Forgot {things} about {name}." if count else f"Nothing was learned of {name}.")
-
-
-def _row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
-    """Return the row of one provider. Raises `ConfigError` if there is none of this name."""
-    for row in _rows(home, loaded):
-        if row["name"] == name:
-            return row
-    raise ConfigError(f"There is no provider {name!r}; `hermes providers` lists them.")
-
-
-def _variable(loaded: LoadedSettings, name: str) -> str:
-    return loaded.environ.get(name, "").strip() if name else ""
 
 
 def _missing(loaded: LoadedSettings, name: str, models: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.automation.schedule.book import JobBook
+from agent.core.config.edit import put_entry
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.core.store.store import Store
@@ -18,10 +19,13 @@ from agent.integrations.plugins.installing import create
 from app.tui.screens.dialog import ProblemLine
 from app.tui.screens.entry_form import EntryForm
 from app.tui.screens.entry_page import EntryPage
+from app.tui.screens.models.model_menu import ModelMenu
+from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.models.providers import ProvidersScreen
 from app.tui.screens.plugins import DiskPlugins, PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
 from app.tui.screens.servers import NEXT, ServerFile, ServersScreen
-from tests.app.tui.pages import PageHost
+from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
 
 
@@ -119,3 +123,42 @@ async def test_a_plugin_is_copied_and_waits_for_a_yes(tmp_path: Path) -> None:
         await pilot.press("n")
         await fill(pilot, "counting")
         await problem(pilot, "already")
+
+
+async def test_a_provider_is_asked_deleted_and_put_back_on_its_screen(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    put_entry(home, ("providers", "mine"), {"base_url": "http://127.0.0.1:9/v1"})
+    menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path)})
+    host = PageHost(lambda: ProvidersScreen(menu, "mine"))
+    async with host.run_test(size=(120, 40)) as pilot:
+        await until(
+            pilot, lambda: isinstance(host.screen, ProvidersScreen) and host.screen.loaded, "the list"
+        )
+        screen: Any = host.screen
+        assert [row["name"] for row in screen.listed.entries[:1]] == ["mine"]
+        assert screen.pointed["name"] == "mine"
+        await pilot.press("f5")
+        await until(pilot, lambda: "✗" in screen.about(screen.pointed).plain, "the answer")
+        await pilot.press("d")
+        await until(pilot, lambda: all(row["name"] != "mine" for row in screen.listed.entries), "no mine")
+        assert load(home, {}).settings.providers == {}
+        await pilot.press("d")
+        await until(pilot, lambda: any("built in and stays" in said for said in host.told), "the refusal")
+        await pilot.press("u")
+        await until(pilot, lambda: screen.pointed["name"] == "mine", "mine again")
+        assert load(home, {}).settings.providers["mine"].base_url == "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize("opener", ["enter", "slash"])
+async def test_models_that_need_a_key_are_one_line_that_opens(tmp_path: Path, opener: str) -> None:
+    menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-x"})
+    host = PageHost(lambda: ModelsScreen("", menu))
+    async with host.run_test(size=(80, 40)) as pilot:
+        shown = lambda: "\n".join(lines_of(host.screen.rows))  # type: ignore[attr-defined] # noqa: E731
+        await until(pilot, lambda: isinstance(host.screen, ModelsScreen) and "openai/" in shown(), "models")
+        rows: Any = host.screen.rows  # type: ignore[attr-defined]
+        assert "more need a key ⏎" in shown() and "anthropic" not in shown()
+        rows.move_to(rows.count - 2)
+        await pilot.press(opener)
+        await until(pilot, lambda: "more need a key" not in shown(), "the others")
+        assert "anthropic/" in shown()

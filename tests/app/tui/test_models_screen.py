@@ -94,7 +94,7 @@ async def test_the_cursor_begins_on_the_current_model_which_is_marked() -> None:
     async with host.run_test(size=(80, 24)) as pilot:
         rows = await ready(pilot, host)
         assert rows.pointed.name == "anthropic/claude-opus-5"
-        assert any("▶ anthropic/claude-opus-5" in each for each in lines_of(rows))
+        assert any("● anthropic/claude-opus-5" in each for each in lines_of(rows))
         assert "$5 / $25" in next(each for each in lines_of(rows) if "claude-opus-5" in each)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import HermesError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.model.local.pull import Listener
     from agent.model.local.sources import Weights
     from agent.model.model_choices import ModelChoice
+    from agent.model.provider_book import ProviderAnswer
 
 
 AGAIN = "⏎ goes on where it stopped."
@@ -133,6 +134,36 @@ class ModelMenu:
             variable = f"{found.name.upper().replace('-', '_')}_API_KEY"
             set_setting(self._home, f"{place}.api_key_env", variable)
             keep_key(self._home, variable, key)
+
+    async def provider_rows(self) -> list[dict[str, Any]]:
+        """Return what is known of each provider, as `hermes providers list` says it."""
+        from agent.model.provider_book import provider_rows
+
+        return await asyncio.to_thread(lambda: provider_rows(self._home, self._load()))
+
+    async def ask_provider(self, name: str) -> ProviderAnswer:
+        """Send one request to a provider, which costs nothing. Raises `ConfigError`."""
+        from agent.model.provider_book import ask_provider
+
+        return await ask_provider(await asyncio.to_thread(self._load), name)
+
+    async def remove_provider(self, name: str) -> Callable[[], Awaitable[None]]:
+        """Take a provider out of the settings; return what puts it back. Raises `ConfigError`."""
+        from agent.core.config.edit import put_entry
+        from agent.core.config.loader import load
+        from agent.model.provider_book import remove_provider
+
+        def remove() -> dict[str, Any]:
+            own = load(self._home, {}).settings.providers.get(name)
+            remove_provider(self._home, self._load(), name)
+            return own.model_dump(mode="json", exclude_unset=True) if own is not None else {}
+
+        entry = await asyncio.to_thread(remove)
+
+        async def put_back() -> None:
+            await asyncio.to_thread(put_entry, self._home, ("providers", name), entry)
+
+        return put_back
 
     def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None:
         """Fetch a local model; blocks. Raises `HermesError`, or `StoppedError` once `stop` is set."""

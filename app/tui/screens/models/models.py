@@ -18,7 +18,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice, merge_choices
-from app.tui.screens.models.key_dialog import KeyDialog, obtain_model
+from app.tui.screens.models.key_dialog import KeyDialog, ServerDialog, obtain_model
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.page import Page, line
 from themes.states import IN_USE, STATES
@@ -39,9 +39,11 @@ class ModelsScreen(Page[str | None]):
     """The model picker. Its result is the name of a model, or None. Slow sources are added later."""
 
     heading = "Models"
-    keys = "⏎ use · space by default · e new key · / filter, or name another · ? keys · esc back"
+    keys = "⏎ use · space default · e key · n new provider · / find or name one · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "keep", "Use by default in new sessions", id="models.keep"),
+        Binding("n", "add", "Add a provider by its address", id="models.add"),
+        Binding("i", "providers", "All providers: check, delete", id="models.providers"),
         Binding("e", "new_key", "Enter another key of its provider", id="models.new_key"),
     ]
 
@@ -97,6 +99,8 @@ class ModelsScreen(Page[str | None]):
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
+        if self._list.opens_folded():
+            return
         choice = self._list.pointed
         if choice is not None and choice.problem and self._setup is not None:
             self._get(choice)
@@ -116,6 +120,22 @@ class ModelsScreen(Page[str | None]):
             self.dismiss(name)
         elif name is None:
             self.notify(line(choice.problem), severity="warning", markup=False)
+
+    @work(exclusive=True, group="get")
+    async def action_add(self) -> None:
+        """Add a provider; its models stand in the list then."""
+        found = await self.app.push_screen_wait(ServerDialog(self._menu))
+        if found is not None:
+            await self._add(partial(self._menu.of_provider, found.name, found.models))
+            self._list.point_at(f"{found.name}/")
+            self.notify(line(f"{found.name} is kept; {len(found.models)} models."), markup=False)
+
+    @work(exclusive=True, group="get")
+    async def action_providers(self) -> None:
+        from app.tui.screens.models.providers import ProvidersScreen
+
+        await self.app.push_screen_wait(ProvidersScreen(self._menu))
+        self._fill()
 
     @work(exclusive=True, group="get")
     async def action_new_key(self) -> None:
@@ -172,19 +192,56 @@ class ModelRows(RowList):
         self._current = current
         self._choices: list[ModelChoice] = []
         self._told: object = self
+        self._is_open = False
+        self._folded = 0
+        """Models at the end that one line stands for."""
         self.reset(1)
 
     @property
     def pointed(self) -> ModelChoice | None:
         """The model under the cursor."""
         row = self.cursor
-        return self._choices[row] if row is not None and row < len(self._choices) else None
+        return self._choices[row] if row is not None and row < self._listed else None
+
+    @property
+    def _listed(self) -> int:
+        return len(self._choices) - self._folded
+
+    def _is_usable(self, choice: ModelChoice) -> bool:
+        return not choice.problem or choice.default or choice.label == self._current or choice.name == "local"
+
+    def opens_folded(self) -> bool:
+        """Show the models that one line stands for if the cursor is on it; return whether it was."""
+        if not self._folded or self.cursor != self._listed:
+            return False
+        row = self._listed
+        self._open()
+        self.move_to(row)
+        return True
+
+    def point_at(self, start: str) -> None:
+        """Move to the first model whose name begins with `start`."""
+        found = (at for at, each in enumerate(self._choices[: self._listed]) if each.name.startswith(start))
+        self.move_to(next(found, self.cursor or 0))
+
+    def action_filter(self) -> None:
+        self._open()
+        super().action_filter()
+
+    def _open(self) -> None:
+        self._is_open = True
+        self.add([])
 
     def add(self, more: list[ModelChoice]) -> None:
         """Add models; the cursor stays on its model, which is at first the current one."""
         before, first = self.pointed, not self._choices
-        self._choices = merge_choices([*self._choices, *more])
-        self.reset(len(self._choices) + 1)
+        merged = merge_choices([*self._choices, *more])
+        usable = [each for each in merged if self._is_usable(each)]
+        self._choices = [*usable, *(each for each in merged if not self._is_usable(each))]
+        # One line is no shorter than one model, and a list without usable ones needs the others.
+        folds = usable and len(merged) - len(usable) > 1 and not self._is_open
+        self._folded = len(merged) - len(usable) if folds else 0
+        self.reset(len(self._choices) - self._folded + bool(self._folded) + 1)
         wanted = self._current if first or before is None else before.label
         labels = [choice.label for choice in self._choices]
         if wanted in labels:
@@ -218,13 +275,17 @@ class ModelRows(RowList):
         return f"  {note:<{NOTE_CELLS}}" if width >= WIDE else ""
 
     def _text(self, index: int) -> str:
-        if index >= len(self._choices):
+        if index >= self._listed:
             return self.needle
         choice = self._choices[index]
         return choice.name if not choice.missing_key else f"{choice.name}  {choice.missing_key}"
 
     def _lines(self, index: int, width: int) -> list[Text]:
-        if index >= len(self._choices):
+        if self._folded and index == self._listed:
+            folded = self._choices[self._listed :]
+            lack = "need a key" if all(each.missing_key for each in folded) else "cannot be used yet"
+            return [fit(Text(f"   {self._folded} more {lack} ⏎", self.ink("dim")), width)]
+        if index >= self._listed:
             return [self._another(width)]
         choice = self._choices[index]
         current = choice.label == self._current
