@@ -258,6 +258,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def _meet_terminal(self) -> None:
         """Draw on a terminal of which nothing is known any more."""
+        self.attention.show_again()
         self._forget_terminal()
         self._draw_anew()
 

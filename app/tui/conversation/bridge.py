@@ -170,6 +170,7 @@ class Bridge:
     ) -> None:
         """`panes` are the visible parts of the session's screen."""
         self._logged = 0
+        self._asked: set[str] = set()
         self._panes = panes
         self._requests = requests
         self._attention = attention
@@ -265,9 +266,13 @@ class Bridge:
                 self._files_changed(event)
             case Asked():
                 self._requests.add(event)
+                self._asked.add(event.id)
+                self._show_work()
                 self._attention.call("needs_you", f"{self.state.title or 'hermes'} needs an answer")
             case RequestResolved():
                 self._requests.close_request(event.id)
+                self._asked.discard(event.id)
+                self._show_work()
 
     # Subagents
 
@@ -297,6 +302,11 @@ class Bridge:
         """Change the status line."""
         self.state = self.state._replace(**fields)
         self._panes.status.show(self.state)
+        self._show_work()
+
+    def _show_work(self) -> None:
+        busy = "idle" if self.state.busy_since is None else "works"
+        self._attention.show_state("asks" if self._asked else busy, self.state.title)
 
     def _keep(self, key: str, event: ToolFinished) -> None:
         """Store the result of a call, and drop the oldest stored one."""

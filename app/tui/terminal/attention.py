@@ -16,6 +16,8 @@ from tools.text.words import one_line
 CallKind = Literal["needs_you", "done", "failed"]
 """What a call is about: a question waits, a turn ended well, or it did not."""
 LONGEST = 200
+WorkState = Literal["idle", "works", "asks"]
+_STATES: Mapping[WorkState, str] = {"idle": "", "works": " works", "asks": " needs you"}
 _SOUNDS = (
     ("canberra-gtk-play", "--id", "message"),
     ("paplay", "/usr/share/sounds/freedesktop/stereo/message.oga"),
@@ -45,6 +47,8 @@ class Attention:
         self._focus: bool | None = None
         self._key = clock()
         self._called: set[CallKind] = set()
+        self._title = ""
+        self._progress = "0"
         self.enabled = True
         """True if the person wants calls."""
         self.away_seconds = 20.0
@@ -68,6 +72,24 @@ class Attention:
         """Note that the person pressed a key."""
         self._key = self._clock()
         self._called.clear()
+
+    def show_state(self, state: WorkState, session: str) -> None:
+        """Show in the title of the window what Hermes does in which session; progress where that is known."""
+        title = f"hermes{_STATES[state]}{': ' if session else ''}{one_line(session)[:LONGEST]}"
+        if title != self._title:
+            self._title = title
+            self._write(f"\x1b]2;{title}\x07")
+        progress = {"idle": "0", "works": "3", "asks": "4;100"}[state]
+        if progress != self._progress and known_terminal(self._environ).progress == "yes":
+            self._progress = progress
+            self._write(f"\x1b]9;4;{progress}\x07")
+
+    def show_again(self) -> None:
+        """Show the state on a terminal that lost it."""
+        title, self._title, self._progress = self._title, "", "0"
+        if title:
+            self._title = title
+            self._write(f"\x1b]2;{title}\x07")
 
     def call(self, kind: CallKind, text: str) -> bool:
         """Call the person if they are away and want it; return whether it did."""

@@ -51,6 +51,8 @@ class Terminal:
     """Whether alt and a key arrive as such without that protocol."""
     keys_hint: str = ""
     """What makes alt arrive where it does not."""
+    progress: Literal["yes", "no"] = "no"
+    """Whether it shows progress (OSC 9;4); others take it for a notification."""
     takes: Sequence[str] = ()
     """Keys that it uses itself as it comes."""
     answer: str = ""

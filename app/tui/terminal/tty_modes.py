@@ -41,6 +41,9 @@ _QUESTION = re.compile(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n
 
 PAGE_REPORTS, NO_PAGE_REPORTS = "\x1b[?2031h", "\x1b[?2031l"
 """Reports of a change to dark or light, on and off; unknown to most terminals, and without effect there."""
+TITLE, TITLE_KEPT, TITLE_BACK = "\x1b]2;", "\x1b[22;2t", "\x1b[23;2t"
+"""Sets the title of the window; puts it on a stack, and takes it from there."""
+PROGRESS, NO_PROGRESS = "\x1b]9;4;", "\x1b]9;4;0\x07"
 DOUBTFUL = ("STY", "TERMINOLOGY", "KONSOLE_VERSION")
 """Variables of terminals that may read `KEYS` as something else; they get it only if the table allows it."""
 LATER = 0.4
@@ -80,6 +83,7 @@ def driver_with_modes(
             self._seen = (0, 0)
             self._report = (0.0, Size())
             self._is_another = self._has_alt = self._has_keys = self._has_page = False
+            self._has_title = self._has_progress = False
             self._sets_keys, self._asks_modes = not is_doubtful, False
             self._task: asyncio.Task[None] | None = None
 
@@ -98,10 +102,15 @@ def driver_with_modes(
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            for is_set, mode in ((self._has_alt, ALT_BACK), (self._has_page, NO_PAGE_REPORTS)):
+            for is_set, mode in (
+                (self._has_alt, ALT_BACK),
+                (self._has_page, NO_PAGE_REPORTS),
+                (self._has_progress, NO_PROGRESS),
+                (self._has_title, TITLE_BACK),
+            ):
                 if is_set:
                     self.write(mode)
-            self._has_alt = self._has_page = False
+            self._has_alt = self._has_page = self._has_progress = self._has_title = False
             super().stop_application_mode()
             self._in_band_window_resize = self._mouse_pixels = False
 
@@ -113,6 +122,10 @@ def driver_with_modes(
                 self._push_keys(on=data != KEYS_BACK)
                 return
             self._has_page |= data == PAGE_REPORTS
+            self._has_progress |= data.startswith(PROGRESS)
+            if data.startswith(TITLE) and not self._has_title:
+                self._has_title = True
+                super().write(TITLE_KEPT)
             super().write(place_clusters(data))
             if data in (SYNC_START, SYNC_END):
                 self._in_frame = data == SYNC_START

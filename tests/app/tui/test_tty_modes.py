@@ -83,3 +83,17 @@ def test_the_skin_auto_follows_the_page_of_the_terminal_and_its_changes(tmp_path
         shown.drain()
     assert shown.painted.count(b"\x1b[?2031l") == 1
     assert "paper" != load_skin("auto", light=True).skin.name == "auto"
+
+
+def test_the_title_says_what_happens_and_is_put_back(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home", WT_SESSION="1")
+    with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
+        shown.until(b"\x1b]2;hermes")
+        shown.until(b"TODO")
+        shown.press("hello\r")
+        shown.until(b"\x1b]2;hermes works")
+        shown.until(b"\x1b]9;4;3\x07")
+        shown.process.send_signal(signal.SIGTERM)
+        shown.drain()
+    assert shown.painted.count(b"\x1b[22;2t") == shown.painted.count(b"\x1b[23;2t") == 1
+    assert shown.painted.count(b"\x1b]9;4;0\x07") >= 1
