@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from themes.skin import NIGHT, Skin
 from widgets.palette import Palette
-from widgets.rows.row_list import RowList
+from widgets.rows.row_list import ReadingRows, RowList
 
 
 class Host(App[None]):
@@ -20,7 +20,7 @@ class Host(App[None]):
         self.opened: list[int] = []
         self.copied = ""
         self.escaped = 0
-        self.rows = RowList(
+        self.rows = ReadingRows(
             self.draw,
             search_text=lambda index: self.texts[index],
             count=len(texts),

@@ -167,13 +167,17 @@ def report_keys(subject: HealthSubject, *, as_json: bool, glyphs: bool) -> None:
 
     from app.cli.frame import say, say_json
     from app.tui.terminal.terminals import known_terminal
+    from themes.states import glyph
     from widgets.key_names import shown_key
 
     reports = list(key_reports(subject.environ, _bound(subject)))
     if as_json:
         say_json([dataclasses.asdict(report) for report in reports], 2)
         return
-    marks = {"yes": "✓", "perhaps": "?", "no": "✗"} if glyphs else {"yes": "ok", "perhaps": "? ", "no": "no"}
+    done, failed = glyph("done"), glyph("failed")
+    marks = (
+        {"yes": done, "perhaps": "?", "no": failed} if glyphs else {"yes": "ok", "perhaps": "? ", "no": "no"}
+    )
     say(f"Keys in {known_terminal(subject.environ).name}:")
     for report in reports:
         if "+" in report.key or (report.key[:1] == "f" and report.key[1:].isdigit()):

@@ -45,8 +45,8 @@ def test_attempts_are_told_in_a_line_each_without_control_bytes() -> None:
     one = LiveAttempt("attempt-1", "", None, 0, "done", "All\nwell\x1b[31m", calls=1, changed=2)
     two = LiveAttempt("attempt-2", "", "big", 0, calls=3)
     assert attempts_text([one, two]).splitlines() == [
-        "attempt-1: done, 1 call, 2 paths changed. All well",
-        "attempt-2: big, works, 3 calls",
+        "✓ attempt-1: done, 1 call, 2 paths changed. All well",
+        "▶ attempt-2: big, works, 3 calls",
     ]
     assert "no attempts" in attempts_text([])
 

@@ -286,7 +286,7 @@ def alt_keys() -> set[str]:
     return {key for key in keys if key.startswith("alt+")}
 
 
-ALTERNATIVES = {"alt+b": "ctrl+left", "alt+f": "ctrl+right", "alt+backspace": "ctrl+w"}
+ALTERNATIVES = {"alt+b": "ctrl+left", "alt+f": "ctrl+right"}
 """What terminals of macOS send for other keys of the same commands."""
 NO_LETTERS = {"backspace": "\x7f", "enter": "\r"}
 
