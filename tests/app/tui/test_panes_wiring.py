@@ -261,7 +261,7 @@ async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(
             pilot, lambda: made.app.focused is getattr(made.app.session, "calls" if pane == "log" else pane)
         )
         await pilot.press("escape", "C")
-        await until(pilot, lambda: made.app.session.prompt.text == "x")
+        await until(pilot, lambda: made.app.session.prompt.text == "C")
 
 
 @pytest.mark.sample(1)
@@ -271,7 +271,7 @@ async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(
         await until(pilot, lambda: made.app.session.panes_mounted)
         await made.app.actions.run_slash(f"/{pane}")
         await pilot.press("C")
-        await until(pilot, lambda: made.app.session.prompt.text == "x")
+        await until(pilot, lambda: made.app.session.prompt.text == "C")
         assert made.app.focused is made.app.session.prompt
 
 

@@ -92,7 +92,7 @@ async def test_enter_unfolds_a_list_on_its_head_or_on_the_task_above_it() -> Non
         await pilot.press("enter")
         await pilot.pause(0.1)
         opened = [text.strip() for text in lines(app.todo)[3:7]]
-        assert opened[0].startswith("▾ callers") and opened[1:] == ["✓ look", "▶ read", "✗ drop"]
+        assert opened[0].startswith("▾ callers") and opened[1:] == ["✓ look", "▶ read", "· drop"]
         await pilot.press("j", "enter")
         await pilot.pause(0.1)
         assert "▸ callers  read" in lines(app.todo)[3]
