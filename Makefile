@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-imports lint style types house bench bench-peers test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports lint style types house bench bench-peers test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -93,6 +93,12 @@ test-acp:
 test-servers:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.model_servers $(ARGS)
+
+# Starts 50 MCP servers of npm and PyPI cold in the default sandbox, lists, calls and starts them again.
+# Some of them: make test-mcp-servers ARGS="memory git"
+test-mcp-servers:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.mcp_servers $(ARGS)
 
 # Makes sessions with the real programs of other agents (npm and PyPI, pinned, kept in ~/.cache/hermes-import-suite),
 # imports them, and compares each with what went over the wire. Some of them: make test-imports ARGS="codex pi"

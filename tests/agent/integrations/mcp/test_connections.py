@@ -229,7 +229,7 @@ def test_the_line_that_names_an_error_is_found(said: str, reason: str) -> None:
 
 
 async def test_a_server_that_names_no_error_is_quoted_with_its_log(tmp_path: Path) -> None:
-    said = "import sys; sys.stderr.write('loading\\nbusy\\nleaving\\n'); sys.exit(2)"
+    said = "import sys; sys.stderr.write('loading\\nbusy\\nleaving\\nnpm notice new\\n'); sys.exit(2)"
     with pytest.raises(CallFaultError) as raised:
         async with connected(tmp_path, "", command=(sys.executable, "-IS", "-c", said)):
             pass

@@ -1,0 +1,1 @@
+"""Real MCP servers of npm and PyPI against Hermes, outside the suite."""
