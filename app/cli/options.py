@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from agent.session.options import Options
 from app.cli.safety.folder import demo_workspace, workspace
@@ -20,7 +21,7 @@ def options_of(
     freely.
     """
     tour = args.demo and args.cwd is None
-    return Options(
+    options = Options(
         workspace=demo_workspace() if tour else workspace(args.cwd),
         model=model or ("demo" if args.demo else args.model),
         resume=args.resume,
@@ -31,4 +32,16 @@ def options_of(
         max_steps=args.max_turns,
         surface=surface,
         attended=attended,
+    )
+    return with_tour(options) if tour and attended else options
+
+
+def with_tour(options: Options) -> Options:
+    """Return the options of a session with a tour: in a separate folder, asking, and with forecasts."""
+    return replace(
+        options,
+        workspace=demo_workspace(),
+        model=options.model or "demo",
+        approve=options.approve or "normal",
+        settings={**options.settings, "subagents": {"forecast_tokens": 0}},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ def run(args: FastOptions | argparse.Namespace) -> int:
 async def _show(args: FastOptions | argparse.Namespace) -> int:
     home = Home.locate()
     attached = args.attach is not None
+    tours = set[str]()  # sessions that opened as tours, which are resumed as such
 
     async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
         nonlocal attached
@@ -58,12 +60,17 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             await resume_preview(home, wanted, show)
         await bring_surface()
         from agent.api import opening
-        from app.cli.options import options_of
+        from app.cli.options import options_of, with_tour
 
         apart = await wear_chosen_skin()
         if not apart:
             await bring_engine()
-        options = options_of(args, attended=True, surface="tui", model=wish.model)
+        chosen = args
+        if args.demo and app.host.session:
+            # The tour was the first session; others are the person's own.
+            chosen = copy(args)
+            chosen.demo = False
+        options = options_of(chosen, attended=True, surface="tui", model=wish.model)
         options = replace(options, preview=show)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
@@ -71,12 +78,16 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             options = replace(options, resume=args.attach or None, resume_last=not args.attach)
         if wish.fresh:
             options = replace(options, after=wish.after)
+        if is_tour := wish.tour or (wish.model is None and wish.resume in tours):
+            options = with_tour(replace(options, model="demo", approve=None))
         where = home.service_socket if through else None
         if not apart and where is None:
             # A person who types already will send a message soon.
             wanted = (*ASKING, *READING) if app.touched.is_set() else ASKING
             app.run_worker(read(wanted), group="asking")
         client = await opening.open_session(options, listener, process=apart, service=where)
+        if is_tour or chosen.demo:
+            tours.add(client.id)
         # If the service could not open the session, it continues here.
         attached = app.host.is_served = through
         app.bridge.change(service="attached" if through else "")

@@ -28,6 +28,8 @@ class SessionRequest(NamedTuple):
     """True for a new session, even if the command line asks to resume one."""
     after: str = ""
     """The previous session; `SessionHost` fills it in."""
+    tour: bool = False
+    """True for a session with the tour, in a folder of its own."""
     attach: bool = False
     """True if sessions are opened in the running service from now on."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from agent.knowledge.context.compaction import CompactionPlan
 from agent.model.demo import TOUR_REQUEST
 from agent.model.providers import NoModelError
 from agent.session.options import Options
+from app.cli.options import with_tour
 from app.tui.application import HermesApp
 from app.tui.commands import actions
 from app.tui.conversation.active_conversation import transcript
@@ -108,6 +109,8 @@ async def stage(
                 attended=True,
                 **{"approve": "all", **options, "resume": wish.resume, "model": wish.model},
             )
+            if wish.tour:
+                chosen = with_tour(replace(chosen, model="demo", approve=None))
             if no_model and wish.model is None:
                 while not silent and not app.waiting():
                     await asyncio.sleep(0.01)
