@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +105,35 @@ async def begun(host: Host, pilot: Pilot[None], key: str = "") -> None:
         await until(pilot, lambda: key in said(host, "about"))
 
 
+async def test_sections_can_be_jumped_to_and_what_differs_shown_alone(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(120, 40)) as pilot:
+        await begun(host, pilot)
+        rows = host.settings.list
+        first = rows.row
+        await pilot.press("tab")
+        assert first is not None and rows.row is not None
+        assert rows.row.key.partition(".")[0] != first.key.partition(".")[0]
+        await pilot.press("shift+tab")
+        assert rows.row == first
+        await pilot.press("s")
+        await until(pilot, lambda: len(rows.rows) < 20)
+        members = [row for row in rows.rows if row.kind != "heading"]
+        assert all(row.origin for row in members) and "terminal.timeout" in {row.key for row in members}
+        assert all(after.kind != "heading" for row, after in pairwise(rows.rows) if row.kind == "heading")
+        await pilot.press("s")
+        await until(pilot, lambda: len(rows.rows) > 100)
+
+
 async def test_every_setting_is_there_with_its_value_and_its_origin(tmp_path: Path) -> None:
     host = Host(tmp_path / "home", HERMES_MAX_TURNS="70")
     async with host.run_test(size=(80, 24)) as pilot:
         await begun(host, pilot)
         timeout, vi, turns = host.row("terminal.timeout"), host.row("display.vi"), host.row("agent.max_turns")
         assert (timeout.value, timeout.origin, timeout.default) == ("60", "config.yaml:6", "180")
-        assert (vi.value, vi.effect) == ("true", "at once")
-        assert (turns.value, turns.origin, turns.effect) == ("70", "HERMES_MAX_TURNS", "next session")
+        assert (vi.value, vi.effect) == ("true", "now")
+        assert (turns.value, turns.origin) == ("70", "HERMES_MAX_TURNS")
+        assert turns.effect == "from the next session" and turns.label == "Max turns"
         assert "your own 40 (config.yaml line 8) counts once the variable is gone" in turns.overridden
         retries = host.row("model.retries")
         assert (retries.value, retries.origin, retries.is_own) == ("4", "", False)

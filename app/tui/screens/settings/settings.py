@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
@@ -21,7 +22,7 @@ from agent.errors import ConfigError, HermesError
 from app.tui.commands.keys import ALIASES, Keys, bindables, resolve
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import Choices, Dialog, Hints
-from app.tui.screens.page import Field, KeyLine, ScreenHeader, line, words
+from app.tui.screens.page import HELP, Field, KeyLine, ScreenHeader, line, words
 from app.tui.screens.settings.preferences import Preferences, Snapshot, takes_effect_at_once
 from themes.states import DOUBT, IN_USE, glyph
 from widgets.key_names import shown_key
@@ -50,6 +51,11 @@ TITLES = {
     "watcher": "Watcher",
     "keys": "Keys",
 }
+EDITORS = {
+    "providers": "/providers adds, checks and deletes them",
+    "mcp_servers": "/mcp adds and deletes them",
+}
+"""Screens that edit what a section holds."""
 MASK = "••••"
 OWN_FILE, PROJECT_FILE = "config.yaml", ".hermes/config.yaml"
 
@@ -81,12 +87,20 @@ class SettingRow:
     @property
     def effect(self) -> str:
         """The time at which a change takes effect, in words."""
-        return "at once" if takes_effect_at_once(self.key) else "next session"
+        return "now" if takes_effect_at_once(self.key) else "from the next session"
+
+    @property
+    def label(self) -> str:
+        """A short name in words; of a key, the name of what it does."""
+        if self.kind == "keys":
+            return self.help or self.name
+        words = self.name.replace("_", " ").replace(".", ": ")
+        return words[:1].upper() + words[1:]
 
     @property
     def search_text(self) -> str:
         """The text that a filter searches."""
-        return f"{self.key} {self.value} {self.origin or 'default'} {self.help}"
+        return f"{self.key} {self.label} {self.value} {self.origin or 'default'} {self.help}"
 
 
 def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[SettingRow]:
@@ -96,8 +110,7 @@ def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[Settin
     found: list[SettingRow] = []
     for section in Settings.model_fields:
         members = list(_members(section, loaded, own, keys))
-        about = "none yet · hermes config set providers.NAME.base_url ADDRESS"
-        note = about if section == "providers" and not members else ""
+        note = EDITORS.get(section, "")
         title = TITLES.get(section, section.capitalize())
         searched = " ".join([title, *(row.search_text for row in members)])
         found.append(SettingRow(key=section, name=title, kind="heading", value=note, help=searched))
@@ -365,8 +378,10 @@ class ChoiceEditor(Dialog[str | None]):
         self.dismiss(None)
 
 
-NAME_CELLS, NAME_SHARE = 27, 0.42
-"""The largest width of the names in cells, and their share of a narrow screen."""
+NAME_CELLS, NAME_SHARE = 30, 0.3
+"""The least room for the labels in cells, and their share of a wide screen."""
+WIDE, KEY_CELLS = 110, 26
+"""Cells from which the keys stand beside the labels, and their room."""
 
 
 class SettingsList(HeadedRows):
@@ -376,13 +391,17 @@ class SettingsList(HeadedRows):
         """Sent when the cursor moves to another row."""
 
     def __init__(self, rows: Sequence[SettingRow], *, id: str | None = None) -> None:
-        self.rows = list(rows)
+        self._take(rows)
         super().__init__(
             self._lines,
             search_text=lambda index: self.rows[index].search_text,
             count=len(self.rows),
             id=id,
         )
+
+    def _take(self, rows: Sequence[SettingRow]) -> None:
+        self.rows = list(rows)
+        self._widest = max((cell_len(each.label) for each in rows if each.kind != "heading"), default=0)
 
     @property
     def row(self) -> SettingRow | None:
@@ -394,7 +413,7 @@ class SettingsList(HeadedRows):
         """Replace the rows; the cursor stays on its setting."""
         key = self.row.key if self.row is not None else ""
         same = [row.key for row in rows] == [row.key for row in self.rows]
-        self.rows = list(rows)
+        self._take(rows)
         if same:
             self.repaint()
         else:
@@ -428,14 +447,18 @@ class SettingsList(HeadedRows):
         return [self._line(row, width)]
 
     def _line(self, row: SettingRow, width: int) -> Text:
-        cells = min(NAME_CELLS, int(width * NAME_SHARE))
-        name = fit(Text(row.name, self.ink("text")), cells - 1)
+        most = max(int(width * NAME_SHARE), NAME_CELLS) if width >= 60 else int(width * 0.42)
+        cells = min(self._widest + 2, most)
+        name = fit(Text(row.label, self.ink("text")), cells - 1)
         name.append(" " * (cells - name.cell_len))
+        if width >= WIDE:
+            name.append_text(fit(Text(row.name, self.ink("dim")), KEY_CELLS - 1))
+            name.append(" " * (cells + KEY_CELLS - name.cell_len))
         changed = bool(row.origin)
         value = Text(row.value, self.ink("accent" if changed else "dim"))
         right = Text(row.origin or "default", self.ink("warning" if row.overridden else "dim"))
         if width >= 76:
-            right.append(f" · {row.effect}".ljust(len(" · next session")), self.ink("dim"))
+            right.append(f" · {row.effect.removeprefix('from the ')}", self.ink("dim"))
         gutter = Text(f" {DOUBT} " if row.overridden else f" {IN_USE} " if row.is_own else "   ")
         gutter.stylize(self.ink("warning" if row.overridden else "accent"))
         left = Text.assemble(gutter, name, value)
@@ -452,6 +475,10 @@ class SettingsScreen(ClosableModal[None]):
         Binding("escape,f2,q", "dismiss", "back"),
         Binding("d,delete", "reset", "Delete it from your file, so that the default applies"),
         Binding("u", "undo", "Take back the last deletion"),
+        Binding("s", "scope", "All settings, or what differs from the default"),
+        Binding("tab", "section(1)", "Next section"),
+        Binding("shift+tab", "section(-1)", "Previous section"),
+        HELP,
     ]
 
     def __init__(self, snapshot: Snapshot, keeper: Preferences, palette: Palette | None = None) -> None:
@@ -462,6 +489,7 @@ class SettingsScreen(ClosableModal[None]):
         self._removed: list[SettingRow] = []
         """Settings deleted here that can be restored, the last one last."""
         self._head = ScreenHeader("Settings")
+        self._only_changed = False
         self.list = SettingsList(self._rows())
 
     def compose(self) -> ComposeResult:
@@ -562,7 +590,32 @@ class SettingsScreen(ClosableModal[None]):
 
     def _rows(self) -> list[SettingRow]:
         loaded = self._snapshot.loaded
-        return rows(loaded, self._snapshot.own, resolve(loaded.settings.keys))
+        found = rows(loaded, self._snapshot.own, resolve(loaded.settings.keys))
+        if not self._only_changed:
+            return found
+        kept = [row for row in found if row.kind == "heading" or row.origin or row.is_own]
+        # A section without anything of its own has no heading either.
+        return [
+            row
+            for row, after in zip(kept, [*kept[1:], None], strict=True)
+            if row.kind != "heading" or (after is not None and after.kind != "heading")
+        ]
+
+    def action_scope(self) -> None:
+        """Show all settings, or only what differs from the default."""
+        self._only_changed = not self._only_changed
+        self.list.show(self._rows())
+        self._tell()
+
+    def action_section(self, step: int) -> None:
+        """Move to the first setting of the next or the previous section."""
+        at = self.list.cursor or 0
+        heads = [place for place, row in enumerate(self.list.rows) if row.kind == "heading"]
+        here = max((number for number, place in enumerate(heads) if place <= at), default=0)
+        if heads:
+            self.list.move_to(heads[(here + step) % len(heads)])
+            self.list.leave_heading(1)
+            self._describe()
 
     # Texts
 
@@ -576,8 +629,9 @@ class SettingsScreen(ClosableModal[None]):
         told.update(wrong)
         told.display = bool(wrong)
         keys = resolve(self._snapshot.loaded.settings.keys)
-        change, find, copy = map(keys.label, ("rows.open", "rows.filter", "rows.copy"))
-        hints = f"{change} change · d default · u undo · {find} filter · {copy} copy · esc back"
+        change, find = map(keys.label, ("rows.open", "rows.filter"))
+        scope = "all" if self._only_changed else "changed only"
+        hints = f"{change} change · tab section · s {scope} · {find} search · d default · ? keys · esc back"
         self.query_one(KeyLine).say(hints)
         self._describe()
 
@@ -591,7 +645,7 @@ def about(row: SettingRow | None) -> Content:
     if row is None or row.kind == "heading":
         return Content("")
     parts: list[str | tuple[str, str]] = [(line(row.key), "bold"), f"  {line(_plain(row.help))}\n"]
-    taken = f"Takes {_plain(row.takes)}. Default: {line(row.default)}. Felt {_when(row)}."
+    taken = f"Takes {_plain(row.takes)}. Default: {line(row.default)}. Takes effect {row.effect}."
     parts.append((taken, "$text-muted"))
     if row.overridden:
         parts.append((f"\n{DOUBT} {line(row.overridden)}", "$warning"))
@@ -600,10 +654,6 @@ def about(row: SettingRow | None) -> Content:
 
 def _plain(words: str) -> str:
     return words.replace("`", "")
-
-
-def _when(row: SettingRow) -> str:
-    return "at once" if row.effect == "at once" else "with the next session"
 
 
 def problems(snapshot: Snapshot) -> Content:
