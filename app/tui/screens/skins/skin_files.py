@@ -153,7 +153,12 @@ class _Page:
                 [(f" {glyph('done')} ", "success"), ("read     src/money.py 1–80", "text")], hint="0.1 s"
             ),
             self._line(
-                [(f" {glyph('exit')} ", "warning"), ("terminal pytest -q · exit 1", "text")], hint="1.9 s"
+                [
+                    (f" {glyph('exit')} ", "warning"),
+                    ("terminal pytest -q · exit 1", "text"),
+                    (f"  {glyph('failed')} fetch", "error"),
+                ],
+                hint="1.9 s",
             ),
             self._line(
                 [(f" {glyph('needs you')} ", "warning"), ("history  asks a question", "text")], hint="⏎"
