@@ -123,7 +123,7 @@ class ProviderRows(EntryRows["dict[str, Any]"]):
         )
 
     def draw_entry(self, entry: dict[str, Any], width: int) -> list[Text]:
-        state = STATES["done" if is_usable(entry) else "skipped"]
+        state = STATES["done" if entry["key_set"] else "pending" if is_usable(entry) else "skipped"]
         left = Text(" ").append(f"{state.glyph} ", self.ink(state.role))
         left.append(f"{one_line(entry['name']):<14} ", self.ink("text" if is_usable(entry) else "dim"))
         left.append(one_line(entry["base_url"]), self.ink("dim"))
