@@ -201,10 +201,10 @@ class ModelRows(RowList):
     def pointed(self) -> ModelChoice | None:
         """The model under the cursor."""
         row = self.cursor
-        return self._choices[row] if row is not None and row < self._listed else None
+        return self._choices[row] if row is not None and row < self._listed_count else None
 
     @property
-    def _listed(self) -> int:
+    def _listed_count(self) -> int:
         return len(self._choices) - self._folded
 
     def _is_usable(self, choice: ModelChoice) -> bool:
@@ -212,16 +212,18 @@ class ModelRows(RowList):
 
     def opens_folded(self) -> bool:
         """Show the models that one line stands for if the cursor is on it; return whether it was."""
-        if not self._folded or self.cursor != self._listed:
+        if not self._folded or self.cursor != self._listed_count:
             return False
-        row = self._listed
+        row = self._listed_count
         self._open()
         self.move_to(row)
         return True
 
     def point_at(self, start: str) -> None:
         """Move to the first model whose name begins with `start`."""
-        found = (at for at, each in enumerate(self._choices[: self._listed]) if each.name.startswith(start))
+        found = (
+            at for at, each in enumerate(self._choices[: self._listed_count]) if each.name.startswith(start)
+        )
         self.move_to(next(found, self.cursor or 0))
 
     def action_filter(self) -> None:
@@ -275,17 +277,17 @@ class ModelRows(RowList):
         return f"  {note:<{NOTE_CELLS}}" if width >= WIDE else ""
 
     def _text(self, index: int) -> str:
-        if index >= self._listed:
+        if index >= self._listed_count:
             return self.needle
         choice = self._choices[index]
         return choice.name if not choice.missing_key else f"{choice.name}  {choice.missing_key}"
 
     def _lines(self, index: int, width: int) -> list[Text]:
-        if self._folded and index == self._listed:
-            folded = self._choices[self._listed :]
+        if self._folded and index == self._listed_count:
+            folded = self._choices[self._listed_count :]
             lack = "need a key" if all(each.missing_key for each in folded) else "cannot be used yet"
             return [fit(Text(f"   {self._folded} more {lack} ⏎", self.ink("dim")), width)]
-        if index >= self._listed:
+        if index >= self._listed_count:
             return [self._another(width)]
         choice = self._choices[index]
         current = choice.label == self._current
