@@ -191,7 +191,7 @@ def _after_agents(turn: _Turn) -> str:
 
 def _after_check(turn: _Turn) -> str:
     if turn.results and all(map(_is_success, turn.results)):
-        return "`cmp` finds no byte that differs. alt+y (`/redo`) would do it all again."
+        return "`cmp` finds no byte that differs. Right after an undo, alt+y (`/redo`) does it again."
     return "They differ: what I did is still there. alt+u takes it back; then send `check` once more."
 
 
@@ -252,15 +252,15 @@ STEPS = (
     ),
     _Step(
         "undo",
-        "**undo.** I spoil the script and write a file nobody wants; you take both back.",
+        "**undo.** I spoil the script and write a file nobody wants. You press alt+u, which takes back both "
+        "files and that turn; clear the prompt (ctrl+c) and send `check`, and I compare the bytes.",
         (
             _Call("write_file", "Now I spoil the script.", {"path": FILE, "content": "exit 1 # spoiled\n"}),
             _Call("write_file", "And some junk.", {"path": f"{FOLDER}/junk.txt", "content": "junk\n"}),
         ),
         lambda _: (
             "**Press alt+u** (or send `/undo`). The files come back byte for byte, and this turn leaves the "
-            "conversation. Your message is back in the prompt then: ctrl+c clears it. Send `check`, and I "
-            "compare the files."
+            "conversation. What you sent is back in the prompt then: ctrl+c clears it. Send `check`."
         ),
     ),
     _Step(

@@ -247,3 +247,36 @@ async def test_odd_messages_do_not_trip_it() -> None:
         )
     ]
     assert deltas[-1] == ReplyEnd("stop")
+
+
+async def test_next_skip_and_the_word_of_a_step_lead_through_the_tour() -> None:
+    talk = Conversation((*NAMES, "delegate_task"))
+    assert "Next: **steer.**" in await talk.say("hi")
+    assert "Next: **approve" in await talk.say("skip")
+    assert "Next: **branches**" in await talk.say("`check`")
+    assert "alt+t" in await talk.say("timeline")
+    assert "Next: **connect a model.**" in await talk.say("Skip.")
+    assert "Send `tour`" in await talk.say("next")
+    assert "no model is answering" in await talk.say("next")
+
+
+async def test_a_step_that_nobody_steers_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.model.demo.SLOW", 0.0)
+    talk = Conversation()
+    await talk.say("hi")
+    talk.called.clear()
+    assert "Nothing came, so I went on" in await talk.say("next")
+    assert [name for name, _ in talk.called] == ["read_file"] * 6
+
+
+async def test_after_a_stop_the_next_message_is_no_steering() -> None:
+    stopped = {"error": "Interrupted by the user.", "status": "interrupted"}
+    talk = Conversation()
+    await talk.say("hi")
+    talk.messages.append(Message("user", "next"))
+    call = ToolCall("call_demo_1_0", "read_file", json.dumps({"path": FILE}))
+    talk.messages += [
+        Message("assistant", "Reading.", (call,)),
+        Message("tool", json.dumps(stopped), call_id=call.id),
+    ]
+    assert "Next: **two agents.**" in await talk.say("skip")

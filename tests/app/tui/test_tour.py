@@ -16,7 +16,7 @@ from app.tui.screens import dialog as dialogs
 from app.tui.screens.models.models import ModelsScreen
 from tests.app.tui.test_application import Stage, stage
 from tests.app.tui.test_going_back import notices
-from tests.support.replies import say
+from tests.support.replies import call, say
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +112,15 @@ async def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
         await scene.until(lambda: scene.app.host.client and scene.app.need_client().id == own, "the way back")
         assert scene.app.need_client().workspace == scene.bench.workspace
         assert files(scene.bench.workspace) == before
+
+
+async def test_a_running_turn_is_not_left_for_the_tour(tmp_path: Path) -> None:
+    async with stage(tmp_path, [call("clarify", question="Which?"), say("Done.")]) as scene:
+        await scene.type("mine", "enter")
+        await scene.until(lambda: scene.app.host.busy)
+        own = scene.app.need_client().id
+        said: list[str] = []
+        scene.app.complain = said.append
+        await scene.app.actions.run_slash("tour")
+        assert scene.app.need_client().id == own
+        assert [text.split(";")[0] for text in said] == ["A turn is running"]
