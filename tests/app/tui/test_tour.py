@@ -114,13 +114,15 @@ async def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
         assert files(scene.bench.workspace) == before
 
 
-async def test_a_running_turn_is_not_left_for_the_tour(tmp_path: Path) -> None:
+async def test_a_running_turn_is_not_left_for_the_tour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with stage(tmp_path, [call("clarify", question="Which?"), say("Done.")]) as scene:
         await scene.type("mine", "enter")
         await scene.until(lambda: scene.app.host.busy)
         own = scene.app.need_client().id
         said: list[str] = []
-        scene.app.complain = said.append
+        monkeypatch.setattr(scene.app, "complain", said.append)
         await scene.app.actions.run_slash("tour")
         assert scene.app.need_client().id == own
         assert [text.split(";")[0] for text in said] == ["A turn is running"]
