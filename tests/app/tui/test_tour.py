@@ -47,6 +47,7 @@ async def idle(scene: Stage, words: str) -> None:
     await scene.until(lambda: not scene.app.host.busy and words in scene.answers()[-1], words)
 
 
+@pytest.mark.thorough
 async def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Yours.")], approve=None) as scene:
         await scene.type("mine", "enter")
