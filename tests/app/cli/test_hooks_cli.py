@@ -32,7 +32,7 @@ def test_hooks_are_listed_agreed_to_and_disagreed_with_by_a_change(
     (home / "config.yaml").write_text(SETTINGS)
     assert main(["hooks", "list"]) == 0
     out = capsys.readouterr().out
-    assert "✗ before_tool [terminal|mcp__*]: check" in out
+    assert "◆ before_tool [terminal|mcp__*]: check" in out
     assert "\x1b" not in out
     assert main(["hooks", "trust", "--yes"]) == 0
     assert (home / "hooks.json").stat().st_mode & 0o777 == 0o600

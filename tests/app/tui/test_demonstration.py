@@ -75,7 +75,7 @@ async def let_them_work(scene: Stage) -> None:
     pane = scene.app.session.agents
     await scene.until(lambda: pane.has_focus)
     pane.move_to([each.agent for each in pane.agents].index("agent-3"))
-    await scene.pilot.press("k")
+    await scene.pilot.press("x")
     await scene.until(screen(scene, ConfirmDialog))
     await scene.until(lambda: getattr(scene.app.screen, "armed", False))
     await scene.pilot.press("1")

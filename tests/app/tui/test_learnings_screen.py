@@ -108,7 +108,7 @@ async def test_each_key_changes_the_store_and_each_change_is_taken_back(tmp_path
             await until(pilot, lambda: isinstance(app.screen, TextDialog) and app.screen.armed, "a dialog")
 
         states = [await now()]
-        await dialog("a")
+        await dialog("n")
         first = app.screen
         await pilot.press(*"make", "enter")
         await until(

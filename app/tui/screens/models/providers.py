@@ -12,7 +12,7 @@ from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entr
 from app.tui.screens.models.key_dialog import KeyDialog, ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.page import line
-from themes.states import STATES
+from themes.states import STATES, glyph
 from tools.text.words import plural
 from widgets.rows.row_text import one_line, spread
 
@@ -82,8 +82,10 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
         self.tell()
         found = await self._menu.ask_provider(name)
         count = f"; it names {plural(len(found.models), 'model')}" if found.models else ""
-        answer = f"✓ It answers{found.key}{count}."
-        self._answers[name] = ("text-error", f"✗ {found.problem}") if found.problem else ("text", answer)
+        answer = f"{glyph('done')} It answers{found.key}{count}."
+        self._answers[name] = (
+            ("text-error", f"{glyph('failed')} {found.problem}") if found.problem else ("text", answer)
+        )
         self.tell()
 
     @change
