@@ -16,6 +16,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,13 @@ def set_aside() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(config: pytest.Config) -> None:
+    """Skip the report of pictures in workers: nobody sees it, and it compares every picture with every test."""
+    if hasattr(config, "workerinput"):
+        getattr(config, "_syrupy").report = SimpleNamespace(lines=())  # noqa: B009
 
 
 @pytest.fixture
