@@ -130,7 +130,7 @@ def set_aside() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(config: pytest.Config) -> None:
-    """Skip the report of pictures in workers: nobody sees it, and it compares every picture with every test."""
+    """Skip syrupy's report in workers: nobody sees it, and it compares every picture with every test."""
     if hasattr(config, "workerinput"):
         getattr(config, "_syrupy").report = SimpleNamespace(lines=())  # noqa: B009
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -266,7 +267,9 @@ def script(folder: Path, text: str, **more: Any) -> tuple[Shelf, Peer]:
     """A program of a few lines in place of an agent."""
     program = folder / "fake" / "program" / "bin" / "fake"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!{sys.executable}\n{text}")
+    # A path with a blank cannot stand behind `#!`.
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(f"{program}.py")} "$@"\n')
+    program.with_name(f"{program.name}.py").write_text(text)
     program.chmod(0o700)
     peer = Peer(name="fake", version="1", pip="fake", shell=SHELL, command=("fake",), **more)
     return Shelf(folder), peer

@@ -86,7 +86,7 @@ async def let_them_work(scene: Stage) -> None:
 async def merge_some(scene: Stage) -> None:
     """Nothing of the one that failed, everything of the second, one file of the one that was stopped."""
     scene.app.session.agents.focus()
-    await scene.pilot.press("M")
+    await scene.pilot.press("A")
     seen: list[object] = []
 
     def another() -> bool:

@@ -250,7 +250,7 @@ def _read(name: str, folder: Path | None, light: bool) -> tuple[SkinFileState, L
     from themes.skin_changes import file_state
 
     state = file_state(folder, name) if folder else ()
-    return state, load_skin(name, folder, light=light)
+    return state, load_skin(name, folder, light=True) if light else load_skin(name, folder)
 
 
 def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
