@@ -12,7 +12,7 @@ from agent.integrations.migration.parts import add_results, result_of, words_of
 from agent.integrations.migration.reading import (
     Findings,
     ForeignFiles,
-    ForeignNote,
+    findings_of,
     in_milliseconds,
     mapping,
     records,
@@ -32,8 +32,6 @@ def look(root: Path) -> Findings:
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
     servers, left = standard_servers(in_milliseconds(mapping(settings.get("mcpServers"))))
-    told = root / "GEMINI.md"
-    text = (reader.text(told) or "").strip()
     if settings.get("hooks"):
         left.append("Its hooks are other events and forms; see docs/hooks.md for ours.")
     paths = [
@@ -44,15 +42,7 @@ def look(root: Path) -> Findings:
     by_size = sorted((path for path in paths if reader.is_inside(path)), key=lambda path: path.stat().st_size)
     found = {each.id: each for each in sessions_in(reader, "gemini", by_size, _head, read_session)}
     sessions = tuple(sorted(found.values(), key=lambda each: each.updated))
-    return Findings(
-        agent="gemini",
-        root=root,
-        sessions=sessions,
-        notes=(ForeignNote("user", text, told),) if text else (),
-        skills=reader.skills(root / "skills"),
-        servers=servers,
-        left_out=(*left, *reader.problems),
-    )
+    return findings_of("gemini", reader, root, root / "GEMINI.md", sessions, servers, left)
 
 
 def _workspace(path: Path) -> str:

@@ -10,7 +10,7 @@ from agent.core.store.nodes import title_of
 from agent.integrations.migration.reading import (
     Findings,
     ForeignFiles,
-    ForeignNote,
+    findings_of,
     mapping,
     records,
     sequence,
@@ -26,21 +26,12 @@ HEAD = 40
 def look(root: Path) -> Findings:
     """Find all data that can be taken over. Only reads."""
     reader = ForeignFiles(root)
-    told = root / "AGENTS.md"
-    text = (reader.text(told) or "").strip()
     paths = reader.files(root / "sessions", "*/*.jsonl")
     sessions = tuple(sessions_in(reader, "pi", paths, _head, read_session))
     left = ["Its extensions are programs; see docs/plugins.md for ours."] * bool(
         reader.files(root / "extensions", "*")
     )
-    return Findings(
-        agent="pi",
-        root=root,
-        sessions=sessions,
-        notes=(ForeignNote("user", text, told),) if text else (),
-        skills=reader.skills(root / "skills"),
-        left_out=(*left, *reader.problems),
-    )
+    return findings_of("pi", reader, root, root / "AGENTS.md", sessions, None, left)
 
 
 def _head(path: Path) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ from agent.integrations.migration.parts import add_results, calls_of, words_of
 from agent.integrations.migration.reading import (
     Findings,
     ForeignFiles,
-    ForeignNote,
+    findings_of,
     in_milliseconds,
     mapping,
     records,
@@ -31,21 +31,11 @@ def look(root: Path) -> Findings:
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
     servers, left = standard_servers(in_milliseconds(mapping(settings.get("mcpServers"))))
-    told = root / "QWEN.md"
-    text = (reader.text(told) or "").strip()
     if settings.get("hooks"):
         left.append("Its hooks are other events and forms; see docs/hooks.md for ours.")
     paths = reader.files(root / "projects", "*/chats/*.jsonl")
     sessions = tuple(sessions_in(reader, "qwen", paths, _head, read_session))
-    return Findings(
-        agent="qwen",
-        root=root,
-        sessions=sessions,
-        notes=(ForeignNote("user", text, told),) if text else (),
-        skills=reader.skills(root / "skills"),
-        servers=servers,
-        left_out=(*left, *reader.problems),
-    )
+    return findings_of("qwen", reader, root, root / "QWEN.md", sessions, servers, left)
 
 
 def _head(path: Path) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ import re
 import sqlite3
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -278,6 +278,28 @@ class Findings:
 
 
 Servers = dict[str, Mapping[str, Any]]
+
+
+def findings_of(
+    agent: str,
+    reader: ForeignFiles,
+    root: Path,
+    notes: Path,
+    sessions: Sequence[ForeignSession],
+    servers: Servers | None = None,
+    left: Sequence[str] = (),
+) -> Findings:
+    """Return what was found of an agent that keeps skills in `root` and the person's notes in one file."""
+    text = (reader.text(notes) or "").strip()
+    return Findings(
+        agent=agent,
+        root=root,
+        sessions=tuple(sessions),
+        notes=(ForeignNote("user", text, notes),) if text else (),
+        skills=reader.skills(root / "skills"),
+        servers=servers or {},
+        left_out=(*left, *reader.problems),
+    )
 
 
 def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:

@@ -13,8 +13,8 @@ from agent.integrations.migration.reading import (
     LARGEST_SESSION,
     Findings,
     ForeignFiles,
-    ForeignNote,
     ForeignSession,
+    findings_of,
     listed_servers,
     mapping,
     records,
@@ -35,18 +35,8 @@ def look(root: Path) -> Findings:
     reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")
     servers, left = listed_servers(config.get("mcp_servers"))
-    told = root / "AGENTS.md"
-    text = (reader.text(told) or "").strip()
     sessions = tuple(_sessions(reader, root / "logs" / "session"))
-    return Findings(
-        agent="vibe",
-        root=root,
-        sessions=sessions,
-        notes=(ForeignNote("user", text, told),) if text else (),
-        skills=reader.skills(root / "skills"),
-        servers=servers,
-        left_out=(*left, *reader.problems),
-    )
+    return findings_of("vibe", reader, root, root / "AGENTS.md", sessions, servers, left)
 
 
 def _sessions(reader: ForeignFiles, kept: Path) -> Iterable[ForeignSession]:

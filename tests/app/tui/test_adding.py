@@ -53,7 +53,7 @@ async def problem(pilot: Pilot[Any], words: str) -> None:
     await until(pilot, lambda: said.display and words in str(said.content), words)
 
 
-async def listed(host: PageHost, pilot: Pilot[Any], *names: str) -> EntryPage[Any, Any]:
+async def list_page(host: PageHost, pilot: Pilot[Any], *names: str) -> EntryPage[Any, Any]:
     await until(pilot, lambda: isinstance(host.screen, EntryPage) and host.screen.loaded, "the list")
     screen: Any = host.screen
     await until(pilot, lambda: [getattr(each, "name", "") for each in screen.listed.entries] == [*names])
@@ -64,7 +64,7 @@ async def test_a_server_is_added_deleted_and_put_back_on_its_screen(tmp_path: Pa
     home = Home(tmp_path)
     host = PageHost(lambda: ServersScreen(NoServers(), ServerFile(home, tmp_path)))  # type: ignore[arg-type]
     async with host.run_test(size=(80, 24)) as pilot:
-        screen = await listed(host, pilot)
+        screen = await list_page(host, pilot)
         assert "Press n to add one" in screen.listed.empty
         await pilot.press("n")
         await fill(pilot, "notes", "npx -y 'a server")
@@ -72,14 +72,14 @@ async def test_a_server_is_added_deleted_and_put_back_on_its_screen(tmp_path: Pa
         await fill(pilot, "not es", "cat")
         await problem(pilot, "needs a name")
         await fill(pilot, "notes", "npx -y 'a server'")
-        await listed(host, pilot, "notes")
+        await list_page(host, pilot, "notes")
         own = load(home, {}).settings.mcp_servers["notes"]
         assert (own.command, own.args) == ("npx", ["-y", "a server"]) and NEXT in host.told[-1]
         await pilot.press("d")
-        await listed(host, pilot)
+        await list_page(host, pilot)
         assert "notes" not in load(home, {}).settings.mcp_servers
         await pilot.press("u")
-        await listed(host, pilot, "notes")
+        await list_page(host, pilot, "notes")
         assert load(home, {}).settings.mcp_servers["notes"] == own
 
 
@@ -99,7 +99,7 @@ async def test_a_job_is_added_on_its_screen(tmp_path: Path) -> None:
         book = JobBook(store.database, tmp_path / "schedule")
         host = PageHost(lambda: ScheduleScreen(book, lambda: None))
         async with host.run_test(size=(80, 24)) as pilot:
-            await listed(host, pilot)
+            await list_page(host, pilot)
             await pilot.press("n")
             await fill(pilot, "whenever", "look at the mail")
             await problem(pilot, "whenever")
@@ -113,12 +113,12 @@ async def test_a_plugin_is_copied_and_waits_for_a_yes(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     host = PageHost(lambda: PluginsScreen(DiskPlugins(home, tmp_path / "work")))
     async with host.run_test(size=(80, 24)) as pilot:
-        await listed(host, pilot)
+        await list_page(host, pilot)
         await pilot.press("n")
         await fill(pilot, "nowhere")
         await problem(pilot, "neither a folder")
         await fill(pilot, "counting")
-        screen = await listed(host, pilot, "counting")
+        screen = await list_page(host, pilot, "counting")
         assert screen.listed.entries[0].state == "disabled" and (home.plugins / "counting").is_dir()
         await pilot.press("n")
         await fill(pilot, "counting")

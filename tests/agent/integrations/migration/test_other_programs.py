@@ -16,7 +16,7 @@ from agent.knowledge.context.message_history import conversation
 from tests.support.other_agents import lines, write
 
 
-def told(record: SessionRecord | None) -> list[tuple[Any, ...]]:
+def entries(record: SessionRecord | None) -> list[tuple[Any, ...]]:
     """Kind, text and outcome of the branch in use."""
     assert record is not None
     nodes = {node.id: node for node in record.nodes}
@@ -29,7 +29,7 @@ def told(record: SessionRecord | None) -> list[tuple[Any, ...]]:
     return rows[::-1]
 
 
-def sent(record: SessionRecord | None) -> list[tuple[str, str]]:
+def model_messages(record: SessionRecord | None) -> list[tuple[str, str]]:
     """What the model gets of the branch in use."""
     assert record is not None
     nodes = {node.id: node for node in record.nodes}
@@ -222,8 +222,8 @@ MAKERS = {
 @pytest.mark.parametrize("agent", MAKERS)
 def test_calls_and_results_stand_in_order_with_their_outcomes(agent: str, tmp_path: Path) -> None:
     record = MAKERS[agent](tmp_path)
-    assert told(record) == SAID
-    assert [role for role, _ in sent(record)] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert entries(record) == SAID
+    assert [role for role, _ in model_messages(record)] == ["user", "assistant", "tool", "tool", "assistant"]
 
 
 def test_a_fork_of_codex_begins_with_the_lines_it_points_to(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_fork_of_codex_begins_with_the_lines_it_points_to(tmp_path: Path) -> N
     base = {"thread_id": first, "end_ordinal_exclusive": 3}
     lines(folder / f"rollout-y-{second}.jsonl", [meta(second, history_base=base), say(1, "user", "else")])
     by_id = {session.id: session for session in codex.look(tmp_path).sessions}
-    assert [text for _, text, _ in told(by_id[f"codex-{second}"].read())] == ["one", "eins", "else"]
+    assert [text for _, text, _ in entries(by_id[f"codex-{second}"].read())] == ["one", "eins", "else"]
     original.unlink()
     (fork,) = codex.look(tmp_path).sessions
     record = fork.read()
@@ -275,8 +275,8 @@ def test_what_was_compacted_is_shown_and_only_its_summary_is_sent(tmp_path: Path
         ],
     )
     record = claude.read_session(path, "s")
-    assert [text for _, text, _ in told(record)][:3] == ["secret plan", "long answer", "kept answer"]
-    words = "\n".join(text for _, text in sent(record))
+    assert [text for _, text, _ in entries(record)][:3] == ["secret plan", "long answer", "kept answer"]
+    words = "\n".join(text for _, text in model_messages(record))
     assert "secret plan" not in words and "long answer" not in words
     assert "the summary" in words and words.index("the summary") < words.index("kept answer")
     assert record is not None and [node.kind for node in record.nodes if "Request" in node.content] == [
