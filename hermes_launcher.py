@@ -66,8 +66,10 @@ def main() -> int:
             # What is read now stays, so it is not searched for garbage; `app.tui.startup.handover` ends this.
             gc.disable()
         from tools.kit.deferred_methods import defer_methods
+        from tools.kit.deferred_packages import defer_packages
 
         defer_methods()
+        defer_packages()
         from app.main import main as run
 
         return run()

@@ -15,7 +15,7 @@ _ON, _OFF = ("on", "always", "auto"), ("off", "never", "none")
 
 
 class SettingsSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
