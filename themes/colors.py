@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import colorsys
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from themes.skin import ROLES, Skin
+from tools.kit.lazy_pattern import lazy_pattern
 
 DEFAULT = "ansi_default"
 """The terminal's own foreground or background, whatever it is."""
@@ -23,7 +23,7 @@ TERMINAL_COLORS = (*(f"ansi_{name}" for name in _NAMES), *(f"ansi_bright_{name}"
 """The sixteen colours that every terminal lets its owner choose."""
 
 _VALUES = dict(zip(TERMINAL_COLORS, _XTERM, strict=True))
-_HEX = re.compile(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})")
+_HEX = lazy_pattern(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})")
 
 
 class RGB(NamedTuple):

@@ -6,7 +6,6 @@ Loading never raises. Invalid parts of a file get default values, and every prob
 from __future__ import annotations
 
 import os
-import re
 import stat
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,12 +14,13 @@ from pathlib import Path
 from themes import schema
 from themes.schema import Report, SkinSection, parse, translate_names
 from themes.skin import ROLES, Skin, SkinProblem, nearest, quote
+from tools.kit.lazy_pattern import lazy_pattern
 
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 256 * 1024
 """Largest skin file that is read. One with large banner art has 20 KB."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class UnreadableSkinError(Exception):

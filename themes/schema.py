@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from themes.colors import DEFAULT, TERMINAL_COLORS, normalize_color
 from themes.contrast import is_dark
 from themes.skin import ROLES, Skin, nearest, plain, quote
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tools.kit.yaml_text import Node as YamlNode
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 8
 MAX_VALUES = 4_000
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
-_LINE_BREAK = re.compile("\r\n?|[\x85\u2028\u2029]")
+_CONTROL = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_LINE_BREAK = lazy_pattern("\r\n?|[\x85\u2028\u2029]")
 
 Report = Callable[[str, int | None], None]
 """Takes the sentence about something wrong, and its line."""
@@ -402,7 +403,7 @@ _NO_SPINNER = frozenset({"wings"})
 _BANNER = ("banner_logo", "banner_hero")
 _NOTHING = frozenset({"tool_prefix"})
 
-_MARKUP = re.compile(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
+_MARKUP = lazy_pattern(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
 
 
 def translate_names(root: SkinSection, report: Report) -> SkinSection:

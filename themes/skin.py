@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from tools.kit.lazy_pattern import lazy_pattern
 
 ROLES: Mapping[str, str] = {
     "background": "behind the conversation",
@@ -92,7 +93,7 @@ class Skin:
     """Art for the empty conversation; plain text."""
 
 
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_pattern(
     "\x1b\\[[0-?]*[ -/]*[@-~]?"
     "|\x9b[0-?]*[ -/]*[@-~]?"
     "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"

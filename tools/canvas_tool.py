@@ -10,6 +10,7 @@ from typing import Any
 from xml.parsers import expat
 
 from tools.context import ToolContext
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
@@ -19,7 +20,7 @@ from tools.text.words import one_line
 
 LARGEST = 2_000_000
 """The size limit in bytes of a canvas."""
-NAME = re.compile(r"[\w.-]{1,60}")
+NAME = lazy_pattern(r"[\w.-]{1,60}")
 BY_ENDING: Mapping[str, CanvasKind] = {
     ".html": "html",
     ".htm": "html",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
 
-_CALL = re.compile(r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull)")
+from tools.kit.lazy_pattern import lazy_pattern
+
+_CALL = lazy_pattern(r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull)")
 """A command in a sentence: in backticks, or followed by text that only follows a command."""
 
 

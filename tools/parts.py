@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +16,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[1]
 """The folder of the program's packages."""
 
-_PART = re.compile(r"[a-z][a-z0-9_]*")
+_PART = lazy_pattern(r"[a-z][a-z0-9_]*")
 _search_path: list[Path] = []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.found import FoundMessage, FoundNote, FoundSession, SessionSearch
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
 from tools.text.safe_text import clean
@@ -19,8 +20,8 @@ MAX_MESSAGE = 1_500
 """Characters shown of one message; a longer one is marked."""
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_AGO = re.compile(r"(\d{1,6})\s*([mhdw])", re.IGNORECASE)
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_AGO = lazy_pattern(r"(\d{1,6})\s*([mhdw])", re.IGNORECASE)
+_DAY = lazy_pattern(r"\d{4}-\d{2}-\d{2}")
 
 
 def parse_time(text: str, *, end: bool, now: float) -> float:

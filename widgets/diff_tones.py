@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-_HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+from tools.kit.lazy_pattern import lazy_pattern
+
+_HUNK = lazy_pattern(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _ROLES = {"+": "added", "-": "removed"}
 _HEAD, _OLD, _NEW = "dim", "--- ", "+++ "
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +19,7 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment
 from agent.errors import ExitCode, HermesError
 from tools.kit.files import write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ LEFT_FOR = 86_400
 """Seconds for which an unreferenced file is kept, as its message may wait in a queue."""
 
 _HEAD = 16
-_HASH = re.compile(r"[0-9a-f]{64}")
-_OURS = re.compile(rf"{_HASH.pattern}|\.{_HASH.pattern}\.[0-9a-f]{{8}}")
+_HASH = lazy_pattern(r"[0-9a-f]{64}")
+_OURS = lazy_pattern(rf"{_HASH.pattern}|\.{_HASH.pattern}\.[0-9a-f]{{8}}")
 """Names of images, and of those whose writing was cut off."""
 _MEDIA = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from agent.errors import ConfigError
+from tools.kit.lazy_pattern import lazy_pattern
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variable_names(text: str) -> list[str]:

@@ -16,16 +16,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 Severity = Literal["low", "medium", "high", "critical"]
 
 LONGEST = 1_000_000
 """Characters that are read; a longer text is reported as a finding."""
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
-_HIDDEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
+_HIDDEN = lazy_pattern("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
 """Characters that do not belong in notes; joiners and variation selectors occur in emoji and scripts."""
 
 _LOOKALIKES = str.maketrans(

@@ -8,13 +8,14 @@ the size of the request are left out. `providers.*.models` in config.yaml overri
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from agent.core.config.schema import ModelInfoSettings as ModelSettings
@@ -59,7 +60,7 @@ UNKNOWN = ModelInfo()
 FREE = ModelInfo(input_price=0.0, output_price=0.0, cached_price=0.0, images=False)
 """A model that runs inside Hermes."""
 
-_DATE = re.compile(r"[-@](?:20\d{2}-?(?:0[1-9]|1[0-2])-?[0-3]\d|latest|preview)$")
+_DATE = lazy_pattern(r"[-@](?:20\d{2}-?(?:0[1-9]|1[0-2])-?[0-3]\d|latest|preview)$")
 
 
 def lookup(model: str, provider: str = "") -> ModelInfo | None:

@@ -17,6 +17,7 @@ from typing import Any
 from agent.core.event_data import Usage
 from agent.errors import ModelError
 from agent.model.protocol import CallFragment, Delta, ModelRequest, ReplyEnd, TextDelta, UsageDelta
+from tools.kit.lazy_pattern import lazy_pattern
 
 FOLDER = "hermes-demo"
 FILE = f"{FOLDER}/greet.sh"
@@ -31,8 +32,8 @@ A real model is connected with alt+m (`/model`): by the key of a provider, a ser
 small model that needs neither. In a shell: `OPENROUTER_API_KEY=… hermes --model openrouter/<model>`, \
 `hermes --model ollama/<model>`, or `hermes model pull` and then `hermes --model local`."""
 
-_TOUR = re.compile(r"\btour\b", re.IGNORECASE)
-_PIECE = re.compile(rf"(?:\S+\s*){{1,{WORDS_PER_PIECE}}}|\s+")
+_TOUR = lazy_pattern(r"\btour\b", re.IGNORECASE)
+_PIECE = lazy_pattern(rf"(?:\S+\s*){{1,{WORDS_PER_PIECE}}}|\s+")
 _LETTERS_PER_FRAGMENT = 24
 _GO_ON = ("next", "continue", "go on", "yes", "ok")
 WORDS_DELAY = 0.02

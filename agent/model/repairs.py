@@ -17,6 +17,7 @@ from typing import Any
 from agent.model.calls.call_ids import FORMS, is_form
 from agent.model.dialect import Dialect, RefusalRule, RepairName
 from agent.model.tool_schemas import is_plain
+from tools.kit.lazy_pattern import lazy_pattern
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +33,14 @@ LEAST_DESCRIPTION = 64
 """Characters below which a number is not taken for the length of a description."""
 IMAGES_OUT: Mapping[str, Any] = {"images": {"taken": False}}
 
-_KEYS = re.compile(
+_KEYS = lazy_pattern(
     r"\b(reasoning_content|reasoning_details|thinking_blocks|reasoning_text|thinking_content|"
     r"(?!reasoning_effort)(?:reasoning|thinking|thought)\w*_\w+|\w+_(?:reasoning|thinking|thoughts?))\b"
     r"|[`'\"](reasoning|thinking|thoughts?)[`'\"]",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d[\d,_]*")
-_UNREAD = re.compile(
+_NUMBER = lazy_pattern(r"\d[\d,_]*")
+_UNREAD = lazy_pattern(
     r"mmproj|text[- ]only|\b(?:no|not|n't|without)\b.{0,40}\b(?:vision|multi-?modal|support|accept|process|"
     r"read|allow|handle)|only supported|unsupported content|must be a string|no endpoints|unknown variant"
     r"|only text",

@@ -28,6 +28,7 @@ from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 from agent.safety.scope import Scope, mark_text
 from agent.safety.verdict import SEVERITY, UndoCoverage, Verdict
 from agent.workspace.checkpoints.git_settings import may_go, passes
+from tools.kit.lazy_pattern import lazy_pattern
 
 MOST_JUDGED = 120
 """The number of judged programs in one command; further ones are only checked by the hardline."""
@@ -57,12 +58,12 @@ POLICIES: dict[EffectName, Policy] = {
 }
 """The decision by effect class, whichever tool causes it."""
 
-_PLAIN_VARIABLES = re.compile(
+_PLAIN_VARIABLES = lazy_pattern(
     r"[a-z_][a-z0-9_]*|DEBUG|VERBOSE|CI|TZ|LANG|LC_\w+|TERM|COLUMNS|LINES|\w*COLOR\w*|NODE_ENV|RAILS_ENV|RACK_ENV"
     r"|APP_ENV|FLASK_(?:ENV|DEBUG)|RUST_(?:LOG|BACKTRACE)|LOG_LEVEL|PORT|HOST|PYTHON(?:UNBUFFERED|HASHSEED"
     r"|DONTWRITEBYTECODE)|SOURCE_DATE_EPOCH|[A-Z]{1,3}|FOO|BAR|BAZ|NAME|VERSION|COUNT|FILES?|DIRS?|ROOT|OUT(?:PUT)?"
 )
-_POISON = re.compile(
+_POISON = lazy_pattern(
     r"PATH|IFS|ENV|BASH_\w+|PROMPT_COMMAND|PS4|SHELL\w*|HOME|PWD|CDPATH|EDITOR|VISUAL|PAGER|BROWSER|CC|CXX|LD|AR"
     r"|(?:LD|DYLD|GIT|PYTHON|NODE|NPM|PERL5?|RUBY|JAVA|JDK|MAVEN|GRADLE|GO|CARGO|RUSTC?|XDG|SSH|GPG|GCC|CMAKE|MAKE"
     r"|LESS|MAN|TAR|ZIP|RSYNC|PIP|UV|POETRY|DOCKER|KUBE\w*|AWS|HTTPS?|ALL|NO)_?\w*",
@@ -72,7 +73,7 @@ _ONLY_NAMES = words(
     " command sleep export"
 )
 """Programs whose arguments are not files to read."""
-_GIT_KEY = re.compile(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
+_GIT_KEY = lazy_pattern(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from agent.safety.programs.table import EFFECTS, EffectName, Operands, Program, Table, stricter
 from agent.safety.reader.state import Command
 from agent.safety.reader.tree import GLOBS, UNKNOWN, literal
+from tools.kit.lazy_pattern import lazy_pattern
 
 _ALONE = frozenset({"--version", "-version", "-v", "-V", "--help", "-h", "help", "version"})
 """Options that only identify a harmless call if nothing else is given."""
-_OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out|--outfile)=(.+)", re.DOTALL)
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?(\[[0-9a-f:]+\]|[^/:?#\s]*)", re.IGNORECASE)
-_HOST = re.compile(r"(?:[^@/?#\s]*@)?(\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?:[/?#].*)?", re.DOTALL)
-_OWN_FILE = re.compile(r"file://(/[\w./-]+)")
-_PLAIN_OPTION = re.compile(r"-[sSfLvi]+|--silent|--show-error|--fail")
-_PROJECT_FOLDER = re.compile(
+_OUTPUT_TO = lazy_pattern(r"(?:of|--output|--output-document|--out|--outfile)=(.+)", re.DOTALL)
+_ADDRESS = lazy_pattern(r"(?:[a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?(\[[0-9a-f:]+\]|[^/:?#\s]*)", re.IGNORECASE)
+_HOST = lazy_pattern(r"(?:[^@/?#\s]*@)?(\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?:[/?#].*)?", re.DOTALL)
+_OWN_FILE = lazy_pattern(r"file://(/[\w./-]+)")
+_PLAIN_OPTION = lazy_pattern(r"-[sSfLvi]+|--silent|--show-error|--fail")
+_PROJECT_FOLDER = lazy_pattern(
     r"(?:.*/)?(?:\.?venv[\w.-]*|env|node_modules/\.bin|vendor/bin|\.tox/[\w.-]+/bin)(?:/bin)?"
 )
 _SYSTEM_FOLDERS = frozenset(
@@ -33,7 +34,7 @@ _SYSTEM_FOLDERS = frozenset(
     ]
 )
 
-_NUMBERED = re.compile(r"(python|pypy|pip|gcc|g\+\+|clang|clang\+\+|php|ruby|lua|node|perl)-?[\d.]+")
+_NUMBERED = lazy_pattern(r"(python|pypy|pip|gcc|g\+\+|clang|clang\+\+|php|ruby|lua|node|perl)-?[\d.]+")
 _BY_EFFECT: dict[EffectName, Operands] = {"looks": "read", "edits": "write", "lost": "delete"}
 
 
@@ -286,7 +287,7 @@ def _texts(program: Program, told: _Words) -> tuple[str, ...]:
     return tuple(told.operands[: program.skip])
 
 
-_PLAIN_HEADER = re.compile(
+_PLAIN_HEADER = lazy_pattern(
     r"(?:accept|user-agent|cache-control|content-type)[\w-]*: ?[\w/.,;*+ =()-]*", re.IGNORECASE
 )
 

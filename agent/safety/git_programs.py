@@ -16,13 +16,14 @@ from urllib.parse import unquote
 from agent.safety.places import current
 from agent.workspace.git import common_folder, git_folder
 from tools.kit.files import read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 
 _MAX_BYTES = 1_000_000
 _MAX_MODULES = 200
-_HEADER = re.compile(r'\s*\[\s*([\w-]+)[\w.-]*(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
-_ENTRY = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:=\s*(.*))?")
+_HEADER = lazy_pattern(r'\s*\[\s*([\w-]+)[\w.-]*(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
+_ENTRY = lazy_pattern(r"\s*([A-Za-z][\w-]*)\s*(?:=\s*(.*))?")
 _PLAIN = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1", "cat"})
-_OF_GIT = re.compile(r'"?git[ -]lfs\b')
+_OF_GIT = lazy_pattern(r'"?git[ -]lfs\b')
 _RUNNING = {
     "core": ("fsmonitor", "hookspath", "pager"),
     "diff": ("external", "command", "textconv"),

@@ -11,7 +11,6 @@ The tables are in `agent.safety.guarded_names`. Paths may be marked text of the 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 import unicodedata
@@ -32,12 +31,13 @@ from agent.safety.guarded_names import (
 )
 from agent.safety.places import LONGEST_PATH, PathCache, absolute, current, parts
 from agent.safety.reader.tree import GLOBS, UNKNOWN, literal, pattern
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.services.actions import Action, ChangeSettings, DeletePath, WritePath
 
-_MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")
+_MARK = lazy_pattern(f"[{''.join(GLOBS)}{UNKNOWN}]")
 is_open = _MARK.search
 """Whether a marked text may stand for other texts."""
-_ENDING = re.compile(r"[*?…]+\.\w+")
+_ENDING = lazy_pattern(r"[*?…]+\.\w+")
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
 _BARE = frozenset({"hooks", "config", "head"})

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TypeVar
 
 from agent.safety.reader.tree import GLOBS, UNKNOWN, literal, pattern, words
+from tools.kit.lazy_pattern import lazy_pattern
 
 SYSTEM_FOLDERS = words(
     "/bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /usr "
@@ -34,7 +35,7 @@ LONGEST_PATH = 4_096
 """Characters; the system opens no longer paths."""
 
 _has_glob = re.compile(f"[{''.join(GLOBS)}]").search
-_DISK = re.compile(
+_DISK = lazy_pattern(
     r"/dev/(?:"
     r"r?(?:sd|vd|xvd|hd)[a-z]{1,3}\d{0,3}|nvme\d+(?:c\d+)?(?:n\d+)?(?:p\d+)?|mmcblk\d+(?:p\d+|boot\d|rpmb)?"
     r"|r?disk\d+(?:s\d+)*|md\d+|dm-\d+|disk/by-[a-z]+/.+|mapper/(?!control$).+|zd\d+|pmem\d+"
@@ -294,7 +295,7 @@ _MOST_LISTED = 4_096
 """The number of entries up to which listing a folder is faster than single lookups."""
 _LISTS_ALL = sys.platform == "linux"
 """Whether a name missing in a folder's list certainly does not exist, if `_is_listed` says so."""
-_UNLISTED = re.compile(r"/(?:proc(?!/\d+/fd$)|sys|dev|run)\b")
+_UNLISTED = lazy_pattern(r"/(?:proc(?!/\d+/fd$)|sys|dev|run)\b")
 """Folders that contain unlisted names."""
 
 Answer = TypeVar("Answer")

@@ -14,6 +14,7 @@ from agent.safety import verdict
 from agent.safety.places import Places, is_disk, joined
 from agent.safety.programs.table import programs
 from agent.safety.reader.tree import UNKNOWN, words
+from tools.kit.lazy_pattern import lazy_pattern
 
 
 @dataclass(slots=True)
@@ -211,7 +212,7 @@ def any_program(line: ProgramCall) -> str | None:
 
 
 _OUTPUT_OPTIONS = frozenset({"-o", "-O", "-out", "--output", "--output-document", "--out"})
-_OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out)=(.+)", re.DOTALL)
+_OUTPUT_TO = lazy_pattern(r"(?:of|--output|--output-document|--out)=(.+)", re.DOTALL)
 _ONLY_NAMES = words("echo printf ls stat test [ file : basename dirname realpath readlink git")
 
 
@@ -317,7 +318,7 @@ def copy_raw(line: ProgramCall) -> str | None:
     return _overwritten(line, targets)
 
 
-_POWER_UNITS = re.compile(
+_POWER_UNITS = lazy_pattern(
     r"(?:poweroff|reboot|halt|kexec|shutdown|rescue|emergency|soft-reboot)(?:\.target)?"
 )
 
@@ -405,7 +406,7 @@ def let_in(line: ProgramCall) -> str | None:
     return None
 
 
-_HERMES = re.compile(r"(?:^|/)hermes(?:_launcher(?:\.py)?)?$|^app\.main$|(?:^|/)app/main\.py$")
+_HERMES = lazy_pattern(r"(?:^|/)hermes(?:_launcher(?:\.py)?)?$|^app\.main$|(?:^|/)app/main\.py$")
 
 
 RULES: dict[str, Rule] = (

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 
 from agent.safety.reader.tree import GLOBS, UNKNOWN, pattern
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.secret_places import (
     LIKELY_NAMES,
     NAMES,
@@ -19,15 +20,15 @@ from tools.secret_places import (
 )
 
 _ANYWHERE = any_of(rows(STORES_ANYWHERE))
-_FOLDERS = re.compile(
+_FOLDERS = lazy_pattern(
     rf"/(?:{_ANYWHERE}|proc/[^/]+/(?:environ|mem)|proc/kcore|dev/k?mem)(?:/|$)"
     rf"|^(?:{any_of(rows(SYSTEM))})(?:/|$)",
     re.IGNORECASE,
 )
-_IN_HOME = re.compile(rf"(?:{any_of(rows(STORES))})(?:/|$)", re.IGNORECASE)
-_OF_SOMEBODY = re.compile(r"/(?:home|Users)/[^/]+/|/root/")
-_NAMES = re.compile(any_of(rows(NAMES + LIKELY_NAMES)), re.IGNORECASE)
-_PUBLIC = re.compile(any_of(rows(PUBLIC_NAMES)), re.IGNORECASE)
+_IN_HOME = lazy_pattern(rf"(?:{any_of(rows(STORES))})(?:/|$)", re.IGNORECASE)
+_OF_SOMEBODY = lazy_pattern(r"/(?:home|Users)/[^/]+/|/root/")
+_NAMES = lazy_pattern(any_of(rows(NAMES + LIKELY_NAMES)), re.IGNORECASE)
+_PUBLIC = lazy_pattern(any_of(rows(PUBLIC_NAMES)), re.IGNORECASE)
 # What a pattern such as `.e*` or `~/.s*/id_*` may stand for.
 _SAMPLES = (
     ".env",

@@ -26,6 +26,7 @@ from agent.errors import HermesError
 from agent.model.protocol import ModelRequest, ReplyEnd, TextDelta, UsageDelta
 from agent.model.transport.reply import ModelRoute
 from agent.safety.verdict import SEVERITY, Verdict
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.services.actions import Action, ReadPath
 from tools.text.redact import redact
 from tools.text.safe_text import clean, truncate
@@ -58,8 +59,8 @@ somebody has approved is itself a reason to answer "ask" or "deny".
 Answer with one JSON object and nothing else, with at most three reasons, each a short clause:
 {"verdict": "allow" or "ask" or "deny", "reasons": ["..."]}"""
 
-_FENCED = re.compile(r"\A```[a-z]*\s*\n(.*?)\n?```\Z", re.DOTALL)
-_THOUGHT = re.compile(r"\A<think>.*?</think>", re.DOTALL)
+_FENCED = lazy_pattern(r"\A```[a-z]*\s*\n(.*?)\n?```\Z", re.DOTALL)
+_THOUGHT = lazy_pattern(r"\A<think>.*?</think>", re.DOTALL)
 _OPINIONS: Mapping[str, Literal["allow", "ask", "deny"]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 
 

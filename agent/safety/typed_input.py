@@ -12,22 +12,23 @@ import shlex
 from pathlib import Path
 
 from agent.safety.reader.script import read
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.services.actions import SendInput
 
 _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"python[\d.]*|pypy[\d.]*"), "python3 -c {}"),
-    (re.compile(r"node|nodejs"), "node -e {}"),
-    (re.compile(r"ruby|irb"), "ruby -e {}"),
-    (re.compile(r"perl"), "perl -e {}"),
-    (re.compile(r"php"), "php -r {}"),
-    (re.compile(r"psql"), "psql -c {}"),
-    (re.compile(r"mysql|mariadb"), "mysql -e {}"),
-    (re.compile(r"sqlite3"), "sqlite3 database {}"),
-    (re.compile(r"mongosh"), "mongosh --eval {}"),
+    (lazy_pattern(r"python[\d.]*|pypy[\d.]*"), "python3 -c {}"),
+    (lazy_pattern(r"node|nodejs"), "node -e {}"),
+    (lazy_pattern(r"ruby|irb"), "ruby -e {}"),
+    (lazy_pattern(r"perl"), "perl -e {}"),
+    (lazy_pattern(r"php"), "php -r {}"),
+    (lazy_pattern(r"psql"), "psql -c {}"),
+    (lazy_pattern(r"mysql|mariadb"), "mysql -e {}"),
+    (lazy_pattern(r"sqlite3"), "sqlite3 database {}"),
+    (lazy_pattern(r"mongosh"), "mongosh --eval {}"),
 )
 """Programs that read another language, and the command that runs such a text at once."""
 
-_SHELLS = re.compile(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|screen")
+_SHELLS = lazy_pattern(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|screen")
 
 
 def line_of(action: SendInput) -> str:

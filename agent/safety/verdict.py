@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from agent.core.event_data import VerdictKind, VerdictPart
 from agent.core.net.hosts import groups
 from agent.safety.reader.tree import words
+from tools.kit.lazy_pattern import lazy_pattern
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
 """Who decided: a rule, the mode, an earlier permission, the user, nobody because none was there, or the
@@ -67,7 +67,7 @@ _LOOKED_UP = words(
     "example.com example.org example.net www.example.com"
 )
 """Hosts that commands may name unasked; the proxy asks before it connects."""
-_LOCAL = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
+_LOCAL = lazy_pattern(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
 
 
 def is_known(host: str) -> bool:

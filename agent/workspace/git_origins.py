@@ -22,13 +22,14 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.fingerprints import VerifiedObjects, object_name
 from agent.workspace.git import GitError, common_folder, git_folder, merge_texts, run_git, top_folder
 from tools.kit.files import PRIVATE_FILE, read_bytes, write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.services.actions import Action, RunCommand, RunScript, SendInput
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]
 """A function returning the commits a remote repository claims to have; empty if unavailable."""
 
 _ID = re.compile(rb"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b")
-_SENDS = re.compile(r"\bgit\b[^\n]{0,200}?\bpush\b|\b(?:send-pack|dcommit|gh|glab|hub|tea)\b")
+_SENDS = lazy_pattern(r"\bgit\b[^\n]{0,200}?\bpush\b|\b(?:send-pack|dcommit|gh|glab|hub|tea)\b")
 _MOST_REPOSITORIES = 32
 _MOST_TIPS = 100_000
 _MOST_CANDIDATES = 200
@@ -229,8 +230,8 @@ def _logged(git: Path, common: Path) -> bytes:
     return b"\n".join(found)
 
 
-_HEADER = re.compile(r'\s*\[\s*remote\s+"([^"\\\n]+)"\s*\]\s*$', re.IGNORECASE)
-_URL = re.compile(r"\s*url\s*=\s*([^\s\"\\;#]+)\s*$", re.IGNORECASE)
+_HEADER = lazy_pattern(r'\s*\[\s*remote\s+"([^"\\\n]+)"\s*\]\s*$', re.IGNORECASE)
+_URL = lazy_pattern(r"\s*url\s*=\s*([^\s\"\\;#]+)\s*$", re.IGNORECASE)
 
 
 def remote_addresses(settings: bytes) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from agent.workspace.git import common_folder, git_folder, top_folder
 from tools.kit.files import open_file
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -30,7 +31,7 @@ _FOLDERS = frozenset(
     )
 )
 
-_FILES = re.compile(
+_FILES = lazy_pattern(
     r"""
       \.hermes-.*                   # our own unfinished files
     | \.git                         # the pointer file of a worktree or submodule
@@ -63,10 +64,10 @@ _MAX_LENGTH = 500
 _STARS_IN_ALL, _STARS_IN_NAME = 6, 3
 """Wildcards allowed in one rule. Matching time may grow with their power, and a project may be hostile."""
 
-_STARS = re.compile(r"\*+")
-_PLAIN = re.compile(r"[^*?\[\]\\]*")
-_SPACES_AT_END = re.compile(r"(?<!\\) +\Z")
-_ODD_SET = re.compile(r"\[[^\]]*(?:\[|--|&&|\|\||~~)")
+_STARS = lazy_pattern(r"\*+")
+_PLAIN = lazy_pattern(r"[^*?\[\]\\]*")
+_SPACES_AT_END = lazy_pattern(r"(?<!\\) +\Z")
+_ODD_SET = lazy_pattern(r"\[[^\]]*(?:\[|--|&&|\|\||~~)")
 _CLASSES = {
     "[:alnum:]": "a-zA-Z0-9",
     "[:alpha:]": "a-zA-Z",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from tools.text.words import plural, shorten
 
@@ -164,7 +164,7 @@ def _string(strings: list[str], place: int) -> str:
     return strings[place] if 0 <= place < len(strings) else ""
 
 
-_FORM = re.compile(r"\W*(?:ref=)?e?(\d{1,9})\W*")
+_FORM = lazy_pattern(r"\W*(?:ref=)?e?(\d{1,9})\W*")
 
 
 @dataclass(frozen=True, slots=True)

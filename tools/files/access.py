@@ -13,6 +13,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.kit.files import NotAFileError
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.secret_places import NAMES, PUBLIC_NAMES, READABLE, STORES, STORES_ANYWHERE, SYSTEM, any_of, rows
 from tools.services.actions import DeletePath, ReadPath, WritePath
@@ -118,7 +119,7 @@ _IS_GUARDED_IN_HOME = _at_or_below((*_GUARDED_IN_HOME, ".ssh"))
 _IS_GUARDED_IN_SYSTEM = _at_or_below(_GUARDED_IN_SYSTEM)
 
 
-_FOREIGN_HOME = re.compile(r"/(?:home|Users)/[^/]+/")
+_FOREIGN_HOME = lazy_pattern(r"/(?:home|Users)/[^/]+/")
 
 
 class CredentialGuard:

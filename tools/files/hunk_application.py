@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +28,7 @@ from tools.files.matching import (
 )
 from tools.files.patch_text import PatchError, PatchHunk
 from tools.files.text_files import Replacement, TextFile, line_span, line_starts, split_lines, to_newlines
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 
 _DEFAULT_UNIT = 4
@@ -128,7 +128,7 @@ def _unit(indents: Iterable[str]) -> int:
 
 
 _MAX_ALIGNED_CHARS = 1_000
-_TELLING = re.compile(r"""\w+|-|[^\w\s'"`\\-]""")
+_TELLING = lazy_pattern(r"""\w+|-|[^\w\s'"`\\-]""")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from tools.files.text_files import line_starts, split_lines
+from tools.kit.lazy_pattern import lazy_pattern
 
 Window = tuple[int, int]
 
-_WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_WORD = lazy_pattern(r"\w+")
+_TOKEN = lazy_pattern(r"\w+|[^\w\s]")
 
 _ONE_CANDIDATE, _SEVERAL_CANDIDATES = 0.50, 0.70
 _MAX_ANCHOR_CANDIDATES = 40
@@ -221,12 +222,12 @@ _ASCII_FOR = {
     **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", ""),
     "\u2026": "...",
 }
-_TYPOGRAPHIC = re.compile("[" + "".join(_ASCII_FOR) + "]")
+_TYPOGRAPHIC = lazy_pattern("[" + "".join(_ASCII_FOR) + "]")
 _LONG_DASHES = frozenset("\u2013\u2014\u2015")
 DASHES = ("-", "--", "---")
 """Keyboard replacements for a long dash, in the order in which they are tried."""
-_BLANKS = re.compile(r"[ \t]+")
-_ESCAPES = re.compile(r"\\([ntr])")
+_BLANKS = lazy_pattern(r"[ \t]+")
+_ESCAPES = lazy_pattern(r"\\([ntr])")
 _UNESCAPED = {"n": "\n", "t": "\t", "r": ""}
 
 
@@ -526,7 +527,7 @@ _MAX_ADVICE_CHARS = 200
 _WORTH_SHOWING = 0.3
 _LISTED = 8
 
-DISPLAY_LINE = re.compile(r"\s*(\d+)\|")
+DISPLAY_LINE = lazy_pattern(r"\s*(\d+)\|")
 """The start of a line as `read_file` shows it."""
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal, cast
 
 from tools.files.matching import unescape
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 
 Kind = Literal[" ", "+", "-"]
@@ -97,15 +98,17 @@ def content_of(hunks: Sequence[PatchHunk]) -> str:
 Operation = AddFile | UpdateFile | DeleteFile
 
 
-_STAMP = re.compile(
+_STAMP = lazy_pattern(
     r"[\t ]+(?P<date>\d{4}-\d\d-\d\d)[ T](?P<time>\d\d:\d\d:\d\d)(?:[.,]\d+)?"
     r"(?: ?(?P<zone>[+-]\d\d:?\d\d|Z))?\s*$"
 )
-_SAME_NAMES = re.compile(r"(?P<letter>\w)/(?P<name>.+) (?!(?P=letter))\w/(?P=name)")
-_QUOTED_NAMES = re.compile(r'("\w/(?:[^"\\]|\\.)+") ("\w/(?:[^"\\]|\\.)+")')
-_PREFIX = re.compile(r"[abciow]/")
+_SAME_NAMES = lazy_pattern(r"(?P<letter>\w)/(?P<name>.+) (?!(?P=letter))\w/(?P=name)")
+_QUOTED_NAMES = lazy_pattern(r'("\w/(?:[^"\\]|\\.)+") ("\w/(?:[^"\\]|\\.)+")')
+_PREFIX = lazy_pattern(r"[abciow]/")
 _BACKUPS = (".orig", ".old", ".bak", ".new", "~")
-_MODE = re.compile(r"(?P<verb>new file mode|new mode|deleted file mode|old mode|index \S+) (?P<mode>\d{6})$")
+_MODE = lazy_pattern(
+    r"(?P<verb>new file mode|new mode|deleted file mode|old mode|index \S+) (?P<mode>\d{6})$"
+)
 _LINK, _SUBMODULE = "120000", "160000"
 
 
@@ -249,13 +252,13 @@ def _is_epoch(stamp: re.Match[str]) -> bool:
     return moment.timestamp() == 0
 
 
-HUNK_HEADER = re.compile(
+HUNK_HEADER = lazy_pattern(
     r"@@+ -(?P<old>\d{1,9})(?:,(?P<old_count>\d{1,9}))?"
     r" \+(?P<new>\d{1,9})(?:,(?P<new_count>\d{1,9}))? @@+(?P<hint>.*)$"
 )
 _NO_NEWLINE = "\\ "
-_BINARY = re.compile(r"(?:Binary files|Files) .+ and .+ differ$")
-_VERSION = re.compile(r"\d+\.\d+")
+_BINARY = lazy_pattern(r"(?:Binary files|Files) .+ and .+ differ$")
+_VERSION = lazy_pattern(r"\d+\.\d+")
 """The version line below a patch in git mail, after `-- `."""
 _NO_LINES = ("@@", "diff ", "Index: ", "index ", "```", "~~~", "*** ", "Binary files ", "Only in ")
 """Lines between hunks that belong to none."""
@@ -486,13 +489,13 @@ def _without_hunks(git: GitHeader) -> list[Operation]:
     return [] if git.executable is None else [UpdateFile(git.name, (), executable=git.executable)]
 
 
-_HEADER = re.compile(r"\*\*\* ?(?P<verb>Update|Add|Delete|Move) File: ?(?P<rest>.*?)\s*$")
-_MOVE_TO = re.compile(r"\*\*\* ?Move to: ?(?P<path>.*?)\s*$")
-_END_OF_FILE = re.compile(r"\*\*\* ?End of File\s*$")
-_BEGIN = re.compile(r"\*\*\* ?Begin Patch\s*$")
-_END = re.compile(r"\*\*\* ?End Patch\s*$")
-_FENCE = re.compile(r"(```|~~~)[\w+-]*\s*$")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(?P<word>\w+)['\"]?")
+_HEADER = lazy_pattern(r"\*\*\* ?(?P<verb>Update|Add|Delete|Move) File: ?(?P<rest>.*?)\s*$")
+_MOVE_TO = lazy_pattern(r"\*\*\* ?Move to: ?(?P<path>.*?)\s*$")
+_END_OF_FILE = lazy_pattern(r"\*\*\* ?End of File\s*$")
+_BEGIN = lazy_pattern(r"\*\*\* ?Begin Patch\s*$")
+_END = lazy_pattern(r"\*\*\* ?End Patch\s*$")
+_FENCE = lazy_pattern(r"(```|~~~)[\w+-]*\s*$")
+_HEREDOC = lazy_pattern(r"<<-?\s*['\"]?(?P<word>\w+)['\"]?")
 _WIDEST_FRAME = 3
 """Lines of a heredoc or fence allowed before the patch."""
 

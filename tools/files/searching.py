@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import selectors
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from typing import Any, Literal
 from tools.files.access import printable
 from tools.files.text_files import decode_line
 from tools.kit.children import kill_group
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import Stopped
 from tools.results import ToolError
 
@@ -236,8 +236,8 @@ def _split(chunks: Iterator[bytes], separator: bytes, ending: SearchEnding) -> I
 
 
 _MAX_PATTERNS = 200
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_SPECIAL = re.compile(r"[*?\[{]")
+_BRACES = lazy_pattern(r"\{([^{}]*)\}")
+_SPECIAL = lazy_pattern(r"[*?\[{]")
 
 
 def is_glob(text: str) -> bool:

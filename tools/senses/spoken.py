@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 LONGEST = 4_000
 """Characters read aloud in one piece."""
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_TABLE = re.compile(r"^[ \t]*\|.*$\n?", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-_ADDRESS = re.compile(r"<?\bhttps?://[^\s>)]+>?")
-_LINE_MARKS = re.compile(
+_FENCE = lazy_pattern(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_TABLE = lazy_pattern(r"^[ \t]*\|.*$\n?", re.MULTILINE)
+_LINK = lazy_pattern(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_ADDRESS = lazy_pattern(r"<?\bhttps?://[^\s>)]+>?")
+_LINE_MARKS = lazy_pattern(
     r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[[ xX]\][ \t]+)?|\d{1,3}[.)][ \t]+)", re.MULTILINE
 )
-_RULE = re.compile(r"^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE)
-_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
-_MARKS = re.compile(r"(\*{1,3}|_{2,3}|~~)(?=\S)(.+?)(?<=\S)\1")
-_UNDERLINED = re.compile(r"(?<!\w)_(?=\S)([^_\n]+)(?<=\S)_(?!\w)")
-_SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”’)\]]*\s+(?=\S)|\n\s*\n|\n")
-_SYMBOLS = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]")
+_RULE = lazy_pattern(r"^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE)
+_TAG = lazy_pattern(r"</?[a-zA-Z][^<>\n]{0,200}>")
+_MARKS = lazy_pattern(r"(\*{1,3}|_{2,3}|~~)(?=\S)(.+?)(?<=\S)\1")
+_UNDERLINED = lazy_pattern(r"(?<!\w)_(?=\S)([^_\n]+)(?<=\S)_(?!\w)")
+_SENTENCE = lazy_pattern(r"(?<=[.!?…:])[\"'”’)\]]*\s+(?=\S)|\n\s*\n|\n")
+_SYMBOLS = lazy_pattern(r"[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]")
 
 
 def spoken(text: str) -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.redact import is_secret_name, redact
 
 
@@ -153,12 +154,12 @@ _NEVER = _SHELL_STARTUP | _OUR_PYTHON
 # Nobody sits at the terminal of a command: nothing may page, prompt or draw.
 _FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
 
-_SAYS_MISSING = re.compile(
+_SAYS_MISSING = lazy_pattern(
     r"unbound variable|parameter (?:null or )?not set|KeyError|missing"
     r"|(?:not|n't|never|un) ?(?:set|defined|found|exist)|required|must be|is empty|undefined|provide",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = lazy_pattern(r"[A-Za-z_]\w*")
 _LOOKED_AT = 20_000
 """Characters at the end of a failed command's output searched for a missing variable."""
 _SHORTEST = 3

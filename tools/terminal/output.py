@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.terminal.backend import COLUMNS, ROWS
 from tools.text.redact import Redactor, redact
@@ -196,9 +197,9 @@ _LINE = 500
 _SHOWN = 300
 _REPEATS = 3
 _PATTERN = 200
-_PLAIN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|(?<=\()\?(?:[:=!]|<[=!]|P<\w+>|[a-zA-Z-]+[:)])", re.DOTALL)
-_INNERMOST = re.compile(r"\(([^()]*)\)([*+?{]?)")
-_UNBOUNDED = re.compile(r"[*+]|\{\d*,\}")
+_PLAIN = lazy_pattern(r"\\.|\[(?:\\.|[^\]\\])*\]|(?<=\()\?(?:[:=!]|<[=!]|P<\w+>|[a-zA-Z-]+[:)])", re.DOTALL)
+_INNERMOST = lazy_pattern(r"\(([^()]*)\)([*+?{]?)")
+_UNBOUNDED = lazy_pattern(r"[*+]|\{\d*,\}")
 _REPEATED = "\uffff"
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild, ShellEnding
@@ -25,7 +26,7 @@ _NO_BASH = (
     "There is no bash here, so sh runs the commands: the folder and variables persist between calls, "
     "functions, aliases and shell options do not."
 )
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECLARED = re.compile(rb"^declare -(\S+) (\w+)", re.MULTILINE)
 _TOO_LONG = "Argument list too long"
 _BURDEN = 100_000
@@ -295,8 +296,8 @@ _GENERAL = {
 _WRAPPERS = frozenset(
     {"sudo", "time", "nice", "nohup", "command", "exec", "env", "stdbuf", "!", "then", "do", "else"}
 )
-_SEPARATOR = re.compile(r"\|\|?|&&|;|\n")
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
+_SEPARATOR = lazy_pattern(r"\|\|?|&&|;|\n")
+_QUOTED = lazy_pattern(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 
 
 def meaning(command: str, code: int) -> str:
@@ -338,7 +339,7 @@ _PROGRESS = 0.1
 _PATIENCE = 5.0
 """Seconds to wait for a killed shell (a process may hang in the kernel)."""
 
-_DETACHES = re.compile(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|coproc)\b|daemon")
+_DETACHES = lazy_pattern(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|coproc)\b|daemon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

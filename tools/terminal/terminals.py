@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import secrets as chance
 import threading
 import time
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.services.sandbox import Boundary
@@ -33,7 +33,7 @@ MAX_PROCESSES = 64
 MAX_TYPED = 65_536
 """Characters kept of an unfinished line."""
 # A line that ends with a backslash continues.
-_LINE_END = re.compile(r"(?<!\\)[\r\n]")
+_LINE_END = lazy_pattern(r"(?<!\\)[\r\n]")
 MAX_LINES = 200
 """Lines that `log` shows by default."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
-_MARK = re.compile(r"<(\s*/?\s*)outside-text", re.IGNORECASE)
+_MARK = lazy_pattern(r"<(\s*/?\s*)outside-text", re.IGNORECASE)
 
 
 def fenced(text: str, source: str = "") -> str:

@@ -11,14 +11,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 _FILE = Path(__file__).with_name("secret_shapes.tsv")
 _NEAR = 64
 """Characters before a token that may hold its shape's text."""
-_TOKEN = re.compile(r"[A-Za-z0-9_+/.~:=$-]{16,}")
-_DIGIT = re.compile(r"[0-9]")
+_TOKEN = lazy_pattern(r"[A-Za-z0-9_+/.~:=$-]{16,}")
+_DIGIT = lazy_pattern(r"[0-9]")
 _LETTERS_ONLY = 30
 """The length from which a token without a digit counts."""
-_HASH = re.compile(r"(?:--hash=)?(?:sha\d+[:-])?[0-9a-f]+")
+_HASH = lazy_pattern(r"(?:--hash=)?(?:sha\d+[:-])?[0-9a-f]+")
 _GIVEN = ("=", ">", ":", "|", ",")
 """Text allowed between a name and its value."""
 _GAP = 8
@@ -144,7 +146,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 MASK = "…redacted"
 
-_SECRET_WORD = re.compile(
+_SECRET_WORD = lazy_pattern(
     "(?:API|PRIVATE)?KEYS?|AUTH(?:ORIZATION)?|BEARER|COOKIE|CRED(?:ENTIAL)?S?|JWT|PAT|PASS(?:CODE)?"
     "|.*(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|PASSWD|APIKEY)S?"
 )
@@ -295,64 +297,64 @@ _SHAPES: tuple[_Shape, ...] = (
     _shape("SG. hvs. pypi-AgE tskey-", "A-Za-z0-9_.-", 20),
     _shape("AKIA ASIA", "A-Z0-9", 16),
     # Firecrawl, ElevenLabs, fal.ai, Telegram's address of a bot: known by nothing but these forms.
-    (("fc-",), re.compile(r"(?<![\w-])(fc-)[0-9a-f]{32}(?![\w-])")),
-    (("sk_",), re.compile(r"(?<![\w-])(sk_)[0-9a-f]{40,64}(?![\w-])")),
+    (("fc-",), lazy_pattern(r"(?<![\w-])(fc-)[0-9a-f]{32}(?![\w-])")),
+    (("sk_",), lazy_pattern(r"(?<![\w-])(sk_)[0-9a-f]{40,64}(?![\w-])")),
     # Telegram's tokens, and Exa's keys, which are like any UUID: only after that name or the header for them.
-    ((":AA",), re.compile(r"(?<![\w:-])()[0-9]{8,10}:AA[\w-]{32,33}(?![\w-])")),
+    ((":AA",), lazy_pattern(r"(?<![\w:-])()[0-9]{8,10}:AA[\w-]{32,33}(?![\w-])")),
     (
         ("exa", "Exa", "EXA", "x-api-key", "X-API-Key", "X-Api-Key"),
-        re.compile(
+        lazy_pattern(
             r"((?:(?<![A-Za-z])(?:exa|Exa|EXA)(?![A-Za-z])|[xX]-[aA][pP][iI]-[kK]ey)[^\n]{0,48}?(?<![\w-]))"
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![\w:-])"
         ),
     ),
     # Ours: what a device comes in with.
-    (("hmt_",), re.compile(r"(?<![\w-])(hmt_)[\w-]{16,}")),
+    (("hmt_",), lazy_pattern(r"(?<![\w-])(hmt_)[\w-]{16,}")),
     (
         ("-",),
-        re.compile(
+        lazy_pattern(
             r"(?<![\w-])()[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}:[0-9a-f]{32}(?![\w-])"
         ),
     ),
-    (("/bot",), re.compile(r"(/bot)[0-9]{8,10}:[\w-]{30,64}")),
-    (("AGE-SECRET-KEY-",), re.compile(r"(?<![\w-])(AGE-SECRET-KEY-)(?:PQ-)?1[A-Z0-9]{20,}")),
+    (("/bot",), lazy_pattern(r"(/bot)[0-9]{8,10}:[\w-]{30,64}")),
+    (("AGE-SECRET-KEY-",), lazy_pattern(r"(?<![\w-])(AGE-SECRET-KEY-)(?:PQ-)?1[A-Z0-9]{20,}")),
     (
         ("hooks.slack.com/", "/api/webhooks/"),
-        re.compile(r"(hooks\.slack\.com/\w{4,12}/T\w{1,20}/B\w{1,20}/|/api/webhooks/\d{1,24}/)[\w-]{16,}"),
+        lazy_pattern(r"(hooks\.slack\.com/\w{4,12}/T\w{1,20}/B\w{1,20}/|/api/webhooks/\d{1,24}/)[\w-]{16,}"),
     ),
-    (("sig=",), re.compile(r"([?&;]sig=)[A-Za-z0-9%+/=_-]{24,}")),
-    (("Cookie:", "cookie:"), re.compile(r"(\b[Cc]ookie:[ \t]{0,4}[^\s=;,]{1,64}=)[^\s;,\"']{16,}")),
+    (("sig=",), lazy_pattern(r"([?&;]sig=)[A-Za-z0-9%+/=_-]{24,}")),
+    (("Cookie:", "cookie:"), lazy_pattern(r"(\b[Cc]ookie:[ \t]{0,4}[^\s=;,]{1,64}=)[^\s;,\"']{16,}")),
     (
         ("password",),
-        re.compile(
+        lazy_pattern(
             r"(\b(?:machine[ \t]{1,8}\S{1,256}|default)\s{1,16}login[ \t]{1,8}\S{1,128}"
             r"\s{1,16}password[ \t]{1,8})[^\s\"']{4,256}(?=\s|\Z)"
         ),
     ),
     (
         ("curl",),
-        re.compile(
+        lazy_pattern(
             r"(\bcurl\b[^\n]{0,200}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,64}:)(?![$%*{<])[^\s\"']{4,128}"
         ),
     ),
     (
         ("@",),
-        re.compile(r"(://)(?=[\w-]{0,256}[0-9])(?=[\w-]{0,256}[A-Za-z])[\w-]{24,256}(?=@)"),
+        lazy_pattern(r"(://)(?=[\w-]{0,256}[0-9])(?=[\w-]{0,256}[A-Za-z])[\w-]{24,256}(?=@)"),
     ),
     (
         ("eyJ",),
-        re.compile(r"(?<![\w-])(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+        lazy_pattern(r"(?<![\w-])(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     ),
 )
 
-_HEADER = re.compile(
+_HEADER = lazy_pattern(
     r"((?<![\w-])(?:proxy-)?authorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}"
     r"|(?<![\w-])(?=bearer ))"
     r"((?:bearer|basic|token|digest|api-?key|key|bot)[ \t]{1,4})?"
     r"([\w.~+/=-]{8,}+)",
     re.IGNORECASE,
 )
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = lazy_pattern(
     r"(--[a-z-]{0,20}(?:key|token|secret|password)[ \t=]\s{0,2}"
     r"|(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|account[_-]?key|secret|token"
     r"|password|passwd|passphrase|pwd)[\\\"'\]]{0,4}[ \t]{0,4}(?:=>|:=|=(?![=~])|:(?![:=]))[ \t]{0,4})"
@@ -363,26 +365,26 @@ _FIELD = (
     r"((?:password|passwd|passphrase|passcode|pwd|api_?key|[a-z]{0,12}_?(?:secret|token))=)"
     r"([^\s&\"'`#;<>]{4,512}+)"
 )
-_QUERY = re.compile(rf"([?&]){_FIELD}", re.IGNORECASE)
-_NEXT_FIELD = re.compile(r"&[\w.%-]{1,64}=")
-_FORM = re.compile(rf"(?<![\w?&-])(){_FIELD}(?={_NEXT_FIELD.pattern})", re.IGNORECASE)
+_QUERY = lazy_pattern(rf"([?&]){_FIELD}", re.IGNORECASE)
+_NEXT_FIELD = lazy_pattern(r"&[\w.%-]{1,64}=")
+_FORM = lazy_pattern(rf"(?<![\w?&-])(){_FIELD}(?={_NEXT_FIELD.pattern})", re.IGNORECASE)
 """Fields of an address or the body of a form: no code occurs there, so plain words count."""
-_VARIABLE = re.compile(
+_VARIABLE = lazy_pattern(
     r"(?<![\w$.{-])([A-Z][A-Z0-9_]{2,64})(=[\"']?)([^\s\"'`;&|<>(){}\[\]\\]{6,512}+)(?![(\[{])"
 )
 """A variable as a shell or an `.env` sets it."""
-_PLAIN_SECRET = re.compile(r"(?:.*_)?(?:TOKEN|SECRET|PASS(?:WORD|WD|PHRASE|CODE)?|PWD)")
+_PLAIN_SECRET = lazy_pattern(r"(?:.*_)?(?:TOKEN|SECRET|PASS(?:WORD|WD|PHRASE|CODE)?|PWD)")
 """Names of variables whose value may be a plain word."""
-_URL = re.compile(r"(://[^\s/:@\"'<>]{0,128}:)([^\s/@\"'<>]{1,256})(?=@)")
+_URL = lazy_pattern(r"(://[^\s/:@\"'<>]{0,128}:)([^\s/@\"'<>]{1,256})(?=@)")
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"your|my[_-]|example|placeholder|change[_-]?me|replace|insert|[x*.#_-]+$|none$|null$|true$|false$",
     re.IGNORECASE,
 )
-_PATH = re.compile(r"[~.]{0,2}/[\w./-]*$|[A-Za-z]:[\\/]|[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]{1,24}){2,}$")
-_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$")
-_NAME = re.compile(r"[A-Za-z][A-Za-z_.:-]*$")
-_NAMED = re.compile(r"pass|token|secret|key|auth|string|required|hidden|text", re.IGNORECASE)
+_PATH = lazy_pattern(r"[~.]{0,2}/[\w./-]*$|[A-Za-z]:[\\/]|[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]{1,24}){2,}$")
+_ATTRIBUTE = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$")
+_NAME = lazy_pattern(r"[A-Za-z][A-Za-z_.:-]*$")
+_NAMED = lazy_pattern(r"pass|token|secret|key|auth|string|required|hidden|text", re.IGNORECASE)
 
 
 def _mask_header(match: re.Match[str]) -> str:
@@ -458,11 +460,11 @@ def _is_literal(value: str) -> bool:
     )
 
 
-_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_END = re.compile(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_INLINE = re.compile(r"(?:[A-Za-z0-9+/=]|\\[nr]|[ \t]){16,}+")
+_KEY_BEGIN = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END = lazy_pattern(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_INLINE = lazy_pattern(r"(?:[A-Za-z0-9+/=]|\\[nr]|[ \t]){16,}+")
 # Line numbers, diff marks, comment signs and quotes may surround the lines of a key.
-_KEY_LINE = re.compile(
+_KEY_LINE = lazy_pattern(
     r"[\s\d|>+\-#*\"']*(?:[A-Za-z0-9+/]{4,}={0,2}|(?:Proc-Type|DEK-Info|Version|Comment): .*)?"
     r"[\s\\nr\"',+;)]*$"
 )

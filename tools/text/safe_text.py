@@ -16,6 +16,8 @@ import codecs
 import re
 from functools import cache
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 LINE_CELLS = 65_536
 r"""Characters after which an unfinished line is emitted; `\r` then no longer reaches before them."""
 
@@ -26,8 +28,8 @@ _STRING_BODY = rf"[^\x07\x18\x1a\x1b\n{_C1}]*"
 _CSI_START = r"(?:\x1b\[|\x9b)"
 _EDIT = rf"{_CSI_START}([0-9]{{0,4}})([CDGK])"
 
-_SEPARATOR = re.compile("[\u2028\u2029]")
-_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f{_C1}]")
+_SEPARATOR = lazy_pattern("[\u2028\u2029]")
+_CONTROL = lazy_pattern(rf"[\x00-\x08\x0b-\x1f\x7f{_C1}]")
 
 # What follows is compiled when it is first used: that takes milliseconds, and the start needs none of it.
 

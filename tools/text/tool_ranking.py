@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 _K1, _B = 1.2, 0.6
 _NAME, _PARAMETER, _WORDS = 4, 2, 1
 """The weight of a word by its location."""
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 LONGEST_QUERY = 400
 SHORTEST_PREFIX = 4
 """Letters of a word that is looked for as a beginning, or despite a typing mistake."""

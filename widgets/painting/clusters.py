@@ -11,18 +11,20 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len, split_graphemes
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 _LETTERS = [chr(code) for code in range(0x1F1E6, 0x1F200)]
 _MARKS = ("\u200d", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400)), *_LETTERS)
 """Joiner, emoji form, skin tones, and letters of flags."""
-_MARK = re.compile(f"[{''.join(_MARKS)}]")
-_PART = re.compile(
+_MARK = lazy_pattern(f"[{''.join(_MARKS)}]")
+_PART = lazy_pattern(
     r"\x1b\[(?P<row>\d*);?(?P<column>\d*)H|\x1b\[(?P<values>[0-?]*)[ -/]*(?P<final>[@-~])"
     r"|\x1b[\]P_^X][^\x1b\x07]*(?:\x1b\\|\x07)|\x1b.|[\x00-\x1f]|(?P<text>[^\x00-\x1f]+)",
     re.DOTALL,
 )
-_ROW = re.compile(r"(?=\x1b\[\d*;?\d*H)")
-_PIECE = re.compile(r"[#*0-9]?[^\x00-\x7f]+|[\x00-\x7f]+?(?=[#*0-9]?[^\x00-\x7f]|$)", re.DOTALL)
-_FLAG = re.compile(f"[{_LETTERS[0]}-{_LETTERS[-1]}]")
+_ROW = lazy_pattern(r"(?=\x1b\[\d*;?\d*H)")
+_PIECE = lazy_pattern(r"[#*0-9]?[^\x00-\x7f]+|[\x00-\x7f]+?(?=[#*0-9]?[^\x00-\x7f]|$)", re.DOTALL)
+_FLAG = lazy_pattern(f"[{_LETTERS[0]}-{_LETTERS[-1]}]")
 _STANDS = "mhlJKXu"
 """Final characters of sequences that leave the cursor where it is."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tools.kit.lazy_pattern import lazy_pattern
 from widgets.painting.clusters import has_clusters
 
 ROWS = 512
@@ -48,7 +48,7 @@ class _Look(NamedTuple):
 
 
 _PLAIN = _Look(None, _RESET, _RESET)
-_COLOUR = re.compile(r"(?:^|;)((?:[34]8;(?:5;\d+|2;\d+;\d+;\d+))|(?:[349]|10)[0-79])(?=;|$)")
+_COLOUR = lazy_pattern(r"(?:^|;)((?:[34]8;(?:5;\d+|2;\d+;\d+;\d+))|(?:[349]|10)[0-79])(?=;|$)")
 """A colour among the parameters of a style: of 24 bits, of a table of 256, or of 16."""
 
 

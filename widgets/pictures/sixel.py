@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from rich.segment import Segment
 from textual.strip import Strip
 
+from tools.kit.lazy_pattern import lazy_pattern
 from widgets.pictures.kitty import MARKS, SIGN
 
 MOST = len(MARKS)
 """Pictures that can be held at once."""
-_RUN = re.compile(f"(?:{SIGN}[{MARKS}]{{3}})+")
+_RUN = lazy_pattern(f"(?:{SIGN}[{MARKS}]{{3}})+")
 _STRIP = re.compile(rb'\x1bP0;1;0q["#0-9;!?-~$-]*\x1b\\')
 _PLACE = {mark: place for place, mark in enumerate(MARKS)}
 

@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.prompt.buffer import Buffer, without_tokens
@@ -288,7 +289,7 @@ FORMS = (
     ReferenceForm("url:", "@url:https://", "HOST/PAGE", "attach the text of a page"),
 )
 
-_LINES = re.compile(r"[^:]:\d*-?\d*\Z")
+_LINES = lazy_pattern(r"[^:]:\d*-?\d*\Z")
 
 
 def form_choices(query: str) -> list[CompletionChoice]:
@@ -439,8 +440,8 @@ def paint_choice(
     )
 
 
-_COMMAND = re.compile(r"/([\w:.-]*)")
-_FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@((?:file:|folder:)?"[^"\n]*|[^\s"]*)\Z""")
+_COMMAND = lazy_pattern(r"/([\w:.-]*)")
+_FILE = lazy_pattern(r"""(?:^|(?<=[\s(\['"]))@((?:file:|folder:)?"[^"\n]*|[^\s"]*)\Z""")
 
 
 class Mention(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from widgets.prompt.buffer import TOKENS, Buffer, is_token, without_tokens
 from widgets.prompt.vi import Vi
@@ -18,7 +19,7 @@ MOST = 50
 """Paths in one paste."""
 
 _ROOTED = ("/", "~/", "file://")
-_MENTION = re.compile(r"""(?:^|(?<=[\s(\['"]))@(?:"([^"\n]+)"|([^\s"]+))""", re.MULTILINE)
+_MENTION = lazy_pattern(r"""(?:^|(?<=[\s(\['"]))@(?:"([^"\n]+)"|([^\s"]+))""", re.MULTILINE)
 _TRAILING = ".,;:!?)]}'"
 
 

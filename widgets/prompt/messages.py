@@ -8,11 +8,12 @@ from typing import Literal, NamedTuple
 
 from textual.message import Message
 
+from tools.kit.lazy_pattern import lazy_pattern
 from widgets.prompt.draft import MentionedFile
 
 Kind = Literal["send", "queue", "steer", "command", "shell", "nothing"]
 
-_COMMAND = re.compile(r"/([A-Za-z][\w:.-]*(?:\s.*)?)", re.DOTALL)
+_COMMAND = lazy_pattern(r"/([A-Za-z][\w:.-]*(?:\s.*)?)", re.DOTALL)
 
 
 class PromptRoute(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
@@ -11,12 +9,13 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 # What follows a joiner is counted as no cell at all, which is true between pictures only: any other joiner
 # would make the row wider on the terminal than it is counted here.
 _PICTURES = "\u203c\u2049\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-_IDLE_JOINER = re.compile(f"\u200d(?![{_PICTURES}])|(?<![{_PICTURES}\ufe0f])\u200d")
+_IDLE_JOINER = lazy_pattern(f"\u200d(?![{_PICTURES}])|(?<![{_PICTURES}\ufe0f])\u200d")
 
 
 _NAMED = ("⏎", "esc", "tab", "PgUp", "")

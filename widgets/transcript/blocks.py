@@ -11,36 +11,38 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 BLANK = " \t\r\v\f\n"
-FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
-HTML_BLOCK = re.compile(
+FENCE = lazy_pattern(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+HTML_BLOCK = lazy_pattern(
     r"</?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir"
     r"|div|dl|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li"
     r"|link|main|menu|menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot"
     r"|th|thead|title|tr|track|ul)(?=\s|/?>|$)",
     re.I,
 )
-HTML_TAG = re.compile(
+HTML_TAG = lazy_pattern(
     r"(?:<[A-Za-z][A-Za-z0-9-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:[^\s\"'=<>`]+|'[^']*'|\"[^\"]*\"))?)*\s*/?>"
     r"|</[A-Za-z][A-Za-z0-9-]*\s*>)\s*$"
 )
 
 _HTML_UNTIL = (
     (
-        re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I),
-        re.compile(r"</(?:script|pre|style|textarea)>", re.I),
+        lazy_pattern(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I),
+        lazy_pattern(r"</(?:script|pre|style|textarea)>", re.I),
     ),
-    (re.compile(r"<!--"), re.compile(r"-->")),
-    (re.compile(r"<\?"), re.compile(r"\?>")),
-    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
-    (re.compile(r"<![A-Za-z]"), re.compile(r">")),
+    (lazy_pattern(r"<!--"), lazy_pattern(r"-->")),
+    (lazy_pattern(r"<\?"), lazy_pattern(r"\?>")),
+    (lazy_pattern(r"<!\[CDATA\["), lazy_pattern(r"\]\]>")),
+    (lazy_pattern(r"<![A-Za-z]"), lazy_pattern(r">")),
 )
-_HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
-_RULE = re.compile(r"(?:\*[ \t]*){3,}$|(?:-[ \t]*){3,}$|(?:_[ \t]*){3,}$")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-_MARKER = re.compile(r"([-*+]|\d{1,9}[.)])([ \t]+|$)")
-_BAR = re.compile(r"(?<!\\)\|")
-_DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_HEADING = lazy_pattern(r"#{1,6}(?:[ \t]|$)")
+_RULE = lazy_pattern(r"(?:\*[ \t]*){3,}$|(?:-[ \t]*){3,}$|(?:_[ \t]*){3,}$")
+_UNDERLINE = lazy_pattern(r" {0,3}(?:=+|-+)[ \t]*$")
+_MARKER = lazy_pattern(r"([-*+]|\d{1,9}[.)])([ \t]+|$)")
+_BAR = lazy_pattern(r"(?<!\\)\|")
+_DELIMITERS = lazy_pattern(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 Within = Literal["", "paragraph", "other"]
 """What a line comes after: a blank line, text that could go on, or another open block."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -13,14 +12,15 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.markdown import TAB, CodeLine, highlight, ink
 from widgets.transcript.wrap import CUT_AT_EDGE, Row, WideRows, crop, expand_tabs, pad, rows_for, strips
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)$")
-_FILE = re.compile(r'diff --git "?a/(.*?)"? "?b/(.*?)"?$')
-_TOLD = re.compile(
+_HUNK = lazy_pattern(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)$")
+_FILE = lazy_pattern(r'diff --git "?a/(.*?)"? "?b/(.*?)"?$')
+_TOLD = lazy_pattern(
     r"index [0-9a-f]+\.\.|(?:dis)?similarity index |(?:rename|copy) (?:from|to) "
     r"|(?:new|deleted) file mode 100644"
 )
@@ -183,7 +183,7 @@ PAIR_COST = 2_500
 HUNK_COST = 100_000
 """The same for all lines of a hunk together."""
 
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_WORD = lazy_pattern(r"\w+|\s+|[^\w\s]")
 
 
 def changed_words(lines: Sequence[DiffLine]) -> dict[int, Spans]:

@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from themes.states import glyph
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, MarkdownBlock, code_of
@@ -251,7 +252,7 @@ def _settled_count(lines: list[CodeLine]) -> int:
     return len(lines) - open_lines
 
 
-_BREAK = re.compile(r"<br\s*/?>", re.I)
+_BREAK = lazy_pattern(r"<br\s*/?>", re.I)
 _EMPHASIS = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strike=True)}
 
 
@@ -416,7 +417,7 @@ LINKS = 2_000
 """A block that seems to open more of them is shown as it is: looking for their ends takes quadratic time."""
 
 _BULLETS = "•◦▪"
-_TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
+_TASK = lazy_pattern(r"\[([ xX])\][ \t]+(?=\S)")
 
 
 def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE) -> list[Strip]:

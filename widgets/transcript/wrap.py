@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -13,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.rows.row_text import countable
@@ -29,8 +29,8 @@ SLICE = 16
 
 _WIDE_ROWS_CLOSING = frozenset(",.;:!?)]}%…")
 """What stands behind a word and never begins a row, if the word can go with it."""
-_WIDE_ROWS_BLANKS = re.compile(" +")
-_LAST_WORD = re.compile(r"\w+$")
+_WIDE_ROWS_BLANKS = lazy_pattern(" +")
+_LAST_WORD = lazy_pattern(r"\w+$")
 _HIDDEN = "hidden"
 _JOINED = "joined"
 
@@ -250,9 +250,9 @@ _WIDE = (
     "\U00020000-\U0003fffd"
 )
 _CLOSING = "、。，．：；？！）」』】〕〉》”’…!?,.;:)\\]"
-_BLANKS = re.compile("[\b\t\n\r\u2028\u2029]")
+_BLANKS = lazy_pattern("[\b\t\n\r\u2028\u2029]")
 # Words end at blanks; scripts without blanks may be cut between any two signs, but not before punctuation.
-_PIECE = re.compile(rf"[ \t]+|[{_WIDE}][{_CLOSING}]*|[^ \t{_WIDE}]+")
+_PIECE = lazy_pattern(rf"[ \t]+|[{_WIDE}][{_CLOSING}]*|[^ \t{_WIDE}]+")
 
 
 def flat(text: str) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from agent.automation.schedule.zones import ScheduleError, first_instant, zone
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -247,8 +248,8 @@ _WORDS = {
     "hr": "h",
     "hrs": "h",
 }
-_PIECE = re.compile(r"([0-9]+) ?([a-z]+)", re.ASCII)
-_WHOLE = re.compile(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
+_PIECE = lazy_pattern(r"([0-9]+) ?([a-z]+)", re.ASCII)
+_WHOLE = lazy_pattern(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
 
 
 def unit_seconds(word: str) -> int:
@@ -351,21 +352,21 @@ _TIMES = rf"{_TIME}(?:(?:,| and|, and) {_TIME})*"
 _AT = rf"(?: ?(?:at|@)? (?P<times>{_TIMES})(?: o'clock)?)"
 _DAY = r"[a-z]+?s?"
 _DAY_LIST = rf"{_DAY}(?:(?:,|, and| and| &|/) ?{_DAY})*"
-_REPEATED = re.compile(
+_REPEATED = lazy_pattern(
     rf"(?P<every>(?:every|each|on) )?"
     rf"(?P<days>(?:business |working )?{_DAY_LIST}|[a-z]+ ?(?:-|to|through) ?[a-z]+)"
     rf"(?: in the)?(?: (?P<part>morning|afternoon|evening|night)s?)?{_AT}?"
 )
-_MONTHLY = re.compile(
+_MONTHLY = lazy_pattern(
     rf"(?:monthly |every month |each month )?(?:every |each |on )?(?:the )?"
     rf"(?:(?P<number>\d{{1,2}})(?:st|nd|rd|th)?|(?P<last>last day)"
     rf"|(?P<nth>first|second|third|fourth|fifth|last) (?P<name>[a-z]+))(?: of (?:the|every|each) month)?{_AT}"
 )
-_SINGLE = re.compile(
+_SINGLE = lazy_pattern(
     rf"(?:on |this |next )?(?P<day>today|tonight|tomorrow|(?:the )?day after tomorrow|(?!at )[a-z]+)?"
     rf"(?: ?(?P<part>morning|afternoon|evening|night))?{_AT}?"
 )
-_AMOUNT = re.compile(
+_AMOUNT = lazy_pattern(
     rf"(?:(?P<half>half an?|half)"
     rf"|(?P<word>{'|'.join(_NUMBERS[1:])}|an?|other|second|third|couple of|a couple of)"
     r"|(?P<decimal>\d{1,6}\.\d{1,3})) ?(?P<unit>[a-z]+)"
@@ -539,15 +540,15 @@ FORMS = (
     "write 30m, every 2h, every weekday at 9, tomorrow at 9am, five cron fields such as 0 9 * * 1-5, "
     "or a time such as 2030-01-31T09:00"
 )
-_ISO = re.compile(
+_ISO = lazy_pattern(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?))?"
     r" ?(Z|[+-][0-9]{2}:?[0-9]{2})?(?:\[([A-Za-z0-9_+/-]+)\])?",
     re.ASCII | re.IGNORECASE,
 )
-_DATE_LIKE = re.compile(
+_DATE_LIKE = lazy_pattern(
     r"[-+]?[0-9]{4,5}-[0-9]|[0-9]{8}(?:t|$)|[0-9]{1,4}([./])[0-9]{1,2}\1[0-9]|[0-9]{1,2}:[0-9]", re.ASCII
 )
-_EVERY_UNIT = re.compile(r"[a-z]+")
+_EVERY_UNIT = lazy_pattern(r"[a-z]+")
 
 
 @dataclass(frozen=True)

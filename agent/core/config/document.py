@@ -7,13 +7,13 @@ anything is built, so that no file can exhaust memory or stack.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted_key, short_text
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tools.kit.yaml_text import MappingNode, Node, ScalarNode
@@ -22,7 +22,7 @@ MAX_DEPTH = 32
 MAX_NODES = 20_000
 """Values in one file, counted after aliases are expanded."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _TAG = "tag:yaml.org,2002:"
 
 

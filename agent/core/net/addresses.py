@@ -7,10 +7,11 @@ are refused at any address. Pure: nothing here resolves or connects.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from tools.kit.lazy_pattern import lazy_pattern
 
 Address = IPv4Address | IPv6Address
 
@@ -54,9 +55,9 @@ _METADATA_NAMES = frozenset(
 )
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback", "localhost.localdomain")
 _DOTS = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_NUMBER = lazy_pattern(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
+_NAME = lazy_pattern(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
 
 
 def canonical(host: str) -> str:

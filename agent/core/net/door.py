@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 import ssl
 import zlib
@@ -38,11 +37,12 @@ from agent.core.net.page_cache import KeptPage, PageCache
 from agent.core.net.proxy import EgressProxy
 from agent.core.net.secret_scan import SecretScan
 from agent.errors import ExitCode, HermesError
+from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST = 8_000
 """Characters of an address."""
 _PORTS = {"http": 80, "https": 443}
-_STEERING = re.compile(r"[\x00-\x20\x7f\\\u2028\u2029]")
+_STEERING = lazy_pattern(r"[\x00-\x20\x7f\\\u2028\u2029]")
 _KEPT = "!$%&'()*+,-./:;=?@[]_~"
 """Characters left unescaped in a path or query; all others are percent-encoded."""
 

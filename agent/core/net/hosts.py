@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from agent.core.net.addresses import canonical, readings
+from tools.kit.lazy_pattern import lazy_pattern
 
 PORTS = frozenset({80, 443})
 """Default ports of an entry."""
 _FILE = Path(__file__).with_name("hosts.yaml")
-_PORT = re.compile(r":(\d{1,5}|\*)\Z")
+_PORT = lazy_pattern(r":(\d{1,5}|\*)\Z")
 
 
 @dataclass(frozen=True, slots=True)

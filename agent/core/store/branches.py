@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from agent.core.store import node_tree
 from agent.core.store.nodes import first_line, storable
+from tools.kit.lazy_pattern import lazy_pattern
 
 STRETCH = 2_000
 """Nodes that are walked in one go: a few milliseconds."""
@@ -298,7 +299,7 @@ def outline(connection: sqlite3.Connection, session: str, after: int, count: int
     return [_row(*row) for row in rows]
 
 
-_CODE = re.compile(r'(?<!\\)"exit_code": (-?[1-9]\d*)')
+_CODE = lazy_pattern(r'(?<!\\)"exit_code": (-?[1-9]\d*)')
 
 
 def ended_as(outcome: object, kind: str, content: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import time
 import unicodedata
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.redact import redact
 from tools.text.safe_text import clean
 from tools.text.words import shorten
@@ -110,7 +110,7 @@ def title_of(message: str, secrets: Mapping[str, str] | None = None) -> str:
     return (at_word if len(at_word) > TITLE_LENGTH // 2 else cut).rstrip() + "…"
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
@@ -126,7 +126,7 @@ INDEXED_CHARS: Mapping[str, int] = {"user": 100_000, "assistant": 100_000, "tool
 _NOT_INDEXED_TOOLS = frozenset({"session_search"})
 """A search that finds earlier searches finds itself."""
 
-_MARKS = re.compile(
+_MARKS = lazy_pattern(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
     "\u00ad\u200b-\u200d\u2060\ufe0e\ufe0f\ufeff]"
 )
@@ -136,7 +136,7 @@ _PLAIN = str.maketrans(
     | dict(zip("‘’“”øØđĐłŁıς\0", "''\"\"oOdDlLiσ ", strict=True))
 )
 """Quotes in their typed form, and letters that Unicode does not decompose."""
-_APART = re.compile(
+_APART = lazy_pattern(
     "[\u2010-\u24ff\u25a0-\u2bff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
     "\U0001f000-\U0001faff\U00020000-\U0003ffff]"
 )

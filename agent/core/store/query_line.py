@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from agent.core.store.branches import beginning, literal
 from agent.core.store.nodes import fold, storable
+from tools.kit.lazy_pattern import lazy_pattern
 
 # The last name of a path: the text after its last slash.
 _NAME = "substr(workspace, length(rtrim(workspace, replace(workspace, '/', ''))) + 1)"
@@ -121,12 +122,12 @@ FILTERS = ("role", "tool", "after", "before", "project", "branch", "session")
 MAX_CHARS = 1_000
 """Characters of a line that are read, as in `agent.core.store.query_line`."""
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r'(?P<minus>-)?(?:(?P<name>[^\W\d_]{2,20}):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<plain>\S*))'
 )
 _UNITS = {"h": 3_600, "d": 86_400, "w": 604_800}
-_AGO = re.compile(r"(\d{1,5})([hdw])")
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_AGO = lazy_pattern(r"(\d{1,5})([hdw])")
+_DATE = lazy_pattern(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _EARLIEST, _LATEST = 1970, 9998
 _SHORT = 3
 """Letters a word needs to be left out by a minus: `-rf` and `-v` are options of commands."""
@@ -288,11 +289,11 @@ def _dates(text: str) -> tuple[float, float] | None:
 
 
 MAX_TERMS = 32
-_TERM = re.compile(r'"(\s*[^"\s][^"]*)"|(\S+)')
+_TERM = lazy_pattern(r'"(\s*[^"\s][^"]*)"|(\S+)')
 """Blanks alone in quotes are not words that belong together; the quotes are looked for themselves."""
 _GRAM = 3
 """Characters of a trigram: shorter texts are not in that index."""
-_BEGINNING = re.compile(r"\A(\w+)\*\Z")
+_BEGINNING = lazy_pattern(r"\A(\w+)\*\Z")
 
 
 @dataclass(frozen=True, slots=True)

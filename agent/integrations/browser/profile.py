@@ -6,7 +6,6 @@ A temporary profile is removed when the session ends. If the program was killed,
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -20,10 +19,11 @@ from agent.core.consents import ConsentFile
 from agent.core.home import private_folder
 from agent.core.net.addresses import canonical, readings, refusal
 from tools.kit.files import lock_file, open_lock
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 
 _LOCK = "lock"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _LASTING = "profiles"
 
 
@@ -119,7 +119,7 @@ def _take_lock(folder: Path) -> int | None:
     return lock
 
 
-_RULE = re.compile(
+_RULE = lazy_pattern(
     r"(https?|\{http,https\}|wss?)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?(?:/.*)?\Z"
 )
 _TOOLS = frozenset({"fetch", "browser_navigate"})

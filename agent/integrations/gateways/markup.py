@@ -13,13 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent.integrations.gateways.adapter import MarkdownForm, Unit
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 
-_SAFE_LINK = re.compile(r"(https?|mailto|tg):", re.IGNORECASE)
+_SAFE_LINK = lazy_pattern(r"(https?|mailto|tg):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ def _inline(token: Token, form: _Form) -> str:
     return "".join(stack[0][1])
 
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
+_FENCE = lazy_pattern(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
 
 def length(text: str, unit: Unit) -> int:

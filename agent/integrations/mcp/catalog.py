@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from agent.integrations.mcp.server_config import ServerConfig
 from agent.knowledge.injection import scan
 from agent.model.tool_schemas import sound
 from tools.files.diffs import diff_texts, shorten_diff
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 LONGEST_DESCRIPTION = 4_000
@@ -421,7 +421,7 @@ PREFIX = "mcp__"
 LONGEST = 64
 """Characters that every provider takes."""
 _HASH = 8
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+_FOREIGN = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 ToolKey = tuple[str, str]
 """Server and tool as they call themselves."""

@@ -19,6 +19,7 @@ from agent.core.home import Home
 from agent.core.variables import fill_in
 from agent.errors import ConfigError
 from agent.integrations.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.terminal.environment import child_environment
 from tools.text.safe_text import clean
 
@@ -45,7 +46,7 @@ _INSTALLING = {
 }
 """Programs that may install a server before they start it, and the first arguments with which they do."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from agent.integrations.mcp.catalog import PREFIX, PromptDefinition, tool_names
 from agent.integrations.mcp.service import McpService, OfferedTool
 from agent.model.protocol import ToolSpec
 from tools.context import ToolContext
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Handler, Registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import CallServer
@@ -196,8 +197,8 @@ def _missing_handler(name: str) -> Any:
     return call
 
 
-_CALLED = re.compile(rf"/({PREFIX}[a-zA-Z0-9_-]+)(?:\s+(.*))?\Z", re.DOTALL)
-_GIVEN = re.compile(r"([A-Za-z_][\w-]*)=(.*)", re.DOTALL)
+_CALLED = lazy_pattern(rf"/({PREFIX}[a-zA-Z0-9_-]+)(?:\s+(.*))?\Z", re.DOTALL)
+_GIVEN = lazy_pattern(r"([A-Za-z_][\w-]*)=(.*)", re.DOTALL)
 
 
 def prompt_names(

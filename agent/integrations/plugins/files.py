@@ -20,6 +20,7 @@ from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
 from agent.core.net.hosts import entry
 from agent.errors import ConfigError, ExitCode, HermesError
 from tools.kit.files import NotAFileError, read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import brief
 
 
@@ -185,7 +186,7 @@ LONGEST_NAME = 64
 _TEXTS = ("version", "description", "homepage", "repository", "license")
 _FIELDS = frozenset({"$schema", "name", "author", "keywords", "extensions", *_TEXTS})
 _AUTHOR = frozenset({"name", "email", "url"})
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+_NAME = lazy_pattern(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +286,9 @@ def _check_author(data: dict[str, Any]) -> None:
 
 MOST = 64
 """Entries of one list that are read."""
-TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NEVER_PASSED = re.compile(
+TOOL_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEVER_PASSED = lazy_pattern(
     r"(?i)LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|HOME|PATH|TMPDIR|PLUGIN_ROOT|PLUGIN_DATA"
 )
 """Variables that decide what code runs, or that the plugin's process is given anyway."""

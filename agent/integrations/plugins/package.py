@@ -33,6 +33,7 @@ from agent.integrations.plugins.files import (
 )
 from agent.integrations.plugins.files import capabilities_of as parse_capabilities
 from agent.knowledge.skills.skill import SkillFormatError, load, read_text, validate
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import brief
 
 SERVERS_FILE = "mcp.json"
@@ -46,9 +47,9 @@ _SERVER_FIELDS: Mapping[ServerKind, frozenset[str]] = {
     "streamable-http": frozenset({"type", "url", "headers"}),
     "sse": frozenset({"type", "url", "headers"}),
 }
-_PLACEHOLDER = re.compile(rf"\$\{{({ROOT}|{DATA})\}}")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"(?:[\x21-\x7e\x80-\xff](?:[\x20-\x7e\x80-\xff\t]*[\x21-\x7e\x80-\xff])?)?")
+_PLACEHOLDER = lazy_pattern(rf"\$\{{({ROOT}|{DATA})\}}")
+_HEADER_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = lazy_pattern(r"(?:[\x21-\x7e\x80-\xff](?:[\x20-\x7e\x80-\xff\t]*[\x21-\x7e\x80-\xff])?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

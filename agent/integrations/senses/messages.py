@@ -22,6 +22,7 @@ from agent.integrations.gateways.outgoing import (
     states_of,
 )
 from agent.integrations.senses.online import Online, ServiceAddress
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.senses.services import CallDevice, MessageFile, SendMessage, UseService
 from tools.services.actions import Permit
@@ -258,8 +259,8 @@ class Messenger:
 HOME_TOOL = "homeassistant"
 MOST = 200
 """Entities that are listed."""
-_ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")
-_DOMAIN = re.compile(r"[a-z0-9_]+")
+_ENTITY = lazy_pattern(r"[a-z0-9_]+\.[a-z0-9_]+")
+_DOMAIN = lazy_pattern(r"[a-z0-9_]+")
 
 
 class HomeDevices:

@@ -20,10 +20,11 @@ from typing import ClassVar
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.events import Event
 from tools.kit.files import write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.services.canvases import Canvas, CanvasBoard, CanvasKind, CanvasVersion, changed_canvases
 
-_HASH = re.compile(r"[0-9a-f]{64}")
+_HASH = lazy_pattern(r"[0-9a-f]{64}")
 _SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)
 _STILL = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "

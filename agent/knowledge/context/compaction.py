@@ -31,6 +31,7 @@ from agent.knowledge.context.message_history import (
 )
 from agent.knowledge.injection import scan
 from agent.model.codecs.native import COUNTED
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from tools.text.words import one_line, shorten
 
@@ -261,12 +262,12 @@ UNKNOWN_SHARE = 0.34
 """The share of unknown names in a summary above which it is rejected."""
 LEAST_UNKNOWN = 3
 
-_HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s*|\*\*)(?P<name>[A-Za-z][A-Za-z ]*?)\s*(?:\*\*)?:?\s*(?:\*\*)?$")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_NAMES = re.compile(
+_HEADING = lazy_pattern(r"^\s{0,3}(?:#{1,6}\s*|\*\*)(?P<name>[A-Za-z][A-Za-z ]*?)\s*(?:\*\*)?:?\s*(?:\*\*)?$")
+_BULLET = lazy_pattern(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_NAMES = lazy_pattern(
     r"`([^`\n]{3,120})`|(?<![\w/])((?:[\w.@-]+/)+[\w.@-]+|[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4})(?![\w/])"
 )
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THOUGHT = lazy_pattern(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _SCOPES = ("user", "project", "memory")
 
 

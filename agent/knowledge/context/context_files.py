@@ -19,6 +19,7 @@ from agent.knowledge.context.references import references
 from tools.files.access import CredentialGuard
 from tools.files.text_files import decode, mark_of
 from tools.kit.files import open_file
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.text.safe_text import clean
 
@@ -28,7 +29,7 @@ DEEPEST = 5
 MOST = 50
 """The number of files one file may import, including indirect imports."""
 
-_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+_CODE = lazy_pattern(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _DOCUMENTS = (".md", ".mdc", ".markdown", ".txt", ".rst")
 """Endings of mentions that certainly mean a file, so that a missing one is reported."""
 
@@ -105,7 +106,7 @@ FOLDER = (".cursor", "rules")
 MOST_RULES = 50
 """The number of rules read from one folder."""
 _HEAD_BYTES = 8_192
-_KEY = re.compile(r"(\w+)\s*:\s*(.*)")
+_KEY = lazy_pattern(r"(\w+)\s*:\s*(.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from agent.core.attachments import attachments_of
 from agent.core.messages import Image, Message, Sealed, SealedPart, ToolCall
 from agent.core.store.nodes import Node
 from tools.context import SeenFile
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from tools.text.words import shorten
 
@@ -33,7 +34,7 @@ BEGINNING = 60
 """Characters kept of a long line."""
 MARK = "characters left out here; recall_folded shows them"
 
-_FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
+_FENCE = lazy_pattern(r"^(```|~~~)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from agent.knowledge.injection import InjectionFinding, scan
 from tools.kit.files import write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.redact import redact
 from tools.text.safe_text import clean
 
@@ -30,10 +31,10 @@ MOST_NAMED = 3
 SHORT = 12
 """Digits of a hash by which users name a passage."""
 
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s{0,3}#{1,6}\s")
+_ITEM = lazy_pattern(r"\s*(?:[-*+]|\d+[.)])\s|\s{0,3}#{1,6}\s")
 _HARMLESS = frozenset({"invisible-characters"})
 """Findings that need no quarantine, because such characters are removed from everything read."""
-_CARE = re.compile(
+_CARE = lazy_pattern(
     r"(?:\b(?:never|not|n['’]t|avoid|nothing|nobody|forbidden|prohibited)\b|[❌✗✘🚫⛔])"
     r"(?:(?!hesitat|wait|worr|bother|afraid|stop|paus|ask|need)(?:[^.!?]|\.(?=\S|,))){0,200}?"
     r"\b(?:without|skip|bypass)",
@@ -193,7 +194,7 @@ def _passages(lines: Sequence[str]) -> list[tuple[int, int]]:
     return found
 
 
-_NAME = re.compile(r"[0-9a-f]{64}")
+_NAME = lazy_pattern(r"[0-9a-f]{64}")
 
 
 def allowed_passages(home: Home) -> frozenset[str]:

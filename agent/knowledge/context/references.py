@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 Kind = Literal["file", "folder", "diff", "staged", "git", "url", "resource"]
 
 MOST_COMMITS = 10
@@ -23,14 +25,14 @@ MOST_PLAIN = 500
 
 _KINDS: tuple[Kind, ...] = ("file", "folder", "git", "url")
 _QUOTED = r'"[^"\n]*"|\'[^\'\n]*\'|`[^`\n]*`'
-_PATTERN = re.compile(
+_PATTERN = lazy_pattern(
     rf"(?<![\w/@.])@(?:(?P<bare>diff|staged)\b(?![:/\w-]|\.\w)|"
     rf"(?P<kind>file|folder|git|url):(?P<target>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|\S+)|"
     r"(?P<server>[A-Za-z0-9][\w.-]{0,63}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:\S+)|"
     rf"(?P<plain>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|[^\s@\"'`]\S*))"
 )
-_FENCE = re.compile(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
-_LINES = re.compile(r"^(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
+_FENCE = lazy_pattern(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+_LINES = lazy_pattern(r"^(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 
 

@@ -12,23 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import shorten
 
 LONGEST = 20_000
 """Characters that are split into words; the rest is one word."""
 
-_SPACE = re.compile(r"(?:[^\S\n]|\\\n)+")
-_COMMENT = re.compile(r"#[^\n]*")
-_REDIRECT = re.compile(r"\d*(?:<<<|<<-?|>\||>>|<>|>&|<&|>|<)(?:(?<=&)[\d-]+)?|&>>?")
-_OPERATOR = re.compile(r"&&|\|\||\|&|;;|[;&|()\n]")
-_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]*")
+_SPACE = lazy_pattern(r"(?:[^\S\n]|\\\n)+")
+_COMMENT = lazy_pattern(r"#[^\n]*")
+_REDIRECT = lazy_pattern(r"\d*(?:<<<|<<-?|>\||>>|<>|>&|<&|>|<)(?:(?<=&)[\d-]+)?|&>>?")
+_OPERATOR = lazy_pattern(r"&&|\|\||\|&|;;|[;&|()\n]")
+_SAFE = lazy_pattern(r"[A-Za-z0-9_@%+=:,./^-]*")
 """Text with the same meaning with and without quotes."""
-_PLAIN = re.compile(r"[^\s'\"\\;&|()<>]+")
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_SINGLE = re.compile(r"'([^']*)(?:'|\Z)")
-_DOUBLE = re.compile(r'"((?:\\.|[^"\\])*)(?:"|\\?\Z)', re.DOTALL)
-_IN_DOUBLE = re.compile(r'\\(["\\$`\n])')
-_EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[$`]")
+_PLAIN = lazy_pattern(r"[^\s'\"\\;&|()<>]+")
+_ASSIGNED = lazy_pattern(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_SINGLE = lazy_pattern(r"'([^']*)(?:'|\Z)")
+_DOUBLE = lazy_pattern(r'"((?:\\.|[^"\\])*)(?:"|\\?\Z)', re.DOTALL)
+_IN_DOUBLE = lazy_pattern(r'\\(["\\$`\n])')
+_EXPANDED = lazy_pattern(r"(?<!\\)(?:\\\\)*[$`]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +187,9 @@ _WITH_SUBCOMMANDS: Mapping[str, frozenset[str]] = {
 """Programs whose first operand is a subcommand, with earlier options that take a value."""
 _SHOWN_ONLY = frozenset({"head", "tail", "cat", "less", "more", "tee"})
 """Programs at the end of a pipe that only select output."""
-_NOWHERE = re.compile(r"[012]?>{1,2}|&>{1,2}")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.ASCII | re.DOTALL)
-_VERSION = re.compile(r"-?\d[\d.]*$")
+_NOWHERE = lazy_pattern(r"[012]?>{1,2}|&>{1,2}")
+_ASSIGNMENT = lazy_pattern(r"[A-Za-z_]\w*\+?=.*", re.ASCII | re.DOTALL)
+_VERSION = lazy_pattern(r"-?\d[\d.]*$")
 
 
 @dataclass(frozen=True, slots=True)

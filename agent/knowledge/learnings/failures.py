@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.knowledge.learnings.calls import CallForm, CommandForm, SingleCommand
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 from tools.text.words import one_line, shorten
 
@@ -17,8 +18,8 @@ LONGEST_LINE = 300
 _HEAD, _TAIL = 4_000, 12_000
 """Characters read at the start and the end of an output."""
 
-_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))(?::\s|$)")
-_CODED = re.compile(r"\berror(?:\[(\w+)\]| ([A-Z]{1,4}\d{2,5}))|\bERR! code (\w+)")
+_EXCEPTION = lazy_pattern(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))(?::\s|$)")
+_CODED = lazy_pattern(r"\berror(?:\[(\w+)\]| ([A-Z]{1,4}\d{2,5}))|\bERR! code (\w+)")
 _PHRASES = (
     "command not found",
     "no such file or directory",
@@ -48,30 +49,30 @@ _PHRASES = (
     "file exists",
 )
 """Names of errors, in lower case; one found in a line is the kind of the error."""
-_TELLING = re.compile(
+_TELLING = lazy_pattern(
     r"\b(?:error|fatal|failed|failure|cannot|can't|could not|couldn't|unable to|denied|refused|missing|"
     r"invalid|illegal|unknown|unrecogni[sz]ed|unexpected|not found|not set|no such|not a|in use|required|"
     r"must be|syntax|panic|abort(?:ed)?|exception)\b|ERR!",
     re.IGNORECASE,
 )
-_USAGE = re.compile(r"\s*(?:usage:|try ['\"`]|for more information|see ['\"`])", re.IGNORECASE)
+_USAGE = lazy_pattern(r"\s*(?:usage:|try ['\"`]|for more information|see ['\"`])", re.IGNORECASE)
 
-_SHELL = re.compile(r"^(?:\S*/)?(?:ba|z|da|k|a)?sh: (?:line \d+: |\d+: |-c: (?:line \d+: )?)?")
-_TIME = re.compile(
+_SHELL = lazy_pattern(r"^(?:\S*/)?(?:ba|z|da|k|a)?sh: (?:line \d+: |\d+: |-c: (?:line \d+: )?)?")
+_TIME = lazy_pattern(
     r"\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?|\d{4}/\d\d/\d\d"
     r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"
     r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{1,2}\b"
 )
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+", re.IGNORECASE)
-_HEX = re.compile(
+_ADDRESS = lazy_pattern(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+", re.IGNORECASE)
+_HEX = lazy_pattern(
     r"\b(?:0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|(?=[0-9a-f]*\d)[0-9a-f]{7,64})\b",
     re.IGNORECASE,
 )
-_PATH = re.compile(r"(?<![\w<])(?:[A-Za-z]:\\|~?/|\.{1,2}/|[\w.@+-]+/)[\w.@+~/\\:-]*")
-_NUMBER = re.compile(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*")
+_PATH = lazy_pattern(r"(?<![\w<])(?:[A-Za-z]:\\|~?/|\.{1,2}/|[\w.@+-]+/)[\w.@+~/\\:-]*")
+_NUMBER = lazy_pattern(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*")
 _QUOTES = str.maketrans(dict.fromkeys('"`´‘’“”«»', "'"))
-_MARKS = re.compile(r"(<(?:path|time|url|n)>)(?:[:.,-]?<(?:path|time|url|n)>)+")
+_MARKS = lazy_pattern(r"(<(?:path|time|url|n)>)(?:[:.,-]?<(?:path|time|url|n)>)+")
 _PASSES = 6
 """Passes over a text, because a removal may join its neighbours."""
 

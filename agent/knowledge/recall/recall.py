@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
 from agent.knowledge.recall.scoring import words_of
 from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
 from tools.extras import add_hint
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.redact import redact
 
 if TYPE_CHECKING:
@@ -502,8 +502,8 @@ def is_exact(query: Query) -> bool:
     return any(" " in term or _SYMBOLS.search(_SENTENCE.sub("", term)) for term in query.raw)
 
 
-_SENTENCE = re.compile(r"""^["'“”‘’(\[¿¡]+|["'“”‘’)\].,;:!?…]+$""")
-_SYMBOLS = re.compile(r"(?<!\w)-|-(?!\w)|_|[^\w\s'’-]")
+_SENTENCE = lazy_pattern(r"""^["'“”‘’(\[¿¡]+|["'“”‘’)\].,;:!?…]+$""")
+_SYMBOLS = lazy_pattern(r"(?<!\w)-|-(?!\w)|_|[^\w\s'’-]")
 
 
 def _every(found: _Found) -> int:

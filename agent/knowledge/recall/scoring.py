@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sqlite3
 import time
 from array import array
@@ -29,6 +28,7 @@ from typing import NamedTuple
 from agent.core.store.nodes import fold, storable
 from agent.knowledge.recall import index_tables as tables
 from agent.knowledge.recall.index_tables import LONGEST_LINE, PLACES, Mark, PathLine, Row
+from tools.kit.lazy_pattern import lazy_pattern
 
 WIDTH = 1 << PLACES
 """Places in a line."""
@@ -155,7 +155,7 @@ def of_any(masks: Sequence[int]) -> int:
 MAX_CHARS = 2_000
 MAX_WORDS = 24
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = lazy_pattern(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(
     """
     a about am an and any are as at be been being but by can could d did do does doing for from had has have

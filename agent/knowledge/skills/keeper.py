@@ -45,6 +45,7 @@ from tools.files.hunk_application import replace_text
 from tools.files.planning import new_text
 from tools.files.text_files import decode
 from tools.kit.files import read_bytes, write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.services.actions import Action, DeletePath, WritePath
 from tools.services.skill_keeper import SkillChange, SkillDraft, SkillKeeper
@@ -389,7 +390,7 @@ def _compare_content(write: SkillWrite) -> tuple[str, int, int]:
 
 log = logging.getLogger(__name__)
 
-_CALLED = re.compile(r"/([^\s/]+)(?:\s+(.*))?", re.DOTALL)
+_CALLED = lazy_pattern(r"/([^\s/]+)(?:\s+(.*))?", re.DOTALL)
 ARGUMENTS = "$ARGUMENTS"
 """The placeholder in a skill for the words after `/name`."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.knowledge.injection import Severity, folded, scan
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.yaml_text import load_table
 from tools.text.safe_text import clean
 
@@ -33,7 +34,7 @@ MOST_FINDINGS = 200
 
 RULES = Path(__file__).with_name("rules")
 
-_BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{40,}={0,2}(?![\w+/=])")
+_BASE64 = lazy_pattern(r"(?<![\w+/=])[A-Za-z0-9+/]{40,}={0,2}(?![\w+/=])")
 _TEXT_SUFFIXES = frozenset(
     {
         *(".md", ".txt", ".html", ".css", ".xml", ".csv", ".svg", ".tex", ".dot", ".j2", ".sql"),

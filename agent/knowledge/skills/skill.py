@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.knowledge.skills.scanner import Verdict
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.yaml_text import (
     MappingNode,
     Node,
@@ -35,10 +36,10 @@ FIELDS = frozenset({"name", "description", "license", "allowed-tools", "metadata
 DEEPEST = 20
 """The nesting levels read."""
 
-_LOOSE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_LINE = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*)|)$")
-_KEY = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(.*)$")
+_LOOSE_NAME = lazy_pattern(r"[a-z0-9][a-z0-9._-]*")
+_FENCE = lazy_pattern(r"^---[ \t]*$", re.MULTILINE)
+_LINE = lazy_pattern(r"^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*)|)$")
+_KEY = lazy_pattern(r"^([A-Za-z_][\w-]*):[ \t]+(.*)$")
 
 
 class SkillFormatError(ValueError):
@@ -374,7 +375,7 @@ def for_platform(skill: Skill, platform: str = sys.platform) -> bool:
     return not skill.platforms or any(each in own for each in skill.platforms)
 
 
-_TITLE = re.compile(r"[^\W_][\w .&'()-]{0,79}")
+_TITLE = lazy_pattern(r"[^\W_][\w .&'()-]{0,79}")
 """Names with blanks, as some collections write them."""
 
 

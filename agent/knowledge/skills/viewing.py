@@ -17,6 +17,7 @@ from agent.knowledge.skills.skill import Skill, SkillFormatError, linked_files, 
 from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import RuleSubject, Setting
 from themes.skin import nearest
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, SendInput, WritePath
 from tools.text.safe_text import clean
@@ -173,7 +174,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Tools of other programs in lower case, with our equivalents."""
 
-_ENTRY = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
+_ENTRY = lazy_pattern(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _RULED: tuple[tuple[tuple[type[Action], ...], str, frozenset[str]], ...] = (
     ((RunCommand, SendInput), "terminal", frozenset({"terminal", "process"})),
     ((ReadPath,), "read_file", frozenset({"read_file", "search"})),

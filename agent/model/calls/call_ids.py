@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from agent.core.messages import ToolCall
+from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST = 64
 FORMS = {
@@ -19,7 +20,7 @@ FORMS = {
 USUAL = 24
 """Characters of a part whose length is open."""
 
-_PART = re.compile(r"(\[(?:[^\]\\]|\\.)+\]|\\.|[^\\])(?:\{(\d+)(?:,(\d*))?\}|([+*?]))?")
+_PART = lazy_pattern(r"(\[(?:[^\]\\]|\\.)+\]|\\.|[^\\])(?:\{(\d+)(?:,(\d*))?\}|([+*?]))?")
 
 
 class CallIds:

@@ -27,10 +27,11 @@ from agent.model.calls.repair import (
 )
 from agent.model.protocol import ToolSpec
 from tools.arguments import check_arguments
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError
 
-GEMMA_CALL = re.compile(r"<\|tool_call>\s*call:([\w.:-]+)(?=\{)")
-_END = re.compile(r"<tool_call\|>")
+GEMMA_CALL = lazy_pattern(r"<\|tool_call>\s*call:([\w.:-]+)(?=\{)")
+_END = lazy_pattern(r"<tool_call\|>")
 _QUOTE = '<|"|>'
 
 
@@ -61,12 +62,12 @@ def read_gemma(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
 
 BEGINNINGS = ("<|channel|>", "<|start|>assistant")
 
-_MESSAGE = re.compile(
+_MESSAGE = lazy_pattern(
     r"(?:<\|start\|>(?P<role>[^<]{0,200}))?<\|channel\|>(?P<channel>[^<]{0,200})"
     r"(?:<\|constrain\|>[^<]{0,50})?<\|message\|>(?P<body>.*?)(?:<\|(?:end|call|return)\|>|(?=<\|start\|>)|\Z)",
     re.DOTALL,
 )
-_RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.:-]+)")
+_RECIPIENT = lazy_pattern(r"\bto=(?:functions\.)?([\w.:-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +103,14 @@ def read_harmony(text: str) -> HarmonyReply | None:
     return HarmonyReply("\n".join(reasoning), "\n\n".join(said), tuple(calls)) if at else None
 
 
-LIST = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*\(")
+LIST = lazy_pattern(r"\[\s*([A-Za-z_][\w.]*)\s*\(")
 """The beginning of a list of calls; `[name](address)` of Markdown is not one."""
-CALL = re.compile(r"(?:print\()?(?:default_api\.)?([A-Za-z_][\w.]*)\s*\(")
+CALL = lazy_pattern(r"(?:print\()?(?:default_api\.)?([A-Za-z_][\w.]*)\s*\(")
 """A call; Gemini prints those of its `default_api`."""
 
 _LONGEST = 50_000
 """Characters of Python that are read at most."""
-_STRANGE_ESCAPE = re.compile(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
+_STRANGE_ESCAPE = lazy_pattern(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
 
 
 def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | None, int]:
@@ -199,7 +200,7 @@ TAGS = (
 )
 """Texts that announce a call, whatever precedes them."""
 
-TAG = re.compile("|".join(map(re.escape, TAGS)))
+TAG = lazy_pattern("|".join(map(re.escape, TAGS)))
 
 LANGUAGES = (
     "json",
@@ -244,7 +245,7 @@ _PLAIN = (
 
 _NAMED = ("tools", "tool_code", "function_call", "TOOLCALL", "ToolCall")
 
-WRAPPING = re.compile(
+WRAPPING = lazy_pattern(
     rf"[\s,;]+|</?{SPACE}(?:{'|'.join(_PAIRED)})>|</?(?:{'|'.join(_NAMED)})>|</{SPACE}(?:function|invoke)>"
     rf"|{'|'.join(map(re.escape, (*_PLAIN, *_SECTIONED, *_BARRED)))}"
     r"|\[CALL_ID\]\w+|functools(?=\[\{)|<\|tool_call:begin\|>[\w-]*<\|tool_call:name\|>"
@@ -263,25 +264,25 @@ MARKS = (
 
 
 _OPENED = rf"<{SPACE}(?:function=|function name=|invoke name=|tool_call name=)"
-_FUNCTION = re.compile(rf'(?:{_OPENED}"?([\w.:-]+)"?\s*>|<\|open\|>call tool="([\w.:-]+)"[^<>|]*<\|sep\|>)')
-_FUNCTION_BEGUN = re.compile(
+_FUNCTION = lazy_pattern(rf'(?:{_OPENED}"?([\w.:-]+)"?\s*>|<\|open\|>call tool="([\w.:-]+)"[^<>|]*<\|sep\|>)')
+_FUNCTION_BEGUN = lazy_pattern(
     rf"{_OPENED}[^>]*$|<\|open\|>call tool=[^>]*(?:>sep)?\|?$|<\|tool_call>\s*call:[\w.:-]*$"
     r"|<\|tool_call:begin\|>[\w-]*(?:<[|\w:]*)?$"
 )
-_FUNCTION_END = re.compile(rf"\s*(?:</{SPACE}(?:function|invoke|tool_call)>|<\|close\|>call<\|sep\|>)")
-_PARAMETER = re.compile(
+_FUNCTION_END = lazy_pattern(rf"\s*(?:</{SPACE}(?:function|invoke|tool_call)>|<\|close\|>call<\|sep\|>)")
+_PARAMETER = lazy_pattern(
     rf'\s*(?:<{SPACE}param(?:eter)?(?:=| name=)"?([\w.-]+)"?[^<>\n]*>'
     rf"|<{SPACE}arg_key>\s*([\w.-]+)\s*</{SPACE}arg_key>\s*<{SPACE}arg_value>"
     r'|<\|open\|>argument key="([\w.-]+)"[^<>|]*<\|sep\|>)'
 )
-_PARAMETER_END = re.compile(
+_PARAMETER_END = lazy_pattern(
     rf"</{SPACE}param(?:eter)?>|</{SPACE}arg_value>|<\|close\|>argument<\|sep\|>"
     rf"|(?=<{SPACE}parameter[= ]|</{SPACE}function>|</{SPACE}invoke>)"
 )
-_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>\s*(?=[<{])")
-_CALL_END = re.compile(rf"</{SPACE}tool_call>")
-_CHILD = re.compile(r"\s*<([A-Za-z_][\w-]*)>")
-_NAME = re.compile(r"[A-Za-z_][\w.:-]*(?=\s*(?:[\[{<`✿]|$))")
+_ELEMENT = lazy_pattern(r"<([A-Za-z_][\w-]*)>\s*(?=[<{])")
+_CALL_END = lazy_pattern(rf"</{SPACE}tool_call>")
+_CHILD = lazy_pattern(r"\s*<([A-Za-z_][\w-]*)>")
+_NAME = lazy_pattern(r"[A-Za-z_][\w.:-]*(?=\s*(?:[\[{<`✿]|$))")
 
 _NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "tool_input", "action_input")
@@ -294,14 +295,14 @@ _SIDE_KEYS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 _LONGEST_HEAD = 512
 """Characters within which a message must show that it is a call."""
 
-_BEGINNING = re.compile(r"""[\[\s]*(?:\{{1,2}\s*(?:["'][\w]{0,20}(?:["']\s*(?::\s*)?)?)?)?""")
-_FIRST_KEY = re.compile(r"""[\[\s]*\{{1,2}\s*["'](\w{1,20})["']\s*:\s*""")
-_NAME_VALUE = re.compile(
+_BEGINNING = lazy_pattern(r"""[\[\s]*(?:\{{1,2}\s*(?:["'][\w]{0,20}(?:["']\s*(?::\s*)?)?)?)?""")
+_FIRST_KEY = lazy_pattern(r"""[\[\s]*\{{1,2}\s*["'](\w{1,20})["']\s*:\s*""")
+_NAME_VALUE = lazy_pattern(
     r"""["'](?:name|tool|tool_name|function_name|function|recipient_name|action)["']\s*:\s*["']([^"']{1,100})["']"""
 )
-_PRINT_BEGUN = re.compile(r"print\(\s*[\w.]*")
-_LIST_BEGUN = re.compile(r"\[\s*([A-Za-z_][\w.]*)")
-_FENCE_BEGUN = re.compile(r"`{1,3}(\w*)")
+_PRINT_BEGUN = lazy_pattern(r"print\(\s*[\w.]*")
+_LIST_BEGUN = lazy_pattern(r"\[\s*([A-Za-z_][\w.]*)")
+_FENCE_BEGUN = lazy_pattern(r"`{1,3}(\w*)")
 
 Names = tuple[str, ...] | None
 """Names of tools on offer; None: any name will do."""

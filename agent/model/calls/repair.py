@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 MAX_DEPTH = 100
 """Nesting beyond this is refused: no tool needs it, and deep data overflows its reader's stack."""
 
@@ -23,12 +25,12 @@ _LITERALS: dict[str, Any] = {**_EXACT, "none": None, "undefined": None, "nan": N
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/", "'": "'"}
 _MISSING = object()
 
-_SPACE = re.compile(r"(?:[\s\ufeff\u200b]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")
-_WORD = re.compile(r"-?[A-Za-z_$][\w$-]*")
-_HEX4 = re.compile(r"[0-9A-Fa-f]{4}")
-_CONTROL = re.compile(r"[\x00-\x1f]")
-_PLAIN = {ends: re.compile(rf"[^\\{ends}]*") for ends in set(_CLOSING.values())}
+_SPACE = lazy_pattern(r"(?:[\s\ufeff\u200b]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
+_NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_WORD = lazy_pattern(r"-?[A-Za-z_$][\w$-]*")
+_HEX4 = lazy_pattern(r"[0-9A-Fa-f]{4}")
+_CONTROL = lazy_pattern(r"[\x00-\x1f]")
+_PLAIN = {ends: lazy_pattern(rf"[^\\{ends}]*") for ends in set(_CLOSING.values())}
 
 
 class LenientError(ValueError):
@@ -254,7 +256,7 @@ ALIASES: Mapping[str, str] = {
 
 _EDGE = " \t\r\n\ufeff\u200b\u00a0"
 _BLANK = frozenset({"", "null", "None", "undefined", "[]"})
-_FENCE = re.compile(r"`{3,}[\w-]*\s*")
+_FENCE = lazy_pattern(r"`{3,}[\w-]*\s*")
 _MOST_WRAPPINGS = 3
 _LONGEST_NAME = 100
 

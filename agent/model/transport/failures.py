@@ -21,15 +21,16 @@ from agent.model.addresses import plain_address
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.repairs import Refusal, is_overflow, names, window_in
 from agent.model.transport.waits import asked_wait
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.redact import redact
 from tools.text.words import shorten
 
-_QUOTA_TEXT = re.compile(
+_QUOTA_TEXT = lazy_pattern(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|exceeded your current quota"
     r"|billing[_ ](?:hard[_ ]limit|not[_ ]active)|credit balance is too low|payment required",
     re.IGNORECASE,
 )
-_FILTER_TEXT = re.compile(
+_FILTER_TEXT = lazy_pattern(
     r"content[_ -]?(?:filter|policy|management)|content exists risk"
     r"|(?:inappropriate|unsafe|sensitive) content"
     r"|data[_ ]?inspection|moderation|flagged|guardrail|considered high risk|safety (?:system|polic)"
@@ -37,14 +38,14 @@ _FILTER_TEXT = re.compile(
     re.IGNORECASE,
 )
 
-_PAGE = re.compile(r"<(?:!doctype\s+html|html|head|body|center|h1|title)\b[^>]*>", re.IGNORECASE)
-_TITLE = re.compile(r"<(?:title|h1)\b[^>]*>(.{1,300}?)</", re.IGNORECASE | re.DOTALL)
-_OUTAGE = re.compile(r"\b[45]\d\d\b|gateway|unavailable|time-?out|denied|forbidden|error", re.IGNORECASE)
+_PAGE = lazy_pattern(r"<(?:!doctype\s+html|html|head|body|center|h1|title)\b[^>]*>", re.IGNORECASE)
+_TITLE = lazy_pattern(r"<(?:title|h1)\b[^>]*>(.{1,300}?)</", re.IGNORECASE | re.DOTALL)
+_OUTAGE = lazy_pattern(r"\b[45]\d\d\b|gateway|unavailable|time-?out|denied|forbidden|error", re.IGNORECASE)
 """Titles of pages that a gateway quotes; others may be of the conversation."""
-_NO_KEY = re.compile(
+_NO_KEY = lazy_pattern(
     r"\bauth(?:entication)?_error\b|\bno api[ _-]?key (?:was )?(?:passed|provided|given|sent)", re.I
 )
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_pattern(
     r"\b(?:invalid|unknown|no such) model(?: name| id)?\b|\bmodel\b.{1,90}\b(?:does not exist|not found)\b",
     re.I,
 )
@@ -217,16 +218,16 @@ def is_complaint(payload: Mapping[str, Any]) -> bool:
 DETAIL = 300
 """Characters of a provider's own words that are passed on."""
 
-_KEY_LIKE = re.compile(
+_KEY_LIKE = lazy_pattern(
     r"\b(?:sk|pk|rk|key|gsk|xai|hf|nvapi|AIza)[-_][^\s\"',;]{6,}|\bBearer\s+\S+|\S*\*{3,}\S*"
 )
 
-_TOOLS_TEXT = re.compile(
+_TOOLS_TEXT = lazy_pattern(
     r"(?:not|n't) support (?:tools?|function|tool use)|tool choice requires|enable-auto-tool-choice"
     r"|support tool use",
     re.IGNORECASE,
 )
-_NOWHERE = re.compile(
+_NOWHERE = lazy_pattern(
     r"^\W*(?:(?:404|error|page|path|route|resource|url|endpoint|the|requested|file)\b\W*)*"
     r"(?:(?:was |is )?not found|does not exist|nothing here)?\W*$"
     r"|\b(?:invalid|unknown|unrecognized) (?:request )?(?:url|path|endpoint|route)"
@@ -235,7 +236,7 @@ _NOWHERE = re.compile(
 )
 """What servers say of an address where nothing is; other sentences are about the model."""
 
-_BEHIND = re.compile(
+_BEHIND = lazy_pattern(
     r"\blitellm\.(?!RateLimit)\w+: (?:litellm\.\w+: )?\w+Exception\b|\bprovider returned error\b",
     re.IGNORECASE,
 )

@@ -14,19 +14,20 @@ from random import Random
 from typing import TypeVar
 
 from agent.errors import RETRYABLE, ModelError
+from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST_RESET = 600.0
 """Seconds to the reset of a limit beyond which it says nothing: nobody waits for the limit of a day."""
 _EPOCH = 1_000_000_000
 """Seconds from which on a number is a moment, not a time to wait."""
 
-_RENAMED = re.compile(r"(?:^|.*[-_])retry[-_]?after(?P<ms>[-_]?(?:ms|milliseconds))?(?:[-_]?seconds?)?")
-_PART = re.compile(
+_RENAMED = lazy_pattern(r"(?:^|.*[-_])retry[-_]?after(?P<ms>[-_]?(?:ms|milliseconds))?(?:[-_]?seconds?)?")
+_PART = lazy_pattern(
     r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|h|hours?|m|min(?:ute)?s?|s|sec(?:ond)?s?)(?![a-z])", re.I
 )
 _UNITS = {"ms": 0.001, "h": 3_600.0, "m": 60.0, "s": 1.0}
-_PAIRS = re.compile(r"\b(r|remaining|t|reset)=(\d+)")
-_BODY = re.compile(
+_PAIRS = lazy_pattern(r"\b(r|remaining|t|reset)=(\d+)")
+_BODY = lazy_pattern(
     r'"retryDelay"\s*:\s*"(?P<a>[\d.]+s)"'
     r'|"retry_after(?P<ms>_ms)?(?:_seconds)?"\s*:\s*"?(?P<b>\d+(?:\.\d+)?)'
     r"|\b(?:try|retry|wait)(?:\s+again)?\s+(?:in|after|for|at least)?\s*(?P<c>\d[\w.\s]{0,24})",

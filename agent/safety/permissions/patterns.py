@@ -21,6 +21,7 @@ from agent.safety.programs.table import programs
 from agent.safety.reader import tree
 from agent.safety.reader.state import Command, Reading
 from agent.safety.reader.tree import GLOBS, UNKNOWN
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -138,7 +139,7 @@ def glob(text: str) -> re.Pattern[str]:
     return re.compile(expression, re.DOTALL)
 
 
-_SPECIAL = re.compile(r"([*?\[\]\\!#])")
+_SPECIAL = lazy_pattern(r"([*?\[\]\\!#])")
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 
@@ -384,8 +385,8 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and len(word) > 1
 
 
-_LITERAL = re.compile(r"[\w.+-]+")
-_SHORT = re.compile(r"-\w+")
+_LITERAL = lazy_pattern(r"[\w.+-]+")
+_SHORT = lazy_pattern(r"-\w+")
 _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
 """Whether a marked word stands for unknown text."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from agent.safety.places import absolute, joined
 from agent.safety.reader.tree import UNKNOWN, value, words
+from tools.kit.lazy_pattern import lazy_pattern
 
 _FLAGS = words(
     "--rm --privileged --init --tty --interactive --detach --read-only --no-healthcheck --publish-all "
@@ -117,22 +118,22 @@ _STARTER = (
     r"\b(?:system|popen|Popen|run|call|check_call|check_output|getoutput|getstatusoutput|exec|execSync|execFileSync"
     r"|spawn|spawnSync|shell_exec|passthru|proc_open|qx|sh)"
 )
-_CALL = re.compile(rf"{_STARTER}\s*\(?\s*{_STRING}", re.DOTALL)
-_LIST_CALL = re.compile(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\])))+)\s*\]", re.DOTALL)
-_BACKQUOTES = re.compile(r"`([^`]*)`")
-_TEMPLATE_CALL = re.compile(rf"{_STARTER}\s*\(\s*`([^`]*)`")
+_CALL = lazy_pattern(rf"{_STARTER}\s*\(?\s*{_STRING}", re.DOTALL)
+_LIST_CALL = lazy_pattern(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\])))+)\s*\]", re.DOTALL)
+_BACKQUOTES = lazy_pattern(r"`([^`]*)`")
+_TEMPLATE_CALL = lazy_pattern(rf"{_STARTER}\s*\(\s*`([^`]*)`")
 _WITH_TEMPLATES = words("node nodejs bun deno")
 """Languages in which backquotes are texts and start nothing."""
 _PLACE = rf"(?:[\w.]*(?:expanduser|Path|path)\s*\(\s*)?{_STRING}"
 _HOME = (
     r"Path\.home\(\)|Dir\.home|[\w.]*homedir\(\)|(?:os\.)?environ\[.HOME.\]|process\.env\.HOME|ENV\[.HOME.\]"
 )
-_DELETE_TREE = re.compile(
+_DELETE_TREE = lazy_pattern(
     r"\b(?:rmtree|rm_rf|rm_r|remove_tree|remove_dir_all|rmSync|rmdirSync)\s*\(?\s*"
     rf"(?:{_PLACE}|({_HOME})\s*[,)\n;'\"]|({_HOME})\s*$)",
     re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
 
 
 def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -> list[str]:

@@ -10,6 +10,7 @@ from agent.safety.programs.table import Program
 from agent.safety.reader import tree
 from agent.safety.reader.state import Command, State, Touched
 from agent.safety.reader.tree import ANY, GAP, KEEP, UNKNOWN, ParsedText, active, globbing, literal, value
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 LONGEST = 20_000
 """Characters of one word; a longer one counts as unknown."""
 
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(.))", re.DOTALL
 )
 _NAMED = {
@@ -32,11 +33,11 @@ _NAMED = {
     "f": "\f",
     "v": "\v",
 }
-_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_IN_QUOTES = lazy_pattern(r'\\([$`"\\\n])')
 _DEFAULTS = frozenset({":-", "-", ":=", "="})
 _REQUIRED = frozenset({":?", "?"})
 _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"})
-HIDDEN = re.compile(r"\$\(|`")
+HIDDEN = lazy_pattern(r"\$\(|`")
 """Characters that start a program if the shell evaluates a text again."""
 
 Substitute = Callable[["Node"], str | None]

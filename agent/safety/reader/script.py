@@ -19,6 +19,7 @@ from agent.safety.reader.expansion import Expansion, assign, declare
 from agent.safety.reader.state import Command, Reading, State, TooMuchError, Touched
 from agent.safety.reader.tree import UNKNOWN, ParsedText, parse, rough_commands, unmarked, value
 from agent.safety.rules import is_ruled
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -39,10 +40,10 @@ _BLOCKS = frozenset({"program", "compound_statement", "do_group", "then", "else_
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _TEXTS = frozenset({"word", "string", "raw_string", "extglob_pattern", "regex"})
 _NOT_UNDERSTOOD = "part of it is not understood"
-_ENDLESS = re.compile(r"(?:while|until)\s+(?:true|:|\[ 1 \]|\(\(1\)\)|\[\[ 1 \]\]|1)\s*[;\n]")
-_PAUSES = re.compile(r"\b(?:sleep|wait|read|break|exit|return|inotifywait)\b")
-_SETS = re.compile(r"(?<![\w$\{])([A-Za-z_]\w*)\+?=")
-_HIDES = re.compile(r"'[^']*(?:\$\(|`)|-(?:v|eq|ne|lt|gt|le|ge)\b[^\]]*\[[^\]]*(?:\$\(|`)")
+_ENDLESS = lazy_pattern(r"(?:while|until)\s+(?:true|:|\[ 1 \]|\(\(1\)\)|\[\[ 1 \]\]|1)\s*[;\n]")
+_PAUSES = lazy_pattern(r"\b(?:sleep|wait|read|break|exit|return|inotifywait)\b")
+_SETS = lazy_pattern(r"(?<![\w$\{])([A-Za-z_]\w*)\+?=")
+_HIDES = lazy_pattern(r"'[^']*(?:\$\(|`)|-(?:v|eq|ne|lt|gt|le|ge)\b[^\]]*\[[^\]]*(?:\$\(|`)")
 """What a test may run although it is quoted."""
 
 

@@ -16,8 +16,9 @@ from agent.safety.reader.state import Touched
 from agent.safety.reader.tree import ANY, GLOBS, UNKNOWN, globbing, literal, pattern, value, words
 from agent.safety.rules import RULES
 from agent.safety.verdict import DELETERS, OWNERS
+from tools.kit.lazy_pattern import lazy_pattern
 
-ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
+ASSIGNMENT = lazy_pattern(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
 SHELLS = words("sh bash dash ash zsh ksh ksh93 mksh pdksh rbash yash fish csh tcsh")
 _SHELL_VALUED = frozenset({"--rcfile", "--init-file", "-O", "+O", "-o", "+o"})
 

@@ -14,6 +14,8 @@ from itertools import product
 from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
@@ -45,10 +47,10 @@ _LITERAL = str.maketrans(
     {ANY: "*", ONE: "?", SET: "[", OPEN: "{", CLOSE: "}", COMMA: ",", GAP: " ", KEEP: "", UNKNOWN: "…"}
 )
 _UNBRACED = str.maketrans({OPEN: "{", CLOSE: "}", COMMA: ","})
-_MARKS = re.compile("[\ue000-\ue0ff\r\v\f]")
-_SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
-_FLAT = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
-_SEQUENCE = re.compile(r"(-?\d{1,3}|[A-Za-z])\.\.(-?\d{1,3}|[A-Za-z])")
+_MARKS = lazy_pattern("[\ue000-\ue0ff\r\v\f]")
+_SET_BODY = lazy_pattern(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
+_FLAT = lazy_pattern(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
+_SEQUENCE = lazy_pattern(r"(-?\d{1,3}|[A-Za-z])\.\.(-?\d{1,3}|[A-Za-z])")
 
 
 def words(text: str) -> frozenset[str]:
@@ -197,15 +199,15 @@ LONGEST_PER_BYTE = 1e-6
 _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BRACES = re.compile(rb"\{([^\s{}]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
-_PIECES = re.compile(
+_PIECES = lazy_pattern(
     r"""(?P<end>&&|\|\|?|;|\n|&(?!>)|\(|\)|`|\{\s|\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
     r"""|(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\]|['"])+)|(?P<blank>[^\S\n]+|.)""",
     re.DOTALL,
 )
-_SIMPLE = re.compile(r"""(?:[^\s;|&()<>`'"\\{}]|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
+_SIMPLE = lazy_pattern(r"""(?:[^\s;|&()<>`'"\\{}]|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
 """A command without quotes, redirections and braces."""
-_GLOB = re.compile(r"[*?\[]")
-_QUOTES = re.compile(r"""\\(.)|['"]""", re.DOTALL)
+_GLOB = lazy_pattern(r"[*?\[]")
+_QUOTES = lazy_pattern(r"""\\(.)|['"]""", re.DOTALL)
 _OPENING = frozenset(
     [
         "if",

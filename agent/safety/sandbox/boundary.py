@@ -25,6 +25,7 @@ from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
 from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
 from agent.workspace.placeholders import hold, remove_abandoned
 from tools.kit.children import kill_group, start_child
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import DeniedError, ToolError
 from tools.services.actions import Action, ReachHost, RunCommand
 from tools.services.sandbox import (
@@ -482,7 +483,7 @@ def widens(action: Action) -> str | None:
 _SECONDS = 20.0
 _MOST_BYTES = 20_000_000
 _ID = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64})\t", re.MULTILINE)
-_REMOTE = re.compile(r"(?:https?|ssh|git)://.+|[\w.-]+@[\w.-]+:.+")
+_REMOTE = lazy_pattern(r"(?:https?|ssh|git)://.+|[\w.-]+@[\w.-]+:.+")
 
 
 async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:

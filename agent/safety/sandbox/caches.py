@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home, private_folder
 from tools.kit.files import file_lock, lock_file, open_folder, open_lock, write_new
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from agent.core.config.schema import SandboxSettings
@@ -31,7 +32,7 @@ _MOST = 30_000
 """The number of linked entries of a user's cache; a larger one is left out, and the program downloads."""
 _LARGEST_COPY = 2_000_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NAME = re.compile(r"\{(\w+)\}")
+_NAME = lazy_pattern(r"\{(\w+)\}")
 _PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" for scheme in ("http", "https"))
 
 

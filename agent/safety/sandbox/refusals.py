@@ -9,16 +9,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.core.home import from_home
+from tools.kit.lazy_pattern import lazy_pattern
 
 _TAIL = 20_000
 """Characters read at the end of the output."""
 _LONGEST = 200
-_READ_ONLY = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
-_DENIED = re.compile(
+_READ_ONLY = lazy_pattern(r"read-only file system|\bEROFS\b", re.IGNORECASE)
+_DENIED = lazy_pattern(
     r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b|PermissionError", re.IGNORECASE
 )
-_BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
-_OFFLINE = re.compile(
+_BUSY = lazy_pattern(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
+_OFFLINE = lazy_pattern(
     r"network is unreachable|could ?n[o']t resolve host|name or service not known|"
     r"temporary failure in name resolution|ENETUNREACH|EAI_AGAIN|no address associated with hostname|"
     r"failed to resolve|address family not supported|unable to resolve host|nodename nor servname",
@@ -28,20 +29,22 @@ _FILTERED = (
     "The network is filtered: names are resolved by the proxy that the variables http_proxy and https_proxy "
     "name, and only programs that use it reach a host."
 )
-_MISSING = re.compile(
+_MISSING = lazy_pattern(
     r"no such file|not found|does not exist|\bENOENT\b|FileNotFound|is empty|unexpected end|invalid format"
     r"|(?:cannot|can't|could ?n[o']t|unable to|failed to) (?:open|read|access|find|load)|error in libcrypto",
     re.IGNORECASE,
 )
-_NOT_MADE = re.compile(
+_NOT_MADE = lazy_pattern(
     r"(?=.*(?:\bENOENT\b|no such file)).*(?:\bmkdir\b|cannot (?:create|make|touch)|could ?n[o']t create)",
     re.IGNORECASE,
 )
-_WRITES = re.compile(r"(?:cannot|can't|could ?n[o']t) (?:create|make|touch|remove|move|write)", re.IGNORECASE)
+_WRITES = lazy_pattern(
+    r"(?:cannot|can't|could ?n[o']t) (?:create|make|touch|remove|move|write)", re.IGNORECASE
+)
 _WAY_OUT = " If it has to be, run the command again by the terminal with outside=true; a person is asked."
-_HIDDEN = re.compile(r"(\S+) is there, but hidden from commands")
-_CLOSED = re.compile(r"(\S+) is read-only to commands")
-_PATH = re.compile(r"(?<![\w.~/-])~?/[^\s'\"‘’:;,)\]]+")
+_HIDDEN = lazy_pattern(r"(\S+) is there, but hidden from commands")
+_CLOSED = lazy_pattern(r"(\S+) is read-only to commands")
+_PATH = lazy_pattern(r"(?<![\w.~/-])~?/[^\s'\"‘’:;,)\]]+")
 
 
 def explain(

@@ -18,6 +18,7 @@ from pathlib import Path
 from agent.safety.sandbox.landlock import launcher_argv
 from agent.workspace.placeholders import is_missing
 from tools.kit.files import read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.umask import person_umask
 from tools.services.sandbox import SandboxPolicy
 
@@ -29,7 +30,7 @@ _LONGEST = 4096
 _INDEX = 65_536
 _MOST = 64
 _WORD = 0xFFFFFFFF
-_WORK_TREE = re.compile(r"^\[core\][^\[]*?^\s*worktree\s*=\s*(.+)$", re.MULTILINE | re.IGNORECASE)
+_WORK_TREE = lazy_pattern(r"^\[core\][^\[]*?^\s*worktree\s*=\s*(.+)$", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

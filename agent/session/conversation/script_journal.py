@@ -17,7 +17,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
 import time
@@ -32,6 +31,7 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.recovery import Unfinished
 from agent.errors import StoreError
 from agent.workspace.checkpoints.elapsed_age import read_clock
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import Outcome, ToolError
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ SHOWN = 160
 REPORTED = 5
 """Calls under way that a report shows by their arguments."""
 
-_NAME = re.compile(r"[0-9a-f]{8}")
+_NAME = lazy_pattern(r"[0-9a-f]{8}")
 _COMPLETED: frozenset[str] = frozenset({"done", "failed"})
 
 

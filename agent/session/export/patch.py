@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import zlib
 from base64 import b85encode
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import NO_UNITS, Units
 from tools.files.diffs import diff_texts
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import one_line
 
 PLAIN, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000
@@ -27,7 +27,7 @@ NO_BLOB = b"0" * 40
 _ESCAPES = {7: b"a", 8: b"b", 9: b"t", 10: b"n", 11: b"v", 12: b"f", 13: b"r", 34: b'"', 92: b"\\"}
 _BINARY_LINE = 52
 """Bytes that one line of a binary literal encodes."""
-_HIDDEN_IN_NAMES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_HIDDEN_IN_NAMES = lazy_pattern("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -27,6 +26,7 @@ from agent.model.protocol import Thinking
 from agent.model.providers import resolve
 from agent.session.spending.budget import Budget
 from agent.session.subagents.records import Isolation
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Registry
 from tools.text.safe_text import clean
 from tools.toolsets import members
@@ -47,8 +47,8 @@ TOLD = 4
 """Problems that are reported when a session is opened; the others are counted."""
 UNTRUSTED = "This project brings agents of its own, which were not read; see `hermes config trust`."
 
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_FENCE = re.compile(r"---[ \t]*\r?")
+_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_FENCE = lazy_pattern(r"---[ \t]*\r?")
 _FIELDS = ("name", "description", "tools", "model", "effort", "budget", "isolation")
 _MEASURES = ("turns", "tokens", "money", "seconds")
 _STRICT: tuple[Isolation, ...] = ("shared", "copy", "readonly")

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from agent.session.subagents.definitions import Catalog, Definitions, is_name
 from agent.session.subagents.delegate_service import first_problem
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 MOST = 8
 """Kinds of agents that one message means."""
 
-_MENTION = re.compile(r"(?:^|(?<=[\s(\['\"]))@([a-z0-9]+(?:-[a-z0-9]+)*)(?![\w/@-]|\.\w)", re.MULTILINE)
+_MENTION = lazy_pattern(r"(?:^|(?<=[\s(\['\"]))@([a-z0-9]+(?:-[a-z0-9]+)*)(?![\w/@-]|\.\w)", re.MULTILINE)
 
 
 def mentioned_names(text: str) -> list[str]:

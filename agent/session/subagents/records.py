@@ -12,6 +12,7 @@ from agent.events import TurnOutcome
 from agent.model.protocol import Thinking
 from agent.session.spending.budget import Budget
 from agent.session.spending.metering import RequestTally
+from tools.kit.lazy_pattern import lazy_pattern
 
 Isolation = Literal["shared", "readonly", "copy"]
 Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]
@@ -173,10 +174,10 @@ class ReportAnswer:
     open_points: tuple[str, ...] = ()
 
 
-_OUTCOME = re.compile(r"[\s*_#>-]*outcome[\s*_]*:[\s*_]*(\w+)", re.IGNORECASE)
-_HEADING = re.compile(r"[\s*_#]*(findings|files|open[ _-]points)[\s*_]*:?[\s*_]*$", re.IGNORECASE)
-_OTHER_HEADING = re.compile(r"\s*#{1,6}\s")
-_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(.*)")
+_OUTCOME = lazy_pattern(r"[\s*_#>-]*outcome[\s*_]*:[\s*_]*(\w+)", re.IGNORECASE)
+_HEADING = lazy_pattern(r"[\s*_#]*(findings|files|open[ _-]points)[\s*_]*:?[\s*_]*$", re.IGNORECASE)
+_OTHER_HEADING = lazy_pattern(r"\s*#{1,6}\s")
+_ITEM = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])\s+(.*)")
 _NOTHING = frozenset({"none", "none.", "-", "n/a", "nothing", "nothing."})
 
 

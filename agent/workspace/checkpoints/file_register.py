@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import threading
 import time
@@ -54,14 +53,15 @@ from agent.workspace.checkpoints.unit_noise import without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within
 from agent.workspace.project_tree import in_order
 from tools.kit.files import write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import Stopped
 
 FORMAT = 3
 MAX_BYTES = 500_000_000
 """The size limit of the file: about two million paths."""
 _BATCH = 2_000
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_BLOB = re.compile(r"(?:[0-9a-f]{40})?")
+_DIGEST = lazy_pattern(r"[0-9a-f]{64}")
+_BLOB = lazy_pattern(r"(?:[0-9a-f]{40})?")
 
 
 class Baseline:

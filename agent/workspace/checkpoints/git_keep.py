@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import stat
 import time
@@ -26,6 +25,7 @@ from pathlib import Path
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.git_index import is_sha256
 from tools.kit.files import read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 
 MAX_LOOSE = 60_000
 """The number of loose objects of one repository that get second names; git packs them from 6,700 on."""
@@ -36,8 +36,8 @@ MAX_INDEX = 100_000_000
 _VERSION_2, _NAMES = b"\xfftOc\0\0\0\2", 8 + 256 * 4
 _TICK = 2_000_000_000
 _FAN = tuple(f"{number:02x}" for number in range(256))
-_LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
-_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx|keep|promisor|mtimes|rev|bitmap)")
+_LOOSE = lazy_pattern(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
+_PACK = lazy_pattern(r"pack-[0-9a-f]{40,64}\.(?:pack|idx|keep|promisor|mtimes|rev|bitmap)")
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 

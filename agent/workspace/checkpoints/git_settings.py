@@ -17,13 +17,14 @@ from typing import Any, cast
 from agent.workspace.checkpoints.git_index import Index
 from agent.workspace.git import common_folder
 from tools.kit.files import read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.umask import person_umask
 
 Settings = Mapping[str, tuple[str, ...]]
 """All values by key, the first and the last part of a key in lower case."""
 
 FILE = Path(__file__).with_name("git_settings.yaml")
-_PLAIN = re.compile(
+_PLAIN = lazy_pattern(
     r'\s*(\[[\w.-]+(\s+"[^"\\\x00-\x1f]*")?\]|[A-Za-z][\w-]*(\s*=\s*[^"\\;#\x00-\x08\x0b-\x1f]*)?)?\s*'
 )
 _SECONDS = 10.0

@@ -19,6 +19,7 @@ from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.units import TOP, Units, kinds
 from agent.workspace.ignore import is_noise
 from tools.kit.files import read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 NAMED = 12
@@ -131,14 +132,14 @@ TYPED_BYTES = 1_000_000
 """The size above which a file was not typed."""
 SCRIPT_BYTES = 300_000
 _SCRIPTS = 30
-_WORD = re.compile(r"[^\s;|&<>()'\"=`$]+")
+_WORD = lazy_pattern(r"[^\s;|&<>()'\"=`$]+")
 _BUILDS = (
     *("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "build.ninja", "justfile"),
     *("package.json", "Cargo.toml", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py"),
     *("build.gradle", "build.gradle.kts", "pom.xml", "Rakefile", "Taskfile.yml", "dvc.yaml", "Snakefile"),
 )
 """Files that programs read by default."""
-_BY_TOOLS = re.compile(
+_BY_TOOLS = lazy_pattern(
     r".*[.-]lock(?:\.json|\.yaml|b)?|go\.sum|go\.mod|\.gitmodules|\.gitattributes|\.fslckout|_FOSSIL_|.*\.(?:min\.js|map)"
 )
 """Files maintained by tools: lock files of packages, and those of version control."""

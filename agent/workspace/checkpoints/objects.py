@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import time
 import zlib
@@ -23,6 +22,7 @@ from pathlib import Path
 from agent.core.home import private_folder
 from agent.errors import ConfigError, StoreError
 from tools.kit.files import create_file
+from tools.kit.lazy_pattern import lazy_pattern
 
 RAW, ZLIB = b"\0", b"\1"
 LEVEL = 1
@@ -37,10 +37,10 @@ TEMPORARY = ".new-"
 CONTENTS = "contents"
 """The folder of second names, next to that of the objects."""
 
-_NAME = re.compile(r"[0-9a-f]{64}")
-_TELLS_DIGEST = re.compile(r"(?:SHA256E?-s[0-9]+--)?([0-9a-f]{64})(?:\.[^/]*)?")
+_NAME = lazy_pattern(r"[0-9a-f]{64}")
+_TELLS_DIGEST = lazy_pattern(r"(?:SHA256E?-s[0-9]+--)?([0-9a-f]{64})(?:\.[^/]*)?")
 """Names that git-lfs and git-annex give contents by their SHA-256."""
-_SHARD = re.compile(r"[0-9a-f]{2}")
+_SHARD = lazy_pattern(r"[0-9a-f]{2}")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

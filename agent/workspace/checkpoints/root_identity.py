@@ -21,9 +21,10 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathKind, Step, is_outside
 from agent.workspace.git import common_folder, git_folder, run_git, top_folder
 from tools.kit.files import read_bytes
+from tools.kit.lazy_pattern import lazy_pattern
 
 BETWEEN = "|"
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HASH = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LARGEST = 50_000_000
 """Bytes of packed refs that are read."""
 

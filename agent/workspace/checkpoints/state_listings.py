@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
+from tools.kit.lazy_pattern import lazy_pattern
 
 Read = Callable[[str], bytes | None]
 """A function returning the contents of a workspace path at one moment; None if unavailable."""
@@ -27,7 +28,7 @@ _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 _LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime", "chnged"})
 """Columns in which Subversion and Fossil record the last seen state of work tree files."""
-_HG_STATE = re.compile(r"dirstate(\.[0-9a-f]{1,64})?")
+_HG_STATE = lazy_pattern(r"dirstate(\.[0-9a-f]{1,64})?")
 _SECOND = b"dirstate-v2\n"
 _NODE = struct.Struct(">IH2xIHII8xH12x")
 _INSTRUCTIONS = 50_000_000

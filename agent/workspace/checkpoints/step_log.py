@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +37,7 @@ from agent.workspace.checkpoints.entries import (
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
 from agent.workspace.checkpoints.root_identity import identity
 from tools.kit.files import lock_file, write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 
 WAIT_SECONDS = 20.0
 
@@ -60,7 +60,7 @@ INLINE_BYTES = 64 * 1024
 SUFFIX = ".log"
 COMPLETE = Coverage()
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,150}")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,150}")
 _OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from textual.app import ComposeResult
@@ -22,6 +21,7 @@ from app.tui.questions.approval_words import (
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, Skinned, line, words
 from themes.states import NEEDS_YOU
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import reveal
 from tools.text.words import shorten
 
@@ -33,7 +33,7 @@ WHY = "Deny and tell why …"
 RULE_CHARS = 50
 """Characters of a rule that its choice shows; the notes show all of it."""
 
-DANGEROUS = re.compile(
+DANGEROUS = lazy_pattern(
     r"(?<![\w./-])(?:"
     r"sudo|doas|su|rm(?:\s+-\S+)*|rmdir|shred|dd|mkfs\S*|chmod|chown|kill|killall|pkill|truncate|"
     r"git\s+(?:push(?:\s+\S+){0,20}?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"

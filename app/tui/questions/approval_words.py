@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import reveal
 from tools.text.words import shorten
 
@@ -32,7 +33,7 @@ _NETWORK = {
 }
 _SANDBOX = {"none": "sandbox: off", "outside": "sandbox: not used for this"}
 _ALARMS = r"^(?:  )?network: yes\b|\bsandbox: (?:off|not used for this)\b(?= ·|$)"
-_WORD = re.compile(r"[^\s\"'\\;|&()<>`]+")
+_WORD = lazy_pattern(r"[^\s\"'\\;|&()<>`]+")
 _BETWEEN = rf"(?:{_SPELLED}|[\s\"'\\;|&()<>`]){{1,16}}"
 _REPEATED = 64
 _PIPED = r"\|\s*(?:sudo\s+)?(?:\S*/)?(?:(?:ba|z|da|k|fi)?sh|python3?|perl|ruby|node)\b"

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent.events import CeilingAsked, ForecastAsked, Room
+from tools.kit.lazy_pattern import lazy_pattern
 from widgets.panes.status import elapsed, money, tokens
 
 if TYPE_CHECKING:
     from agent.core.event_data import Forecast, ForecastSpan, Measure
 
 UNITS = {"turns": "requests", "tokens": "tokens", "money": "", "seconds": ""}
-_NUMBER = re.compile(
+_NUMBER = lazy_pattern(
     r"\$?\s*(\d[\d,_ ]*(?:\.\d*)?|\.\d+)\s*([kmg]?)(?:\s*(?:tokens?|requests?|dollars?|seconds?))?",
     re.ASCII,
 )

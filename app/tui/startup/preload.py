@@ -45,7 +45,7 @@ PATIENCE, TRIES = 0.02, 3
 waiting.
 """
 
-FIRST = 0.2
+FIRST = 0.5
 """The longest time, in seconds, that a first message has the interpreter to itself."""
 
 Result = TypeVar("Result")
@@ -86,11 +86,14 @@ async def bring_surface() -> None:
     from tools.discovery import discover
 
     await yielding_thread(discover)
+
+
+async def bring_dialogs(last_key: Callable[[], float]) -> None:
+    """Import the dialogs of questions, as `read` does."""
     from app.tui.questions.question_kind import kinds
 
     for kind in await yielding_thread(kinds):
-        for name in kind.reads:
-            await bring(name)
+        await read(kind.reads, last_key)
 
 
 async def bring_engine() -> None:
@@ -174,8 +177,8 @@ class _Courtesy:
 async def warm_up(
     last_key: Callable[[], float], touched: asyncio.Event, busy: Callable[[], bool], *, asks: bool = True
 ) -> None:
-    """Import the modules that draw an answer; with `asks`, also those that read the commands in one, once the
-    person types.
+    """Import the modules that ask questions and draw an answer; with `asks`, also those that read the commands
+    in one, once the person types.
 
     `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
     one. `busy` returns whether a first message is on its way: it goes first.
@@ -183,6 +186,7 @@ async def warm_up(
     end = time.monotonic() + FIRST
     while busy() and time.monotonic() < end:  # noqa: ASYNC110 - the request sets no event here
         await asyncio.sleep(FIRST / 10)
+    await bring_dialogs(last_key)
     await read(DRAWING, last_key)
     await _quiet(last_key)
     from widgets.transcript.markdown import prepare

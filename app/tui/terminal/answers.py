@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+from tools.kit.lazy_pattern import lazy_pattern
 
 OFFERED = "\x1b[?5522$p\x1b[c"
 """Asks whether the terminal gives access to its clipboard, then a query that every terminal answers."""
@@ -21,7 +22,7 @@ _MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
 
 GRAPHICS = "\x1b[16t\x1b[c"
 """Asks for the size of a cell in pixels, then for the terminal's attributes, which include sixel."""
-_CELL = re.compile(r"\x1b\[6;(\d{1,4});(\d{1,4})t")
+_CELL = lazy_pattern(r"\x1b\[6;(\d{1,4});(\d{1,4})t")
 _SMALLEST, _LARGEST = 4, 200
 """Plausible pixels of a cell."""
 

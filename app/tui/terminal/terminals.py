@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.tui.terminal.answers import OFFER_SECONDS
+from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,11 +22,11 @@ VERSION = "\x1b[>q\x1b[c"
 """Asks for the terminal's name and version, then a query that every terminal answers."""
 PAGE = "\x1b]11;?\x1b\\"
 """Asks for the background colour. Not every terminal answers, and some only after later questions."""
-_PAGE = re.compile(
+_PAGE = lazy_pattern(
     r"\x1b\]11;(?:rgba?:|#(?=(?:[0-9a-fA-F]{6}|[0-9a-fA-F]{12})\x1b|))"
     r"([0-9a-fA-F]{2,4})/?([0-9a-fA-F]{2,4})/?([0-9a-fA-F]{2,4})(?:/[0-9a-fA-F]+)?(?:\x1b\\|\x07)"
 )
-_NAMED = re.compile(r"\x1bP>\|([ -~]{1,200})(?:\x1b\\|\x07)")
+_NAMED = lazy_pattern(r"\x1bP>\|([ -~]{1,200})(?:\x1b\\|\x07)")
 
 
 @dataclass(frozen=True, slots=True)

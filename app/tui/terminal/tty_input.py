@@ -28,6 +28,8 @@ from textual._xterm_parser import XTermParser
 from textual.keys import _character_to_key
 from textual.message import Message
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 ESCAPE = b"\x1b"
 LONGEST = 66_000
 """Longest sequence in bytes that is waited for."""
@@ -276,7 +278,7 @@ class InputDecoder:
 
 Heard = str | Pasted | Answered
 
-_EXTENDED = re.compile(
+_EXTENDED = lazy_pattern(
     r"\x1b\[(?P<code>\d{0,7}(?::\d{0,7}){0,2})"
     r"(?:;(?P<held>\d{0,4})(?::(?P<event>\d))?)?(?:;(?P<text>[\d:]*))?(?P<end>[u~ABCDEFHPQS])"
 )

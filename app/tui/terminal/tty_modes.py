@@ -8,7 +8,6 @@ and after a while modes are set and questions asked again. Whatever is set here 
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from app.tui.terminal.terminals import known_terminal, multiplexer
+from tools.kit.lazy_pattern import lazy_pattern
 from widgets.painting.clusters import place_clusters
 
 SETTLE = 1.0
@@ -36,7 +36,7 @@ KEYS_OF_TEXTUAL, KEYS, KEYS_BACK = "\x1b[>25u", "\x1b[>29u", "\x1b[<u"
 """Flags of the Kitty protocol: what Textual asks for; alternate keys besides; the flags from before."""
 ALT_ASKED, ALT_OFF, ALT_ON, ALT_BACK = "\x1b[?1039$p", "\x1b[?1039;2$y", "\x1b[?1039h", "\x1b[?1039l"
 """Alt sends escape, a mode of xterm: without it alt and a letter write another letter."""
-_QUESTION = re.compile(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
+_QUESTION = lazy_pattern(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
 
 
 PAGE_REPORTS, NO_PAGE_REPORTS = "\x1b[?2031h", "\x1b[?2031l"

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tools.kit.children import IDLE, WorkerError, WorkerProcess
+from tools.kit.lazy_pattern import lazy_pattern
 
 MOST = 4_000
 """Characters of all passages of one answer together."""
 _LONGEST = 1_200
 """Characters of one passage."""
-_WORD = re.compile(r"\w+(?:[.\-_']\w+)*")
+_WORD = lazy_pattern(r"\w+(?:[.\-_']\w+)*")
 _STOP = frozenset(
     [
         "a",

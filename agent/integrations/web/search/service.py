@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from agent.core.net.door import Door, DoorRequest, Permit, is_refused
 from agent.errors import HermesError
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import DeniedError
 from tools.text.words import shorten
 
@@ -140,10 +141,10 @@ REST = 600.0
 """Seconds for which a service that failed is not asked again."""
 _ALIKE = 3
 """Searches without results, for nearly the same words, after which the model is told so."""
-_TRACKING = re.compile(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z", re.IGNORECASE)
+_TRACKING = lazy_pattern(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z", re.IGNORECASE)
 _REASON = 160
 """Characters of why one service failed, among those of others."""
-_UNREACHED = re.compile(
+_UNREACHED = lazy_pattern(
     r"connection attempts failed|cannot be reached|connecterror|network is unreachable|no route to host"
     r"|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
     re.IGNORECASE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN, Entries, Facts, Layer, Part, SkillEntry
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import one_line
 
 _HEAD = """\
@@ -15,7 +15,7 @@ Ways of doing a kind of task. When one fits, read it with skill_view before you 
 """
 _SHORTEST = 24
 """Characters of a purpose below which names alone are listed, so that more of them fit."""
-_LOOSE_END = re.compile(r"[\s,;:–(-]+(?:(?:and|or|of|in|to|the|a|an|with|for|by|that|so|are) )*$")
+_LOOSE_END = lazy_pattern(r"[\s,;:–(-]+(?:(?:and|or|of|in|to|the|a|an|with|for|by|that|so|are) )*$")
 
 
 def _parts(facts: Facts) -> Iterator[Part]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 import stat
 import tarfile
 import unicodedata
@@ -24,6 +23,7 @@ from agent.core.home import PRIVATE_FOLDER
 from agent.errors import ExitCode, HermesError
 from agent.knowledge.skills.scanner import LARGEST_FILE, MOST_BYTES, MOST_FILES
 from tools.kit.files import write_new
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import steers
 from tools.text.words import brief
 
@@ -68,7 +68,7 @@ _ARCHIVE_MARKS = (
 )
 _PROGRAM_MARKS = (b"\x7fELF", b"MZ", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa", b"\xcf\xfa\xed\xfe", b"\0asm")
 _TAR_MARK = slice(257, 262)
-_DRIVE = re.compile(r"^[A-Za-z]:")
+_DRIVE = lazy_pattern(r"^[A-Za-z]:")
 
 
 @dataclass(frozen=True, slots=True)

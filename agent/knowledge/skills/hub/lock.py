@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,12 +20,13 @@ from agent.knowledge.skills.hub.bundle import HubError, SourceKind, tree_digest
 from agent.knowledge.skills.scanner import Verdict
 from agent.knowledge.skills.skill import Skill, Trust
 from tools.kit.files import lock_file, open_lock, read_plain, write_atomically
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import brief
 
 VERSION = 1
 LARGEST = 20_000_000
-_HEX = re.compile(r"[0-9a-f]{64}")
-_PLACE = re.compile(r"(?!.*\.\.)[^/\0\\][^\0\\]*")
+_HEX = lazy_pattern(r"[0-9a-f]{64}")
+_PLACE = lazy_pattern(r"(?!.*\.\.)[^/\0\\][^\0\\]*")
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
