@@ -285,10 +285,20 @@ def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
     yield from ((name, match) for name, match in _built_in_matches() if name not in mine)
 
 
+_MATCH_BLOCK = re.compile(r"^match:.*\n(?:[ \t#].*\n)*", re.MULTILINE)
+
+
 @cache
 def _built_in_matches() -> tuple[tuple[str, Match], ...]:
-    files = sorted(BUILT_IN.glob("*.yaml"))
-    return tuple((file.stem, Match.model_validate(_parse(file).get("match") or {})) for file in files)
+    """Return the name and the match of each table. The other keys, most of each file, are not parsed."""
+    from tools.kit.yaml_text import YamlForm, load_yaml
+
+    found: list[tuple[str, Match]] = []
+    for file in sorted(BUILT_IN.glob("*.yaml")):
+        block = _MATCH_BLOCK.search(file.read_text(encoding="utf-8"))
+        data = load_yaml(block[0], YamlForm("a dialect"))["match"] if block else {}
+        found.append((file.stem, Match.model_validate(data)))
+    return tuple(found)
 
 
 def _file(name: str, own: Path | None) -> Path:

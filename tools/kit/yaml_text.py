@@ -34,7 +34,7 @@ __all__ = [
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _TextLoader(yaml.SafeLoader):
+class _TextLoader(_Loader):
     """A loader that reads scalars as text: `1.10`, `yes` and dates unchanged."""
 
 
