@@ -177,8 +177,8 @@ class _Courtesy:
 async def warm_up(
     last_key: Callable[[], float], touched: asyncio.Event, busy: Callable[[], bool], *, asks: bool = True
 ) -> None:
-    """Import the modules that ask questions and draw an answer; with `asks`, also those that read the commands
-    in one, once the person types.
+    """Import the modules of questions and answers; with `asks`, also those that read the commands in an
+    answer, once the person types.
 
     `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
     one. `busy` returns whether a first message is on its way: it goes first.
