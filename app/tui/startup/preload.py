@@ -21,8 +21,9 @@ from typing import TypeVar
 DRAWING = (
     *("markdown_it", "mdurl", "linkify_it"),
     *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
+    "openai",
 )
-"""Modules that draw an answer, or the conversation of a resumed session."""
+"""Modules that draw an answer, or the conversation of a resumed session, and send the request of it."""
 ASKING = ("httpx2", "anyio._backends._asyncio")
 """Modules that query a model: read while the session opens, as its first steps wait for the disk."""
 READING = ("openai", "tree_sitter", "tree_sitter_bash")
