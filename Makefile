@@ -11,12 +11,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Starts Hermes. Arguments go through ARGS: make run ARGS="-p 'What is in this folder?'"
 run:
-	@sh .ci/environment local
+	@sh .ci/environment run
 	@$(BIN)/hermes $(ARGS)
 
 # Puts `hermes` on the search path, as a link in ~/.local/bin; `make uninstall` takes it away again.
 install:
-	@sh .ci/environment local
+	@sh .ci/environment run
 	@sh .ci/command add
 
 uninstall:

@@ -116,10 +116,11 @@ def test_the_pins_name_no_index() -> None:
 
 
 def test_the_pins_agree_with_each_other() -> None:
-    local, dev = (
+    run, local, dev = (
         dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", (ROOT / "constraints" / name).read_text(), re.MULTILINE))
-        for name in ("local.txt", "dev.txt")
+        for name in ("run.txt", "local.txt", "dev.txt")
     )
+    assert {name for name in run if run[name] != local[name]} == set()
     assert {name for name in local.keys() & dev.keys() if local[name] != dev[name]} == set()
 
 

@@ -1,7 +1,7 @@
 """Adding and removing optional extras: the environment of this program, and the command that changes it.
 
 Packages are named one by one (`pip install 'discord.py>=2.7'`), because no package index has this program. In
-a checkout, packages that `constraints/dev.txt` pins are installed with their pinned hashes.
+a checkout, packages that `constraints` pins are installed with their pinned hashes.
 """
 
 from __future__ import annotations
@@ -178,16 +178,14 @@ def _is_there(name: str) -> bool:
 
 def _pin_arguments(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ...]:
     """Return install arguments with the hashes that this checkout pins; outside a checkout, just `specs`."""
-    pins = ROOT / "constraints" / "dev.txt"
-    try:
-        text = pins.read_text()
-    except OSError:
-        return tuple(specs)
-    blocks = {
-        canonical(block.split("==")[0]): block
-        for block in re.split(r"\n(?=[A-Za-z0-9])", text)
-        if "==" in block
-    }
+    blocks: dict[str, str] = {}
+    for pins in (ROOT / "constraints" / name for name in ("local.txt", "dev.txt")):
+        text = pins.read_text() if pins.is_file() else ""
+        blocks |= {
+            canonical(block.split("==")[0]): block
+            for block in re.split(r"\n(?=[A-Za-z0-9])", text)
+            if "==" in block
+        }
     roots = {name for each in extras for _, name in _requirements(each)}
     if not roots <= blocks.keys():
         return tuple(specs)
