@@ -73,6 +73,8 @@ class SandboxPolicy:
     dies_with_parent: bool = True
     """Whether the kernel ends it with the thread that started it, and its children with it."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
+    waits: bool = False
+    """As in `Need`."""
 
 
 def _nothing() -> None:
@@ -96,6 +98,8 @@ class Wrapped:
     """Call after the child was started or failed to start: closes `fds`. May be called again."""
     ended: Callable[[], None] = _nothing
     """Call after nothing of the child is left: cleans up. May be called again."""
+    shape: object = None
+    """What it was drawn for, to be compared with `Boundary.shape`; None if it cannot wait."""
 
 
 class Sandbox(Protocol):
@@ -144,6 +148,8 @@ class Need:
     lends: bool = False
     """Whether it gets copies of git's settings to write, which are judged later."""
     dies_with_parent: bool = False
+    waits: bool = False
+    """Whether it is drawn ahead, so that it must be recognisable whether it still fits."""
 
 
 class Boundary(Protocol):
@@ -170,7 +176,15 @@ class Boundary(Protocol):
         """
         ...
 
-    def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
+    def shape(self, need: Need) -> object:
+        """Return what a boundary for `need` would be drawn for now. It equals the `Wrapped.shape` of one that
+        waits only if that one closes and opens the same. Reads the disk.
+        """
+        ...
+
+    def at_work(
+        self, permit: PermitHost | None = None, hosts: frozenset[str] = frozenset()
+    ) -> Callable[[], None]:
         """Mark a process that was started with `counts=False` as working; the returned function ends that."""
         ...
 

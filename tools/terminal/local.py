@@ -7,10 +7,9 @@ import os
 import secrets
 import shutil
 import subprocess
-import termios
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Literal
@@ -20,9 +19,11 @@ from tools.kit.threads import on_thread, to_the_end
 from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
-from tools.terminal.backend import COLUMNS, ROWS, Launch, Pump, ShellEnding, Sink
+from tools.terminal.backend import Launch, Pump, ShellEnding, Sink
+from tools.terminal.pipes import Pipes
 from tools.terminal.process_tree import MARK, KillGuard, kill, relatives
 from tools.terminal.shell import folders_file
+from tools.terminal.waiting import IDLE, WaitingBoundary, draw_ahead, is_plain
 from tools.text.safe_text import clean
 
 # The command is on the first line, so that line numbers in errors match it.
@@ -49,6 +50,12 @@ class LocalBackend:
         self._owner = secrets.token_hex(6)
         self._guard = KillGuard(self._owner)
         self._children: set[LocalChild] = set()
+        self._ahead: WaitingBoundary | None = None
+        """Drawn for the next command."""
+        self._idle: asyncio.TimerHandle | None = None
+        self._drawing: asyncio.Task[None] | None = None
+        self._discarding: set[asyncio.Future[None]] = set()
+        self._closed = False
 
     @property
     def shell(self) -> Literal["bash", "sh"]:
@@ -66,8 +73,10 @@ class LocalBackend:
     def start(self, launch: Launch) -> LocalChild:
         for child in [child for child in self._children if child.is_gone()]:
             self._forget(child)
+        if (waiting := self._take_ahead(launch)) is not None:
+            return self._follow(waiting, launch)
         mark = f"{self._owner}.{launch.mark}"
-        pipes = _Pipes.open(launch)
+        pipes = Pipes.open(launch)
         wrapped: Wrapped | None = None
         try:
             wrapped = self._wrap(launch, pipes.terminal)
@@ -96,13 +105,91 @@ class LocalBackend:
             if wrapped is not None:
                 wrapped.started()
         child = LocalChild(process, pipes, mark, self._forget)
-        if wrapped is not None:
-            child.clear_up = wrapped.ended
-        self._children.add(child)
+        child.clear_up = wrapped.ended
         self._guard.add(process.pid)
+        return self._expect(child, launch)
+
+    def _expect(self, child: LocalChild, launch: Launch) -> LocalChild:
+        """Draw a boundary for the next command as soon as this one has ended."""
+        self._children.add(child)
+        if self._boundary is not None and is_plain(launch):
+            child.on_end = lambda: self._draw_ahead(launch)
         return child
 
+    def _draw_ahead(self, launch: Launch) -> None:
+        boundary = self._boundary
+        if self._closed or boundary is None or self._ahead is not None or self._drawing is not None:
+            return
+
+        async def draw() -> None:
+            try:
+                arguments = self._arguments(launch, "")[:5]
+                drawn = await to_the_end(
+                    asyncio.ensure_future(
+                        on_thread(draw_ahead, boundary, launch, self._owner, arguments, _FOLDER)
+                    )
+                )
+            finally:
+                self._drawing = None
+            if drawn is None:
+                return
+            self._guard.add(drawn.process.pid)
+            self._ahead = drawn
+            if self._closed:
+                self._discard_ahead()
+            else:
+                self._idle = asyncio.get_running_loop().call_later(IDLE, self._discard_ahead)
+
+        self._drawing = asyncio.ensure_future(draw())
+
+    def _take_ahead(self, launch: Launch) -> WaitingBoundary | None:
+        """Return the waiting boundary if it is what would be drawn now. Otherwise it is discarded."""
+        waiting, boundary = self._ahead, self._boundary
+        if waiting is None or boundary is None or not is_plain(launch):
+            return None
+        try:
+            if waiting.fits(launch, boundary, _FOLDER):
+                waiting.hand_over(launch)
+                self._release_ahead()
+                return waiting
+        except (OSError, ToolError):
+            # Drawn again, which says what is wrong.
+            pass
+        self._discard_ahead()
+        return None
+
+    def _follow(self, waiting: WaitingBoundary, launch: Launch) -> LocalChild:
+        assert self._boundary is not None
+        rested = self._boundary.at_work(launch.leave.permit, launch.leave.hosts)
+
+        def clear_up() -> None:
+            rested()
+            waiting.close()
+
+        child = LocalChild(waiting.process, waiting.pipes, waiting.mark, self._forget)
+        child.clear_up = clear_up
+        return self._expect(child, launch)
+
+    def _release_ahead(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._ahead = self._idle = None
+
+    def _discard_ahead(self) -> None:
+        waiting = self._ahead
+        self._release_ahead()
+        if waiting is not None:
+            self._guard.remove(waiting.process.pid)
+            task = asyncio.ensure_future(on_thread(waiting.discard))
+            self._discarding.add(task)
+            task.add_done_callback(self._discarding.discard)
+
     async def aclose(self) -> None:
+        self._closed = True
+        if self._drawing is not None:
+            await self._drawing
+        self._discard_ahead()
+        await asyncio.gather(*self._discarding)
         await asyncio.gather(*(child.kill() for child in list(self._children)))
         for child in self._children:
             child.clear_up()
@@ -155,7 +242,7 @@ class LocalChild:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        pipes: _Pipes,
+        pipes: Pipes,
         mark: str,
         on_gone: Callable[[LocalChild], None],
     ) -> None:
@@ -164,6 +251,8 @@ class LocalChild:
         self._mark = mark
         self.clear_up: Callable[[], None] = lambda: None
         """The cleanup after the process group has ended."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when the shell has ended."""
         self._on_gone = on_gone
         self._pump = Pump(process, pipes.output)
         self._pump.ending.add_done_callback(lambda _: self._settle())
@@ -230,6 +319,7 @@ class LocalChild:
 
     def _settle(self) -> None:
         self._pipes.close_input()
+        self.on_end()
         if self.is_gone():
             self._on_gone(self)
 
@@ -246,45 +336,3 @@ class LocalChild:
 def _environment(launch: Launch, wrapped: Wrapped, mark: str) -> dict[str, str]:
     env = {name: value for name, value in launch.env.items() if name not in wrapped.unset}
     return env | dict(wrapped.env) | {MARK: mark}
-
-
-@dataclass(slots=True)
-class _Pipes:
-    """Both ends of a child's input and output. `terminal` is the path of its terminal, or empty."""
-
-    output: int
-    child_output: int
-    child_input: int
-    input: int | None
-    terminal: str = ""
-
-    @classmethod
-    def open(cls, launch: Launch) -> _Pipes:
-        if launch.pty:
-            ours, theirs = os.openpty()
-            termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
-            keeps = os.dup(ours) if launch.keeps_input else None
-            pipes = cls(ours, theirs, theirs, keeps, os.ttyname(theirs))
-        else:
-            ours, theirs = os.pipe()
-            pipes = cls(ours, theirs, subprocess.DEVNULL, None)
-            if launch.keeps_input:
-                pipes.child_input, pipes.input = os.pipe()
-        if pipes.input is not None:
-            os.set_blocking(pipes.input, False)
-        return pipes
-
-    def close_theirs(self) -> None:
-        """Close the ends that only the child needs, in this process."""
-        for descriptor in {self.child_output, self.child_input}:
-            if descriptor >= 0:
-                os.close(descriptor)
-
-    def close_ours(self) -> None:
-        os.close(self.output)
-        self.close_input()
-
-    def close_input(self) -> None:
-        if self.input is not None:
-            os.close(self.input)
-            self.input = None

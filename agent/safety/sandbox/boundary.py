@@ -17,6 +17,7 @@ from typing import Literal
 from agent.core.home import Home, private_folder
 from agent.errors import HermesError
 from agent.safety.sandbox import secrets
+from agent.safety.sandbox.bubblewrap import shape_of
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, refusal_text
 from agent.safety.sandbox.landlock import own_files
@@ -276,6 +277,7 @@ class SessionBoundary:
             terminal=need.terminal,
             sockets=need.sockets,
             dies_with_parent=need.dies_with_parent,
+            waits=need.waits,
             limits=self._limits,
         )
 
@@ -306,14 +308,24 @@ class SessionBoundary:
             if filtered is not None:
                 filtered.end(number)
 
-        env = {**self._folder_variables(), **wrapped.env, **({} if filtered is None else VARIABLES)}
-        return replace(wrapped, env=env, ended=ended)
+        variables = self._folder_variables()
+        env = {**variables, **wrapped.env, **({} if filtered is None else VARIABLES)}
+        shape = None if wrapped.shape is None else (wrapped.shape, variables)
+        return replace(wrapped, env=env, ended=ended, shape=shape)
 
-    def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
+    def shape(self, need: Need) -> object:
+        if self._sandbox.name != "bubblewrap":
+            return None
+        self._free_names()
+        return shape_of(self.policy(need)), self._folder_variables()
+
+    def at_work(
+        self, permit: PermitHost | None = None, hosts: frozenset[str] = frozenset()
+    ) -> Callable[[], None]:
         self.settings.refresh()
         if self.filtered is None:
             return _nothing
-        return partial(self.filtered.end, self.filtered.begin(permit=permit))
+        return partial(self.filtered.end, self.filtered.begin(hosts, permit))
 
     def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
         """Create read-only placeholders for missing files from which git would run programs.

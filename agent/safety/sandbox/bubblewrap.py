@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -59,6 +60,7 @@ class Bubblewrap:
             let_go = _hold(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        shape, known = (None, ()) if not policy.waits else _recognisable(policy, view)
         clear = unmounted(hidden_files(view))
         filter_fd = memory_file(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
@@ -74,7 +76,10 @@ class Bubblewrap:
         ]
         wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
 
+        forget = closer(*known)
+
         def ended() -> None:
+            forget()
             clear()
             let_go()
             leave()
@@ -87,7 +92,45 @@ class Bubblewrap:
             terminal=_CONSOLE if policy.terminal else "",
             started=closer(filter_fd, *fds, *more, *anchors.values()),
             ended=ended,
+            shape=shape,
         )
+
+
+def shape_of(policy: SandboxPolicy) -> object:
+    """Return what a boundary for `policy` would be drawn for now: its rules, and what stands at each place.
+
+    Raises `OSError` if a link has taken the place of a writable folder or a part of its path.
+    """
+    view = places(policy)
+    closer(*anchored(view).values())()
+    return policy, tuple((place, _identity(os.lstat(place.path))) for place in view)
+
+
+def _recognisable(policy: SandboxPolicy, view: Sequence[MountPlace]) -> tuple[object, tuple[int, ...]]:
+    """Return the shape of a boundary that is being drawn, and descriptors to close after it has ended.
+
+    As long as they are open, nothing new can have the same inode.
+    """
+    held: list[int] = []
+    seen: list[tuple[MountPlace, object]] = []
+    try:
+        for place in view:
+            held.append(os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+            seen.append((place, _identity(os.fstat(held[-1]))))
+    except OSError:
+        # Something was just taken away: it is drawn, but not kept.
+        closer(*held)()
+        return None, ()
+    return (policy, tuple(seen)), tuple(held)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    """Return values by which something put in the place of a file is noticed.
+
+    A file can get back its name as a link to it, which is then no longer covered; that changes its time.
+    """
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return status.st_dev, status.st_ino, 0 if is_folder else status.st_ctime_ns
 
 
 def _namespaces(policy: SandboxPolicy) -> list[str]:
