@@ -50,7 +50,7 @@ class LocalBackend:
         self._owner = secrets.token_hex(6)
         self._guard = KillGuard(self._owner)
         self._children: set[LocalChild] = set()
-        self._ahead: WaitingBoundary | None = None
+        self.ahead: WaitingBoundary | None = None
         """Drawn for the next command."""
         self._idle: asyncio.TimerHandle | None = None
         self._drawing: asyncio.Task[None] | None = None
@@ -118,7 +118,7 @@ class LocalBackend:
 
     def _draw_ahead(self, launch: Launch) -> None:
         boundary = self._boundary
-        if self._closed or boundary is None or self._ahead is not None or self._drawing is not None:
+        if self._closed or boundary is None or self.ahead is not None or self._drawing is not None:
             return
 
         async def draw() -> None:
@@ -134,7 +134,7 @@ class LocalBackend:
             if drawn is None:
                 return
             self._guard.add(drawn.process.pid)
-            self._ahead = drawn
+            self.ahead = drawn
             if self._closed:
                 self._discard_ahead()
             else:
@@ -144,7 +144,7 @@ class LocalBackend:
 
     def _take_ahead(self, launch: Launch) -> WaitingBoundary | None:
         """Return the waiting boundary if it is what would be drawn now. Otherwise it is discarded."""
-        waiting, boundary = self._ahead, self._boundary
+        waiting, boundary = self.ahead, self._boundary
         if waiting is None or boundary is None or not is_plain(launch):
             return None
         try:
@@ -173,10 +173,10 @@ class LocalBackend:
     def _release_ahead(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        self._ahead = self._idle = None
+        self.ahead = self._idle = None
 
     def _discard_ahead(self) -> None:
-        waiting = self._ahead
+        waiting = self.ahead
         self._release_ahead()
         if waiting is not None:
             self._guard.remove(waiting.process.pid)

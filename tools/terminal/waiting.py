@@ -97,8 +97,9 @@ class WaitingBoundary:
         pairs = ((self.files.new_state, launch.new_state),)
         for inside, outside in (*pairs, *((folders_file(a), folders_file(b)) for a, b in pairs)):
             # A second name of the file that is mounted: the caller reads it under its own.
-            outside.unlink(missing_ok=True)
-            os.link(inside, outside)
+            second = outside.with_name(f"{outside.name}.second")
+            os.link(inside, second)
+            second.replace(outside)
         place = "".join(
             f"{name}={shlex.quote(launch.env[name])}; export {name}; "
             if name in launch.env

@@ -1,0 +1,215 @@
+"""A boundary that waits: one command each, and only if it is what would be drawn now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.core.home import Home
+from agent.safety.sandbox.boundary import BoundaryFolders, CommandReading, NetworkMode, SessionBoundary
+from tests.agent.safety.sandbox.kinds import KINDS
+from tests.tools.terminal.conftest import Task, processes_with, until, until_now
+from tools.services.sandbox import SandboxLimits
+from tools.terminal.local import LocalBackend
+from tools.terminal.terminals import Terminals
+
+pytestmark = pytest.mark.skipif("bubblewrap" not in KINDS, reason="only bubblewrap can wait")
+
+
+class Boxed(Task):
+    """A task in a repository, and its backend."""
+
+    def __init__(self, root: Path, made: Terminals, network: NetworkMode = "off") -> None:
+        workspace = root / "work space"
+        workspace.mkdir()
+        subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+        super().__init__(workspace, made)
+        (root / "home").mkdir()
+        (root / "secrets").mkdir()
+        self.secret = root / "secrets" / "key"
+        self.secret.write_text("PRIVATE")
+        made.boundary = SessionBoundary(
+            KINDS["bubblewrap"],
+            BoundaryFolders(
+                workspace,
+                root / "private",
+                Home(root / "home"),
+                hidden=[self.secret, root / "secrets" / "later"],
+                readable=[self.context.scratch],
+            ),
+            network=network,
+            reads=CommandReading(changes_settings=lambda command, cwd: command.startswith("git ")),
+            limits=SandboxLimits(files=512),
+        )
+
+    @property
+    def backend(self) -> LocalBackend:
+        backend = self.context.terminals.backend
+        assert isinstance(backend, LocalBackend)
+        return backend
+
+    async def waiting(self) -> str:
+        """Wait for the next boundary; return the mark of the command it will take."""
+        await until(lambda: self.backend.ahead is not None)
+        assert self.backend.ahead is not None
+        return self.backend.ahead.mark
+
+    async def mark(self) -> str:
+        return (await self.output("echo $HERMES_CALL")).strip()
+
+
+@pytest.fixture
+def task(tmp_path: Path, terminals: Callable[..., Terminals]) -> Boxed:
+    return Boxed(tmp_path, terminals({**os.environ, "MY_TOKEN": "hush"}))
+
+
+async def test_each_waiting_boundary_takes_one_command(task: Boxed):
+    assert not task.context.terminals.backend.ahead  # type: ignore[attr-defined]
+    assert "ahead" not in await task.mark()
+    first = await task.waiting()
+    assert await task.mark() == first
+    second = await task.waiting()
+    assert second != first
+    assert await task.mark() == second
+
+
+async def test_a_command_in_a_waiting_boundary_finds_what_it_would_find_otherwise(task: Boxed):
+    await task.run("mkdir 'a b'; cd 'a b'; export A='x y'; f() { echo function; }; umask 027")
+    await task.waiting()
+    shown = await task.output("pwd; echo $OLDPWD; echo $A; f; umask; ulimit -n; cat; echo ${MY_TOKEN-none}")
+    place = task.workspace / "a b"
+    assert shown.splitlines() == [str(place), str(task.workspace), "x y", "function", "0027", "512", "none"]
+    await task.waiting()
+    ended = await task.run("cd ..; touch made; exit 3")
+    assert ended["exit_code"] == 3
+    assert (task.workspace / "made").stat().st_mode & 0o777 == 0o640
+    await task.waiting()
+    assert await task.output("pwd") == f"{task.workspace}\n"
+
+
+async def test_a_guarded_file_that_appears_meanwhile_is_protected(task: Boxed):
+    await task.run("true")
+    waiting = await task.waiting()
+    (task.workspace / ".envrc").write_text("mine")
+    shown = await task.run("echo $HERMES_CALL; echo theirs > .envrc; true")
+    assert waiting not in shown["output"]
+    assert (task.workspace / ".envrc").read_text() == "mine"
+
+
+@pytest.mark.parametrize("way", ["replaced", "linked again", "new"])
+async def test_a_hidden_file_that_is_put_there_meanwhile_is_hidden(task: Boxed, way: str):
+    await task.run("true")
+    waiting = await task.waiting()
+    wanted = task.secret
+    match way:
+        case "replaced":
+            fresh = wanted.with_name("fresh")
+            fresh.write_text("PRIVATE")
+            fresh.replace(wanted)
+        case "linked again":
+            other = wanted.with_name("other")
+            os.link(wanted, other)
+            wanted.unlink()
+            other.replace(wanted)
+        case _:
+            wanted = wanted.with_name("later")
+            wanted.write_text("PRIVATE")
+    shown = await task.run(f"echo $HERMES_CALL; cat '{wanted}'; true")
+    assert waiting not in shown["output"] or way == "new"
+    assert "PRIVATE" not in shown["output"]
+
+
+async def test_hooks_of_a_repository_that_was_made_meanwhile_are_protected(task: Boxed):
+    (task.workspace / "sub").mkdir()
+    await task.run("true")
+    await task.waiting()
+    subprocess.run(["git", "init", "-q", str(task.workspace / "sub")], check=True)
+    shown = await task.run("echo x > sub/.git/hooks/pre-commit")
+    assert shown["exit_code"] != 0
+    assert not (task.workspace / "sub/.git/hooks/pre-commit").exists()
+
+
+async def test_a_link_in_the_place_of_the_workspace_opens_nothing(task: Boxed, tmp_path: Path):
+    await task.run("true")
+    await task.waiting()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    task.workspace.rename(tmp_path / "moved")
+    task.workspace.symlink_to(elsewhere)
+    result = await task.run("echo x > planted")
+    assert not (elsewhere / "planted").exists(), result
+    assert not (tmp_path / "moved" / "planted").exists(), result
+
+
+async def test_another_shape_is_drawn_and_the_waiting_one_stays_for_its_own(task: Boxed):
+    await task.run("true")
+    waiting = await task.waiting()
+    assert "ahead" not in (await task.run("echo $HERMES_CALL", pty=True))["output"]
+    assert await task.mark() == waiting
+
+
+async def test_the_end_of_a_session_leaves_nothing_behind(task: Boxed):
+    await task.run("true")
+    mark = await task.waiting()
+    process = task.backend.ahead.process  # type: ignore[union-attr]
+    await task.context.terminals.aclose()
+    assert process.returncode is not None
+    assert not processes_with(mark)
+    left = {path.name for path in (task.workspace / ".git").iterdir()}
+    assert not left & {"commondir", "config.worktree"}
+
+
+async def test_one_that_was_killed_is_not_used(task: Boxed):
+    await task.run("true")
+    await task.waiting()
+    os.killpg(task.backend.ahead.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+    task.backend.ahead.process.wait()  # type: ignore[union-attr]
+    assert await task.output("echo here") == "here\n"
+
+
+HOST = """
+import asyncio, sys
+from pathlib import Path
+from tests.tools.terminal.test_waiting import Boxed
+from tools.terminal.terminals import Terminals
+
+async def main():
+    task = Boxed(Path(sys.argv[1]), Terminals())
+    await task.run("true")
+    print(await task.waiting(), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_when_hermes_is_killed_the_waiting_boundary_ends(tmp_path: Path):
+    root = Path(__file__).parents[3]
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path)], stdout=subprocess.PIPE, cwd=root)
+    try:
+        assert host.stdout is not None
+        mark = host.stdout.readline().decode().strip()
+        files = f"{mark.partition('.')[2]}.command"
+        until_now(lambda: processes_with(files))
+    finally:
+        host.kill()
+        host.communicate()
+    until_now(lambda: not processes_with(files))
+
+
+async def test_an_unused_boundary_goes_after_a_while(task: Boxed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tools.terminal.local.IDLE", 0.05)
+    await task.run("true")
+    await until(lambda: task.backend.ahead is not None)
+    process = task.backend.ahead.process  # type: ignore[union-attr]
+    await until(lambda: task.backend.ahead is None)
+    await until(lambda: process.returncode is not None)
+    await asyncio.sleep(0)
+    assert await task.output("echo on") == "on\n"
