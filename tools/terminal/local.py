@@ -105,7 +105,8 @@ class LocalBackend:
             if wrapped is not None:
                 wrapped.started()
         child = LocalChild(process, pipes, mark, self._forget)
-        child.clear_up = wrapped.ended
+        if wrapped is not None:
+            child.clear_up = wrapped.ended
         self._guard.add(process.pid)
         return self._expect(child, launch)
 

@@ -163,6 +163,7 @@ def draw_ahead(
             start_new_session=True,
             umask=person_umask(),
         )
+        waiting = WaitingBoundary(process, pipes, wrapped, files, mark, env)
     except Exception:
         pipes.close_ours()
         if wrapped is not None:
@@ -173,7 +174,7 @@ def draw_ahead(
         pipes.close_theirs()
         if wrapped is not None:
             wrapped.started()
-    return WaitingBoundary(process, pipes, wrapped, files, mark, env)
+    return waiting
 
 
 def _general(env: Mapping[str, str]) -> dict[str, str]:
