@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class CallFiles:
+class AheadFiles:
     """The files that a waiting boundary shows its command: its text, and the state before and after it."""
 
     command: Path
@@ -72,7 +72,7 @@ class WaitingBoundary:
         process: subprocess.Popen[bytes],
         pipes: Pipes,
         wrapped: Wrapped,
-        files: CallFiles,
+        files: AheadFiles,
         mark: str,
         env: Mapping[str, str],
     ) -> None:
@@ -140,7 +140,7 @@ def draw_ahead(
     number = next(_numbers)
     folder = launch.command_file.parent
     name = f"ahead-{number}"
-    files = CallFiles(folder / f"{name}.command", folder / f"{name}.before", folder / f"{name}.state")
+    files = AheadFiles(folder / f"{name}.command", folder / f"{name}.before", folder / f"{name}.state")
     mark = f"{owner}.{name}"
     # A stored state brings the variables that a shell can name.
     env = {each: text for each, text in _general(launch.env).items() if not each.isidentifier()}
