@@ -186,6 +186,8 @@ class Gate:
     @mode.setter
     def mode(self, name: ModeName) -> None:
         self._decider.choose(name)
+        if self.changed is not None:
+            self.changed(self.policy)
 
     @property
     def policy(self) -> PermissionPolicy:

@@ -7,16 +7,19 @@ file.
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from tools.files.atomic_swap import move_free
 from tools.kit.files import lock_file, write_new
 from tools.results import ToolError
 
@@ -29,43 +32,105 @@ _NONE: Mapping[Path, bytes] = MappingProxyType({})
 _HARMLESS = (b"", b".\n")
 """What a placeholder may hold."""
 _PATIENCE = 1.0
+RESTING = ".resting-*"
+"""The names of placeholders in the folder where they rest."""
 _lock = threading.Lock()
 
 
 @dataclass(slots=True)
 class _Held:
-    """A placeholder that this process needs and has locked."""
+    """A placeholder that this process needs, and has locked while anything of it uses it."""
 
     descriptor: int
     users: int = 0
+    resting: int = 0
+    """How many sandboxes that wait have it mounted."""
+    folder: Path = Path()
+    """Where it goes while all who need it wait."""
+    away: Path | None = None
+    """Its place there; None if it is at its own path."""
+    serial: int = 0
+    """Counts those that were lost: mounts of earlier ones are gone."""
 
 
 _held: dict[Path, _Held] = {}
+_numbers = itertools.count(1)
 
 
-def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callable[[], None]:
+@dataclass(slots=True)
+class Reservation:
+    """Placeholders in use, until they are released."""
+
+    _paths: dict[Path, int | None] = field(default_factory=dict[Path, int | None])
+    """None, or the serial of the placeholder that it left when it began to rest."""
+
+    def release(self) -> None:
+        """Give them up; the last process removes them. May be called again.
+
+        If one were removed while it is mounted over in another sandbox, it would lose its protection there.
+        """
+        with _lock:
+            while self._paths:
+                path, serial = self._paths.popitem()
+                if serial is None:
+                    _held[path].users -= 1
+                    _settle(path)
+                elif (held := _held.get(path)) is not None and held.serial == serial:
+                    held.resting -= 1
+                    _settle(path)
+
+    def rest(self, folder: Path) -> None:
+        """Move them to `folder` until all are used again; those that others use then stay.
+
+        A mount over one goes with it, and comes back with it. Raises `OSError` if they cannot be moved.
+        """
+        with _lock:
+            for path, serial in self._paths.items():
+                if serial is None:
+                    held = _held[path]
+                    held.users -= 1
+                    held.resting += 1
+                    held.folder = folder
+                    self._paths[path] = held.serial
+                    _settle(path)
+                    if held.serial != self._paths[path]:
+                        raise OSError(f"{path} cannot be moved to {folder}")
+
+    def add(self, path: Path, content: bytes | None) -> None:
+        """Use one more; for `hold`."""
+        if path not in self._paths:
+            _share(path, content)
+            self._paths[path] = None
+
+    def resume(self) -> bool:
+        """Bring them back; return whether the same ones are at their paths again."""
+        with _lock:
+            for path, serial in self._paths.items():
+                if serial is None:
+                    continue
+                held = _held.get(path)
+                if held is None or held.serial != serial or not _bring_back(path, held):
+                    return False
+                held.resting -= 1
+                held.users += 1
+                self._paths[path] = None
+        return True
+
+
+def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Reservation:
     """Create placeholders: the folders, and the files with their content. Existing ones are shared.
 
-    Returns a function that releases them; the last process removes them. If one were removed while it is
-    mounted over in another sandbox, it would lose its protection there. Raises `OSError` if one cannot be
-    created, and `ToolError` if a program keeps it locked.
+    Raises `OSError` if one cannot be created, and `ToolError` if a program keeps it locked.
     """
-    mine: list[Path] = []
-
-    def let_go() -> None:
-        with _lock:
-            while mine:
-                _release(mine.pop())
-
+    mine = Reservation()
     try:
         for path in (*folders, *files):
             with _lock:
-                _share(path, files.get(path))
-                mine.append(path)
+                mine.add(path, files.get(path))
     except BaseException:
-        let_go()
+        mine.release()
         raise
-    return let_go
+    return mine
 
 
 def is_missing(path: Path) -> bool:
@@ -88,7 +153,8 @@ def remove_abandoned(paths: Iterable[Path]) -> None:
     """Remove the placeholders among `paths` left by killed processes."""
     for path in paths:
         with _lock, suppress(OSError):
-            if path not in _held and is_placeholder(path):
+            used = path in _held or any(path == held.away for held in _held.values())
+            if not used and is_placeholder(path):
                 _remove(path, os.open(path, _OPEN))
 
 
@@ -135,16 +201,60 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _share(path: Path, content: bytes | None) -> None:
-    """Hold an existing placeholder, or create one. Another process may be removing it at the same time."""
+    """Use an existing placeholder, or create one. Another process may be removing it at the same time."""
     held = _held.get(path)
-    if held is None or not _stands(path, held.descriptor):
+    if held is None:
+        _held[path] = held = _Held(_locked(path, content))
+    elif not _bring_back(path, held):
         descriptor = _locked(path, content)
-        users = 0
-        if held is not None:
-            users = held.users
-            os.close(held.descriptor)
-        _held[path] = held = _Held(descriptor, users)
+        _lose(held)
+        held.descriptor = descriptor
     held.users += 1
+
+
+def _bring_back(path: Path, held: _Held) -> bool:
+    """Move a placeholder back to its path and lock it; return whether it is there."""
+    if held.users:
+        return _stands(path, held.descriptor)
+    try:
+        if held.away is not None and _stands(held.away, held.descriptor):
+            move_free(held.away, path)
+            held.away = None
+        return lock_file(held.descriptor, shared=True, seconds=0) and _stands(path, held.descriptor)
+    except OSError:
+        return False
+
+
+def _settle(path: Path) -> None:
+    """Move a placeholder away if only those that wait need it, and remove it if nothing does."""
+    held = _held[path]
+    if held.users:
+        return
+    if not held.resting:
+        del _held[path]
+        _remove(held.away or path, held.descriptor)
+    elif held.away is None:
+        try:
+            # Another process that uses it has locked it too, and removes it after use.
+            if lock_file(held.descriptor, seconds=0) and _stands(path, held.descriptor):
+                away = held.folder / RESTING.replace("*", f"{os.getpid()}-{next(_numbers)}")
+                move_free(path, away)
+                held.away = away
+            fcntl.flock(held.descriptor, fcntl.LOCK_UN)
+        except OSError:
+            _remove(path, held.descriptor)
+            del _held[path]
+            held.serial += 1
+
+
+def _lose(held: _Held) -> None:
+    """Give up a placeholder that is no longer at its path."""
+    if held.away is not None:
+        _remove(held.away, held.descriptor)
+    else:
+        os.close(held.descriptor)
+    held.away, held.resting = None, 0
+    held.serial += 1
 
 
 def _locked(path: Path, content: bytes | None) -> int:
@@ -165,14 +275,6 @@ def _locked(path: Path, content: bytes | None) -> int:
             raise
         os.close(descriptor)
     raise ToolError(f"{path} is kept locked by a program, so the sandbox cannot be drawn; end that program.")
-
-
-def _release(path: Path) -> None:
-    held = _held[path]
-    held.users -= 1
-    if not held.users:
-        del _held[path]
-        _remove(path, held.descriptor)
 
 
 def _remove(path: Path, descriptor: int) -> None:

@@ -282,6 +282,16 @@ class ScriptChild:
     def is_alive(self) -> bool:
         return self._process is not None and not self.exited.done()
 
+    def rest(self) -> None:
+        """Take what only a working child needs out of the workspace. Raises `OSError`."""
+        if self._wrapped is not None and self._home.boundary is not None:
+            self._home.boundary.rest(self._wrapped)
+
+    def resume(self) -> bool:
+        """End the rest; return whether the boundary of the child is whole again."""
+        wrapped, boundary = self._wrapped, self._home.boundary
+        return wrapped is None or boundary is None or boundary.resume(wrapped)
+
     def begin(self, script: str, name: str) -> None:
         """Send the script; the child runs it at once."""
         if self._link is not None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,11 +195,11 @@ class SpareChild:
     async def take(self, recipe: Recipe) -> ScriptChild | None:
         """Return the waiting child, which the caller owns from then on.
 
-        Returns None if there is none, or if it is dead or of another recipe.
+        Returns None if there is none, or if it is dead, of another recipe, or less confined than before.
         """
         if self._child is None:
             return None
-        if not self._fits(recipe):
+        if not self._fits(recipe) or not self._child.resume():
             self.drop()
             return None
         child, self._child = self._child, None
@@ -255,8 +256,16 @@ class SpareChild:
             # The next script starts a child of its own and reports what is wrong.
             log.debug("no spare interpreter", exc_info=True)
             return
+        child.server.on_event = partial(self._on_ready, child)
         self._child, self._born = child, time.monotonic()
         self._timer = asyncio.get_running_loop().call_later(self._stale, self.drop)
+
+    def _on_ready(self, child: ScriptChild, event: RpcRequest) -> None:
+        try:
+            if child is self._child and event.event == "ready":
+                child.rest()
+        except OSError:
+            self.drop()
 
 
 def available_memory() -> float:

@@ -14,9 +14,12 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 _EXCHANGE_LINUX, _EXCHANGE_MACOS = 2, 2
 _NO_REPLACE_LINUX, _NO_REPLACE_MACOS = 1, 4
+_HERE = -1
+"""A folder that is none: paths must be absolute."""
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 _Rename = Callable[[int, bytes, int, bytes, int], int]
@@ -63,6 +66,15 @@ def move_new(folder: int, source: str, target: str) -> None:
         return
     os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     os.unlink(source, dir_fd=folder)
+
+
+def move_free(source: Path, target: Path) -> None:
+    """Rename a file or folder to a free path of the same file system, even if something is mounted on it.
+
+    Raises `FileExistsError` if that is taken, and `OSError`.
+    """
+    if not _renamed(_HERE, str(source), str(target), exchange=False):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(target))
 
 
 def _renamed(folder: int, source: str, target: str, *, exchange: bool) -> bool:

@@ -77,6 +77,18 @@ class SandboxPolicy:
     """As in `Need`."""
 
 
+class Reserved(Protocol):
+    """Names in the workspace that are kept free while something runs in a sandbox."""
+
+    def rest(self, folder: Path) -> None:
+        """Leave the workspace until `resume`, for `folder`. Raises `OSError` if that is impossible."""
+        ...
+
+    def resume(self) -> bool:
+        """Return whether it is as before `rest` again."""
+        ...
+
+
 def _nothing() -> None:
     pass
 
@@ -99,7 +111,8 @@ class Wrapped:
     ended: Callable[[], None] = _nothing
     """Call after nothing of the child is left: cleans up. May be called again."""
     shape: object = None
-    """What it was drawn for, to be compared with `Boundary.shape`; None if it cannot wait."""
+    """What it was drawn for, to be compared by `Boundary.still_fits`; None if it cannot wait."""
+    reserved: tuple[Reserved, ...] = ()
 
 
 class Sandbox(Protocol):
@@ -176,9 +189,19 @@ class Boundary(Protocol):
         """
         ...
 
-    def shape(self, need: Need) -> object:
-        """Return what a boundary for `need` would be drawn for now. It equals the `Wrapped.shape` of one that
-        waits only if that one closes and opens the same. Reads the disk.
+    def rest(self, wrapped: Wrapped) -> None:
+        """Take out of the workspace what only a working child needs, once the child waits inside. Raises
+        `OSError` if that is impossible.
+        """
+        ...
+
+    def resume(self, wrapped: Wrapped) -> bool:
+        """End the rest of a waiting child; return whether its boundary is whole again."""
+        ...
+
+    def still_fits(self, wrapped: Wrapped, need: Need, pid: int) -> bool:
+        """End the rest of a waiting child, started as the process `pid`; return whether one drawn for `need`
+        now would close and open the same. Reads the disk. Raises `OSError` and `ToolError`.
         """
         ...
 

@@ -41,10 +41,13 @@ _WRITE_PATIENCE = 5.0
 class LocalBackend:
     """Starts shells on this machine, inside `boundary` if there is one.
 
-    `shell` overrides the detected path of the shell.
+    `shell` overrides the detected path of the shell. After `waits_from` commands the boundary of the next one
+    is drawn ahead; 0: never.
     """
 
-    def __init__(self, shell: str | None = None, boundary: Boundary | None = None) -> None:
+    def __init__(
+        self, shell: str | None = None, boundary: Boundary | None = None, waits_from: int = 1
+    ) -> None:
         self._path = shell or shutil.which("bash") or "/bin/sh"
         self._boundary = boundary
         self._owner = secrets.token_hex(6)
@@ -56,6 +59,11 @@ class LocalBackend:
         self._drawing: asyncio.Task[None] | None = None
         self._discarding: set[asyncio.Future[None]] = set()
         self._closed = False
+        self._outdated = False
+        """Whether what is being drawn is not for the present rules."""
+        self._waits_from = waits_from
+        self._plain = 0
+        """How many commands could have had a boundary drawn ahead."""
 
     @property
     def shell(self) -> Literal["bash", "sh"]:
@@ -114,13 +122,16 @@ class LocalBackend:
         """Draw a boundary for the next command as soon as this one has ended."""
         self._children.add(child)
         if self._boundary is not None and is_plain(launch):
-            child.on_end = lambda: self._draw_ahead(launch)
+            self._plain += 1
+            if 0 < self._waits_from <= self._plain:
+                child.on_end = lambda: self._draw_ahead(launch)
         return child
 
     def _draw_ahead(self, launch: Launch) -> None:
         boundary = self._boundary
         if self._closed or boundary is None or self.ahead is not None or self._drawing is not None:
             return
+        self._outdated = False
 
         async def draw() -> None:
             try:
@@ -136,7 +147,7 @@ class LocalBackend:
                 return
             self._guard.add(drawn.process.pid)
             self.ahead = drawn
-            if self._closed:
+            if self._closed or self._outdated:
                 self._discard_ahead()
             else:
                 self._idle = asyncio.get_running_loop().call_later(IDLE, self._discard_ahead)
@@ -170,6 +181,11 @@ class LocalBackend:
         child = LocalChild(waiting.process, waiting.pipes, waiting.mark, self._forget)
         child.clear_up = clear_up
         return self._expect(child, launch)
+
+    def end_waiting(self) -> None:
+        """End the boundary that waits for a command, because rules or settings have changed."""
+        self._outdated = True
+        self._discard_ahead()
 
     def _release_ahead(self) -> None:
         if self._idle is not None:

@@ -294,8 +294,10 @@ class Terminals(Service):
         boundary: Boundary | None = None,
         far: BackendOptions | None = None,
         secrets: Mapping[str, str] | None = None,
+        waits_from: int = 1,
     ) -> None:
         self._environ = dict(environ)
+        self._waits_from = waits_from
         self._told: set[str] = set()
         self.kept_back: dict[str, str] = {}
         """What the boundary withheld from commands, by their text, for questions about a run outside."""
@@ -313,6 +315,8 @@ class Terminals(Service):
         self._over: set[str] = set()
         self.secrets: Mapping[str, str] = {**(secrets or {}), **secret_values(self._environ)}
         """Values masked in output, by variable name."""
+        self.end_waiting: Callable[[], None] = _nothing
+        """Ends the boundary that waits for a command. To be called when rules or settings have changed."""
 
     @property
     def backend(self) -> Backend:
@@ -320,7 +324,8 @@ class Terminals(Service):
         if self._backend is None:
             from tools.terminal.local import LocalBackend
 
-            self._backend = LocalBackend(boundary=self.boundary)
+            self._backend = LocalBackend(boundary=self.boundary, waits_from=self._waits_from)
+            self.end_waiting = self._backend.end_waiting
         return self._backend
 
     def shell(self, caller: Caller) -> Shell:

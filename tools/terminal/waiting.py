@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
 import shlex
 import subprocess
 from collections.abc import Mapping
@@ -27,7 +28,8 @@ IDLE = 300.0
 """Seconds after which an unused boundary is discarded."""
 _PATIENCE = 2.0
 # Whatever comes is read to its end before any of it runs. If Hermes is gone, that is nothing.
-_WAIT = ". /dev/stdin; exit 125"
+_WAIT = "echo; . /dev/stdin; exit 125"
+_READY = b"\n"
 _OF_PLACE = ("PWD", "OLDPWD")
 _numbers = itertools.count(1)
 
@@ -87,7 +89,7 @@ class WaitingBoundary:
         """Return whether a boundary drawn now for `launch` would be the same."""
         if self.process.poll() is not None or not is_plain(launch) or _general(launch.env) != self._env:
             return False
-        return boundary.shape(self.files.need(programs)) == self.wrapped.shape
+        return boundary.still_fits(self.wrapped, self.files.need(programs), self.process.pid)
 
     def hand_over(self, launch: Launch) -> None:
         """Let the command run. Raises `OSError`; then it did not."""
@@ -163,7 +165,6 @@ def draw_ahead(
             start_new_session=True,
             umask=person_umask(),
         )
-        waiting = WaitingBoundary(process, pipes, wrapped, files, mark, env)
     except Exception:
         pipes.close_ours()
         if wrapped is not None:
@@ -174,6 +175,16 @@ def draw_ahead(
         pipes.close_theirs()
         if wrapped is not None:
             wrapped.started()
+    waiting = WaitingBoundary(process, pipes, wrapped, files, mark, env)
+    try:
+        ready = select.poll()
+        ready.register(pipes.output, select.POLLIN)
+        if not ready.poll(_PATIENCE * 1000) or os.read(pipes.output, 1) != _READY:
+            raise OSError("it is not ready")
+        boundary.rest(wrapped)
+    except OSError:
+        waiting.discard()
+        return None
     return waiting
 
 

@@ -175,7 +175,7 @@ def gaps(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
     if not _changes(workspace, paths):
         return lambda: None
     try:
-        return hold(*repository_of(workspace).gaps())
+        return hold(*repository_of(workspace).gaps()).release
     except OSError:
         # What cannot be made here cannot be made by the plugin either.
         return lambda: None

@@ -24,7 +24,7 @@ from agent.safety.sandbox.landlock import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in
 from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
 from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
-from agent.workspace.placeholders import hold, remove_abandoned
+from agent.workspace.placeholders import RESTING, Reservation, hold, remove_abandoned
 from tools.kit.children import kill_group, start_child
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import DeniedError, ToolError
@@ -226,12 +226,13 @@ class SessionBoundary:
             self._caches.close()
 
     def clear_up(self) -> None:
-        """Remove placeholders left by a killed process. Blocks for a moment."""
+        """Remove placeholders left by a killed process, also resting ones. Blocks for a moment."""
         roots = tuple(f"{str(root).rstrip('/')}/" for root in (self._workspace, *self._writable))
         within = [path for path in self._hidden if str(path).startswith(roots)]
         gaps = {above for path in within for above in (path, *path.parents) if str(above).startswith(roots)}
         deepest_first = sorted(gaps, key=lambda path: len(path.parts), reverse=True)
-        remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first))
+        resting = self._tmp.parent.glob(RESTING)
+        remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first, *resting))
 
     def lends(self, command: str, cwd: Path) -> bool:
         return self._sandbox.lays_read_only and self._reads.changes_settings(command, cwd)
@@ -288,7 +289,7 @@ class SessionBoundary:
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
         if self._sandbox.name == "none":
             return Wrapped(argv=list(argv), terminal=need.terminal)
-        let_go = self._fill_gaps(need.opens)
+        gaps = self._fill_gaps(need.opens)
         filtered = self.filtered
         lent = self._lend(need)
         try:
@@ -296,14 +297,14 @@ class SessionBoundary:
             wrapped = self._sandbox.wrap(argv, policy if lent is None else lent.within(policy))
         except BaseException:
             self.settings.ended(lent)
-            let_go()
+            gaps.release()
             raise
         number = filtered.begin(need.hosts, need.permit) if filtered is not None and need.counts else 0
 
         def ended() -> None:
             wrapped.ended()
             self.settings.ended(lent)
-            let_go()
+            gaps.release()
             self._free_names()
             if filtered is not None:
                 filtered.end(number)
@@ -311,13 +312,21 @@ class SessionBoundary:
         variables = self._folder_variables()
         env = {**variables, **wrapped.env, **({} if filtered is None else VARIABLES)}
         shape = None if wrapped.shape is None else (wrapped.shape, variables)
-        return replace(wrapped, env=env, ended=ended, shape=shape)
+        return replace(wrapped, env=env, ended=ended, shape=shape, reserved=(gaps, *wrapped.reserved))
 
-    def shape(self, need: Need) -> object:
-        if self._sandbox.name != "bubblewrap":
-            return None
+    def rest(self, wrapped: Wrapped) -> None:
+        for each in wrapped.reserved:
+            each.rest(self._tmp.parent)
+
+    def resume(self, wrapped: Wrapped) -> bool:
+        return all(each.resume() for each in wrapped.reserved)
+
+    def still_fits(self, wrapped: Wrapped, need: Need, pid: int) -> bool:
+        if wrapped.shape is None or not self.resume(wrapped):
+            return False
         self._free_names()
-        return shape_of(self.policy(need)), self._folder_variables()
+        shape = shape_of(self.policy(need))
+        return (shape, self._folder_variables()) == wrapped.shape and shape.is_mounted(pid)
 
     def at_work(
         self, permit: PermitHost | None = None, hosts: frozenset[str] = frozenset()
@@ -327,14 +336,11 @@ class SessionBoundary:
             return _nothing
         return partial(self.filtered.end, self.filtered.begin(hosts, permit))
 
-    def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
-        """Create read-only placeholders for missing files from which git would run programs.
-
-        Returns a function that releases them.
-        """
+    def _fill_gaps(self, opened: Sequence[Path]) -> Reservation:
+        """Create read-only placeholders for missing files from which git would run programs."""
         if not self._sandbox.lays_read_only:
             # There is nothing that could keep it from being changed.
-            return _nothing
+            return Reservation()
         self._free_names()
         try:
             repository = repository_of(self._workspace)
@@ -346,7 +352,7 @@ class SessionBoundary:
             )
         except OSError:
             # What cannot be made here cannot be made by a command either.
-            return _nothing
+            return Reservation()
 
     def _free_names(self) -> None:
         """Delete files that commands created under guarded names for which no placeholder is possible."""

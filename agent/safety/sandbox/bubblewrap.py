@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import stat
+import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.safety.sandbox import limits
@@ -23,7 +24,7 @@ from agent.safety.sandbox.layout import (
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.sandbox.seccomp import program
-from agent.workspace.placeholders import hold, unmounted
+from agent.workspace.placeholders import Reservation, hold, unmounted
 from tools.results import ToolError
 from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 
@@ -57,7 +58,7 @@ class Bubblewrap:
         view = places(policy)
         try:
             anchors = anchored(view) if _binds_descriptors(self._path) else {}
-            let_go = _hold(view, anchors)
+            reserved = _hold(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
         shape, known = (None, ()) if not policy.waits else _recognisable(policy, view)
@@ -81,7 +82,7 @@ class Bubblewrap:
         def ended() -> None:
             forget()
             clear()
-            let_go()
+            reserved.release()
             leave()
 
         return Wrapped(
@@ -93,26 +94,58 @@ class Bubblewrap:
             started=closer(filter_fd, *fds, *more, *anchors.values()),
             ended=ended,
             shape=shape,
+            reserved=(reserved,),
         )
 
 
-def shape_of(policy: SandboxPolicy) -> object:
-    """Return what a boundary for `policy` would be drawn for now: its rules, and what stands at each place.
+@dataclass(frozen=True, slots=True)
+class DrawnShape:
+    """What a boundary is drawn for: its rules, and what is at each place of the view."""
+
+    policy: SandboxPolicy
+    places: tuple[tuple[MountPlace, tuple[int, int]], ...]
+
+    def is_mounted(self, pid: int) -> bool:
+        """Return whether the process started as `pid` still has a mount at each place.
+
+        A mount goes when something outside removes what it lies on, even if another name of it remains.
+        """
+        try:
+            inside = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
+            table = Path(f"/proc/{inside}/mountinfo").read_bytes().splitlines()
+        except (OSError, IndexError):
+            return False
+        mounts = {line.split(b" ", 5)[4] for line in table}
+        return all(
+            _as_listed(str(place.path)) in mounts or _as_listed(os.path.realpath(place.path)) in mounts
+            for place, _ in self.places
+        )
+
+
+def shape_of(policy: SandboxPolicy) -> DrawnShape:
+    """Return the shape that a boundary for `policy` would have now.
 
     Raises `OSError` if a link has taken the place of a writable folder or a part of its path.
     """
     view = places(policy)
     closer(*anchored(view).values())()
-    return policy, tuple((place, _identity(os.lstat(place.path))) for place in view)
+    return DrawnShape(policy, tuple((place, _identity(os.lstat(place.path))) for place in view))
 
 
-def _recognisable(policy: SandboxPolicy, view: Sequence[MountPlace]) -> tuple[object, tuple[int, ...]]:
+def _as_listed(path: str) -> bytes:
+    """Return a path as tables of mounts write it."""
+    return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % ord(found[0]), os.fsencode(path))
+
+
+def _recognisable(
+    policy: SandboxPolicy, view: Sequence[MountPlace]
+) -> tuple[DrawnShape | None, tuple[int, ...]]:
     """Return the shape of a boundary that is being drawn, and descriptors to close after it has ended.
 
     As long as they are open, nothing new can have the same inode.
     """
     held: list[int] = []
-    seen: list[tuple[MountPlace, object]] = []
+    seen: list[tuple[MountPlace, tuple[int, int]]] = []
     try:
         for place in view:
             held.append(os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
@@ -121,16 +154,11 @@ def _recognisable(policy: SandboxPolicy, view: Sequence[MountPlace]) -> tuple[ob
         # Something was just taken away: it is drawn, but not kept.
         closer(*held)()
         return None, ()
-    return (policy, tuple(seen)), tuple(held)
+    return DrawnShape(policy, tuple(seen)), tuple(held)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    """Return values by which something put in the place of a file is noticed.
-
-    A file can get back its name as a link to it, which is then no longer covered; that changes its time.
-    """
-    is_folder = stat.S_ISDIR(status.st_mode)
-    return status.st_dev, status.st_ino, 0 if is_folder else status.st_ctime_ns
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _namespaces(policy: SandboxPolicy) -> list[str]:
@@ -156,7 +184,7 @@ def _binds_descriptors(program: str) -> bool:
     return "--bind-fd" in said.stdout + said.stderr
 
 
-def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> Callable[[], None]:
+def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> Reservation:
     try:
         return hold(missing(view))
     except OSError:

@@ -114,7 +114,7 @@ class Landlock:
         view = places(policy)
         try:
             known = identities(anchored(view))
-            let_go = hold(missing(view) if self.spaces else ())
+            reserved = hold(missing(view) if self.spaces else ())
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
         clear = unmounted(hidden_files(view) if self.spaces else ())
@@ -125,7 +125,7 @@ class Landlock:
 
         def ended() -> None:
             clear()
-            let_go()
+            reserved.release()
             leave()
 
         return Wrapped(

@@ -17,7 +17,7 @@ from agent.safety.audit.log import AuditLog, AuditRecorder
 from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
-from agent.safety.permissions.policy import Permissions
+from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.reach import let_through
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, ask_remote
 from agent.safety.sandbox.opening import open_boundary
@@ -152,7 +152,14 @@ async def open_execution(
         {**base.secrets, **secret_values(base.environ)},
     )
     far = backend_options(settings.terminal, base.environ)
-    terminals = Terminals(base.environ, boundary=boundary, far=far, secrets=base.secrets)
+    terminals = Terminals(
+        base.environ,
+        boundary=boundary,
+        far=far,
+        secrets=base.secrets,
+        # A single command is what most unattended sessions run.
+        waits_from=0 if _is_service(base) else 1 if base.options.attended else 2,
+    )
     wanted.closers.append(terminals.aclose)
     audit = _recorder(base, talk, wanted, terminals.secrets)
     around = ActionEnvironment(
@@ -160,6 +167,14 @@ async def open_execution(
     )
     coverage = NO_COVERAGE if far is not None else boundary.coverage(steps=wanted.steps)
     gate = await _gate(base, talk, wanted, around, coverage, audit, terminals.secrets)
+    report = gate.changed
+
+    def changed(policy: PermissionPolicy) -> None:
+        terminals.end_waiting()
+        if report is not None:
+            report(policy)
+
+    gate.changed = changed
     if boundary.filtered is not None:
         let_through(boundary.filtered, gate, settings.sandbox.hosts)
     wanted.closers.append(partial(asyncio.to_thread, boundary.close))
@@ -241,6 +256,11 @@ async def _gate(
     return gate
 
 
+def _is_service(base: SharedServices) -> bool:
+    """Return whether many sessions are open: what waits in each would cost more than they do."""
+    return base.options.surface.startswith(("serve", "gateway"))
+
+
 def _diagnostics(base: SharedServices, wanted: ExecutionScope) -> LanguageServers:
     place = ServerPlace(
         workspace=wanted.workspace.resolve(),
@@ -261,9 +281,7 @@ def _scripts(
     secrets: Mapping[str, str],
 ) -> CodeRunner:
     passthrough = tuple(base.settings.terminal.env_passthrough)
-    # A service holds many sessions: a waiting interpreter in each would cost more than they do.
-    alone = not base.options.surface.startswith(("serve", "gateway"))
-    runner = CodeRunner(boundary, spare=alone, secrets=secrets, passthrough=passthrough)
+    runner = CodeRunner(boundary, spare=not _is_service(base), secrets=secrets, passthrough=passthrough)
     wanted.closers.append(runner.aclose)
     # In unattended use, few sessions run a script, and many may be open at once.
     if wanted.rules is None and base.options.attended:

@@ -14,6 +14,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.safety.sandbox.boundary import BoundaryFolders, CommandReading, NetworkMode, SessionBoundary
+from agent.workspace.placeholders import RESTING
 from tests.agent.safety.sandbox.kinds import KINDS
 from tests.tools.terminal.conftest import Task, processes_with, until, until_now
 from tools.services.sandbox import SandboxLimits
@@ -32,8 +33,8 @@ class Boxed(Task):
         subprocess.run(["git", "init", "-q", str(workspace)], check=True)
         super().__init__(workspace, made)
         (root / "home").mkdir()
-        (root / "secrets").mkdir()
-        self.secret = root / "secrets" / "key"
+        (workspace / "secrets").mkdir()
+        self.secret = workspace / "secrets" / "key"
         self.secret.write_text("PRIVATE")
         made.boundary = SessionBoundary(
             KINDS["bubblewrap"],
@@ -41,7 +42,7 @@ class Boxed(Task):
                 workspace,
                 root / "private",
                 Home(root / "home"),
-                hidden=[self.secret, root / "secrets" / "later"],
+                hidden=[self.secret, self.secret.with_name("later")],
                 readable=[self.context.scratch],
             ),
             network=network,
@@ -122,7 +123,7 @@ async def test_a_hidden_file_that_is_put_there_meanwhile_is_hidden(task: Boxed, 
             wanted = wanted.with_name("later")
             wanted.write_text("PRIVATE")
     shown = await task.run(f"echo $HERMES_CALL; cat '{wanted}'; true")
-    assert waiting not in shown["output"] or way == "new"
+    assert waiting not in shown["output"]
     assert "PRIVATE" not in shown["output"]
 
 
@@ -153,6 +154,68 @@ async def test_another_shape_is_drawn_and_the_waiting_one_stays_for_its_own(task
     waiting = await task.waiting()
     assert "ahead" not in (await task.run("echo $HERMES_CALL", pty=True))["output"]
     assert await task.mark() == waiting
+
+
+def repository(task: Boxed) -> dict[str, int]:
+    return {path.name: path.lstat().st_ino for path in (task.workspace / ".git").iterdir()}
+
+
+async def test_while_it_waits_the_repository_is_as_it_was(task: Boxed):
+    (task.workspace / ".git/hooks").rename(task.workspace / "old hooks")
+    before = repository(task)
+    await task.run("true")
+    waiting = await task.waiting()
+    assert repository(task) == before
+    assert not (task.workspace / "secrets/later").exists()
+    shown = await task.run(
+        "echo $HERMES_CALL; for each in .git/commondir .git/config.worktree .git/hooks/x secrets/later/x; do "
+        "echo x > $each; rm -rf $each; done; mv .git/commondir .git/moved; ls .git"
+    )
+    assert waiting in shown["output"]
+    assert "commondir" in shown["output"]
+    assert not (task.workspace / "secrets/later").exists()
+    await task.waiting()
+    assert repository(task) == before
+
+
+async def test_a_setting_that_appears_meanwhile_under_a_reserved_name_stays_the_person_s(task: Boxed):
+    await task.run("true")
+    waiting = await task.waiting()
+    theirs = task.workspace / ".git/config.worktree"
+    theirs.write_text("[user]\nname = me\n")
+    shown = await task.run("echo $HERMES_CALL; echo x > .git/config.worktree; rm -f .git/config.worktree")
+    assert waiting not in shown["output"]
+    assert theirs.read_text() == "[user]\nname = me\n"
+
+
+async def test_a_command_of_another_shape_shares_what_is_reserved_and_leaves_it_to_the_waiting_one(
+    task: Boxed,
+):
+    before = repository(task)
+    await task.run("true")
+    waiting = await task.waiting()
+    shown = await task.run("cat .git/commondir; rm .git/commondir", pty=True)
+    assert "." in shown["output"].splitlines()
+    assert repository(task) == before
+    shown = await task.run("echo $HERMES_CALL; rm .git/commondir")
+    assert waiting in shown["output"]
+    assert shown["exit_code"]
+    await task.waiting()
+    assert repository(task) == before
+
+
+async def test_a_mount_that_is_gone_is_noticed(task: Boxed):
+    await task.run("true")
+    waiting = await task.waiting()
+    hidden = task.workspace / "secrets/key"
+    kept = os.open(hidden, os.O_RDONLY)
+    os.link(hidden, hidden.with_name("second"))
+    hidden.unlink()
+    hidden.with_name("second").replace(hidden)
+    shown = await task.run("echo $HERMES_CALL; cat secrets/key; true")
+    os.close(kept)
+    assert waiting not in shown["output"]
+    assert "PRIVATE" not in shown["output"]
 
 
 async def test_the_end_of_a_session_leaves_nothing_behind(task: Boxed):
@@ -198,10 +261,16 @@ def test_when_hermes_is_killed_the_waiting_boundary_ends(tmp_path: Path):
         mark = host.stdout.readline().decode().strip()
         files = f"{mark.partition('.')[2]}.command"
         until_now(lambda: processes_with(files))
+        assert list((tmp_path / "private").parent.glob(RESTING))
     finally:
         host.kill()
         host.communicate()
     until_now(lambda: not processes_with(files))
+    workspace = tmp_path / "work space"
+    assert not {path.name for path in (workspace / ".git").iterdir()} & {"commondir", "config.worktree"}
+    folders = BoundaryFolders(workspace, tmp_path / "private", Home(tmp_path / "home"))
+    SessionBoundary(KINDS["bubblewrap"], folders).clear_up()
+    assert not list(tmp_path.glob(RESTING))
 
 
 async def test_an_unused_boundary_goes_after_a_while(task: Boxed, monkeypatch: pytest.MonkeyPatch):

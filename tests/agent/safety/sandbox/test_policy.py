@@ -176,10 +176,10 @@ def test_a_hidden_place_cannot_be_made_writable_by_name(tmp_path: Path):
 
 def test_a_placeholder_goes_with_the_last_who_needs_it(tmp_path: Path):
     first, second = hold([tmp_path / "a"]), hold([tmp_path / "a"])
-    first()
-    first()
+    first.release()
+    first.release()
     assert (tmp_path / "a").is_dir()
-    second()
+    second.release()
     assert not (tmp_path / "a").exists()
 
 
@@ -191,9 +191,9 @@ def test_what_another_start_put_into_a_gap_is_still_a_gap_and_held_by_both(tmp_p
     names = {"hooks", "commondir", "config.worktree"}
     first = hold(*repository_of(tmp_path).gaps())
     second = hold(*repository_of(tmp_path).gaps())
-    first()
+    first.release()
     assert names < {path.name for path in store.iterdir()}
-    second()
+    second.release()
     assert {path.name for path in store.iterdir()} == {"HEAD", "config"}
 
 
@@ -201,9 +201,9 @@ def test_a_hidden_folder_is_covered_at_the_same_gap_by_every_start(tmp_path: Pat
     policy = SandboxPolicy(workspace=tmp_path, tmp=tmp_path, hidden=(tmp_path / "a" / "b",))
     first = hold(missing(places(policy)))
     second = hold(missing(places(policy)))
-    first()
+    first.release()
     assert (tmp_path / "a").is_dir()
-    second()
+    second.release()
     assert not (tmp_path / "a").exists()
 
 
@@ -212,8 +212,8 @@ def test_a_placeholder_that_was_taken_away_is_put_back_for_the_next_start(tmp_pa
     (tmp_path / "a").rmdir()
     second = hold([tmp_path / "a"])
     assert (tmp_path / "a").is_dir()
-    first()
-    second()
+    first.release()
+    second.release()
     assert not (tmp_path / "a").exists()
 
 

@@ -27,7 +27,6 @@ def tree(top: Path) -> dict[str, object]:
             path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None,
         )
         for path in sorted(top.rglob("*"))
-        if path.name not in ("commondir", "config.worktree")
     }
 
 
@@ -38,7 +37,7 @@ async def test_a_command_that_ran_in_a_waiting_boundary_is_undone_byte_by_byte(t
         subprocess.run(["git", "init", "-q", str(b.workspace)], check=True)
         (b.workspace / "kept").write_text("old")
         (b.workspace / "gone").write_bytes(b"\xff\x00")
-        async with b.engine(approve="yolo") as engine:
+        async with b.engine(approve="yolo", attended=True) as engine:
             await engine.run("first")
             await until(lambda: processes_with("/ahead-"))
             before = tree(b.workspace)
@@ -52,3 +51,37 @@ async def test_a_command_that_ran_in_a_waiting_boundary_is_undone_byte_by_byte(t
         assert after == before
         assert not processes_with(str(tmp_path) + "/")
         assert not {path.name for path in (b.workspace / ".git").iterdir()} & {"commondir", "config.worktree"}
+
+
+@pytest.mark.skipif("bubblewrap" not in KINDS, reason="only bubblewrap can wait")
+async def test_a_change_of_the_mode_or_of_the_rules_ends_what_waits_at_once(tmp_path: Path) -> None:
+    script = [
+        reply
+        for word in ("one", "two", "three")
+        for reply in (call("terminal", command="echo $HERMES_CALL"), say(word))
+    ]
+    async with bench(tmp_path, script) as b, b.engine(approve="yolo", attended=True) as engine:
+        await engine.run("first")
+        await until(lambda: processes_with("/ahead-"))
+        await engine.set_mode("plan")
+        await until(lambda: not processes_with("/ahead-"))
+        await engine.set_mode("yolo")
+        await engine.run("second")
+        await until(lambda: processes_with("/ahead-"))
+        (b.home / "permissions.yaml").write_text("ask: [terminal(curl *)]\n")
+        await engine.run("third")
+        said = [m for m in b.server.requests[-1].messages if m.get("role") == "tool"][-1]
+        assert "ahead-" not in json.dumps(said)
+
+
+@pytest.mark.skipif("bubblewrap" not in KINDS, reason="only bubblewrap can wait")
+async def test_with_nobody_there_nothing_waits_after_a_single_command(tmp_path: Path) -> None:
+    mark = call("terminal", command="echo $HERMES_CALL")
+    async with bench(tmp_path, [mark, say("one"), mark, say("two"), mark, say("three")]) as b:
+        async with b.engine(approve="yolo") as engine:
+            await engine.run("first")
+            await engine.run("second")
+            await until(lambda: processes_with("/ahead-"))
+            await engine.run("third")
+        said = [m["content"] for m in b.server.requests[-1].messages if m.get("role") == "tool"]
+        assert ["ahead-" in each for each in said] == [False, False, True]

@@ -51,6 +51,7 @@ def main():
     _install(setup, lines)
     if setup["warm"]:
         _preload()
+        _tell(channel.Line(link), setup, "ready")
     if setup["kernel"]:
         return _serve_kernel(setup, link)
     job = frames.read_frame(link)
@@ -58,7 +59,7 @@ def main():
         return 0
     code = run(_new_main(), job["script"], job["name"])
     if code > _SIGNALS:
-        _tell(channel.Line(link), setup, code)
+        _tell(channel.Line(link), setup, "done", code)
     return code
 
 
@@ -102,16 +103,16 @@ def _serve_kernel(setup, link):
         _flush(sys.stdout)
         _flush(sys.stderr)
         sys.modules["__main__"] = module
-        _tell(notes, setup, code)
+        _tell(notes, setup, "done", code)
 
 
-def _tell(line, setup, code):
-    """Send the exit code of a script to the agent.
+def _tell(line, setup, event, code=0):
+    """Tell the agent that the script is awaited, or has ended with an exit code.
 
-    The agent cannot read it from the process, because a sandbox reports signals as exit codes.
+    The agent cannot read the code from the process, because a sandbox reports signals as exit codes.
     """
     try:
-        line.tell({"token": setup["token"], "event": "done", "code": code})
+        line.tell({"token": setup["token"], "event": event, "code": code})
     except OSError:
         # Nobody is there any more, or the script has closed what was not its own.
         pass
