@@ -58,7 +58,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(slots=True)
-class Reservation:
+class ReservedNames:
     """Placeholders in use, until they are released."""
 
     _paths: dict[Path, int | None] = field(default_factory=dict[Path, int | None])
@@ -117,12 +117,12 @@ class Reservation:
         return True
 
 
-def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Reservation:
+def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> ReservedNames:
     """Create placeholders: the folders, and the files with their content. Existing ones are shared.
 
     Raises `OSError` if one cannot be created, and `ToolError` if a program keeps it locked.
     """
-    mine = Reservation()
+    mine = ReservedNames()
     try:
         for path in (*folders, *files):
             with _lock:

@@ -8,6 +8,7 @@ anything that the boundary was drawn for is different by then, it is discarded u
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import select
 import shlex
@@ -32,6 +33,7 @@ _WAIT = "echo; . /dev/stdin; exit 125"
 _READY = b"\n"
 _OF_PLACE = ("PWD", "OLDPWD")
 _numbers = itertools.count(1)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +141,32 @@ def draw_ahead(
 
     `arguments` start the shell, up to the files of the call. Blocks.
     """
-    number = next(_numbers)
-    folder = launch.command_file.parent
-    name = f"ahead-{number}"
+    waiting: WaitingBoundary | None = None
+    try:
+        waiting = _start(boundary, launch, owner, arguments, programs)
+        ready = select.poll()
+        ready.register(waiting.pipes.output, select.POLLIN)
+        if ready.poll(_PATIENCE * 1000) and os.read(waiting.pipes.output, 1) == _READY:
+            boundary.rest(waiting.wrapped)
+            return waiting
+    except Exception:
+        # The next command draws its own, and says what is wrong.
+        log.debug("no boundary waits", exc_info=True)
+    if waiting is not None:
+        waiting.discard()
+    return None
+
+
+def _start(
+    boundary: Boundary, launch: Launch, owner: str, arguments: list[str], programs: Path
+) -> WaitingBoundary:
+    folder, name = launch.command_file.parent, f"ahead-{next(_numbers)}"
     files = AheadFiles(folder / f"{name}.command", folder / f"{name}.before", folder / f"{name}.state")
     mark = f"{owner}.{name}"
     # A stored state brings the variables that a shell can name.
     env = {each: text for each, text in _general(launch.env).items() if not each.isidentifier()}
+    wrapped = Wrapped(argv=[])
     pipes = Pipes.waiting()
-    wrapped: Wrapped | None = None
     try:
         files.create()
         wrapped = boundary.wrap([], files.need(programs))
@@ -165,27 +184,15 @@ def draw_ahead(
             start_new_session=True,
             umask=person_umask(),
         )
-    except Exception:
+        return WaitingBoundary(process, pipes, wrapped, files, mark, env)
+    except BaseException:
         pipes.close_ours()
-        if wrapped is not None:
-            wrapped.ended()
+        wrapped.ended()
         files.remove()
-        return None
+        raise
     finally:
         pipes.close_theirs()
-        if wrapped is not None:
-            wrapped.started()
-    waiting = WaitingBoundary(process, pipes, wrapped, files, mark, env)
-    try:
-        ready = select.poll()
-        ready.register(pipes.output, select.POLLIN)
-        if not ready.poll(_PATIENCE * 1000) or os.read(pipes.output, 1) != _READY:
-            raise OSError("it is not ready")
-        boundary.rest(wrapped)
-    except OSError:
-        waiting.discard()
-        return None
-    return waiting
+        wrapped.started()
 
 
 def _general(env: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from agent.safety.sandbox.landlock import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in
 from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
 from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
-from agent.workspace.placeholders import RESTING, Reservation, hold, remove_abandoned
+from agent.workspace.placeholders import RESTING, ReservedNames, hold, remove_abandoned
 from tools.kit.children import kill_group, start_child
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import DeniedError, ToolError
@@ -336,11 +336,11 @@ class SessionBoundary:
             return _nothing
         return partial(self.filtered.end, self.filtered.begin(hosts, permit))
 
-    def _fill_gaps(self, opened: Sequence[Path]) -> Reservation:
+    def _fill_gaps(self, opened: Sequence[Path]) -> ReservedNames:
         """Create read-only placeholders for missing files from which git would run programs."""
         if not self._sandbox.lays_read_only:
             # There is nothing that could keep it from being changed.
-            return Reservation()
+            return ReservedNames()
         self._free_names()
         try:
             repository = repository_of(self._workspace)
@@ -352,7 +352,7 @@ class SessionBoundary:
             )
         except OSError:
             # What cannot be made here cannot be made by a command either.
-            return Reservation()
+            return ReservedNames()
 
     def _free_names(self) -> None:
         """Delete files that commands created under guarded names for which no placeholder is possible."""

@@ -24,7 +24,7 @@ from agent.safety.sandbox.layout import (
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.sandbox.seccomp import program
-from agent.workspace.placeholders import Reservation, hold, unmounted
+from agent.workspace.placeholders import ReservedNames, hold, unmounted
 from tools.results import ToolError
 from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 
@@ -184,7 +184,7 @@ def _binds_descriptors(program: str) -> bool:
     return "--bind-fd" in said.stdout + said.stderr
 
 
-def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> Reservation:
+def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> ReservedNames:
     try:
         return hold(missing(view))
     except OSError:
