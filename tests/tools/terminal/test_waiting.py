@@ -173,8 +173,8 @@ async def test_while_it_waits_the_repository_is_as_it_was(task: Boxed):
     )
     assert waiting in shown["output"]
     assert "commondir" in shown["output"]
-    assert not (task.workspace / "secrets/later").exists()
     await task.waiting()
+    assert not (task.workspace / "secrets/later").exists()
     assert repository(task) == before
 
 
