@@ -94,6 +94,8 @@ class HermesApp(App[None], inherit_bindings=False):
     TITLE = "hermes"
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 4
+    # Below the title: notices cover neither the prompt nor a line of keys.
+    CSS = "ToastRack { dock: top; align: right top; margin: 2 0 0 0; }"
 
     def __init__(
         self,
@@ -486,7 +488,7 @@ class HermesApp(App[None], inherit_bindings=False):
             self.remembered.note("panes", event.state)
 
     def on_transcript_copied(self, event: Transcript.Copied) -> None:
-        self.copy_to_clipboard(event.text)
+        self.copy_to_clipboard(event.text, event.more)
 
     def on_text_selected(self) -> None:
         if self.copy_on_select and (selected := self.screen.get_selected_text()):
@@ -497,16 +499,35 @@ class HermesApp(App[None], inherit_bindings=False):
 
         self.push_screen(DetailScreen(title, text))
 
-    def on_transcript_opened(self, event: Transcript.Opened) -> None:
-        from widgets.transcript.parts import source_of
+    async def _show_diff(self, path: str, diff: str) -> None:
+        """Show a unified diff as the conversation does, on its own screen."""
+        from app.tui.screens.history.timeline_files import FileScreen
+        from app.tui.screens.history.timeline_services import FileDifferenceRow
 
-        self._show_in_full("In full", source_of(event.item))
+        new, gone = diff.startswith("--- /dev/null"), "\n+++ /dev/null" in diff
+        screen = FileScreen(FileDifferenceRow(path, "added" if new else "deleted" if gone else "changed"))
+        await self.push_screen(screen)
+        screen.show(diff, NO_DIFF)
+
+    async def on_transcript_opened(self, event: Transcript.Opened) -> None:
+        from widgets.transcript.parts import CallItem, diff_of_one, source_of
+
+        item = event.item
+        if isinstance(item, CallItem) and (diff := diff_of_one(item.display)):
+            await self._show_diff(item.display.subject, diff)
+        else:
+            self._show_in_full("In full", source_of(item))
 
     def on_transcript_placed(self, event: Transcript.Placed) -> None:
         self.run_worker(partial(self.actions.run, BY_ID["session.timeline"], str(event.node or "")))
 
-    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
-        if text := self.bridge.call_in_full(event.call_id):
+    async def on_log_pane_opened(self, event: LogPane.Opened) -> None:
+        from widgets.transcript.parts import diff_of_one
+
+        display = self.bridge.display_of(event.call_id)
+        if display is not None and (diff := diff_of_one(display)):
+            await self._show_diff(display.subject, diff)
+        elif text := self.bridge.call_in_full(event.call_id):
             self._show_in_full("Call", text)
         else:
             self.run_worker(partial(self._show_stored_call, event.call_id))
@@ -515,8 +536,8 @@ class HermesApp(App[None], inherit_bindings=False):
         if text := await self.shown.call_in_full(call):
             self._show_in_full("Call", text)
 
-    def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
-        self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
+    async def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
+        await self._show_diff(event.change.path, event.change.diff)
 
     def on_files_pane_ignored_asked(self) -> None:
         self.run_worker(self.history_actions.show_ignored, group="ignored", exclusive=True)
@@ -559,12 +580,12 @@ class HermesApp(App[None], inherit_bindings=False):
             lambda text: self._write(text), self.answers, Home.locate().clipboard, os.environ, sys.platform
         )
 
-    def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text by the first way that works here; a notice says which one that was."""
+    def copy_to_clipboard(self, text: str, more: str = "") -> None:
+        """Copy a text by the first way that works here; a notice says which one that was, and `more`."""
         self._clipboard = text
-        self.run_worker(partial(self._copy, text), group="copy")
+        self.run_worker(partial(self._copy, text, more), group="copy")
 
-    async def _copy(self, text: str) -> None:
+    async def _copy(self, text: str, more: str) -> None:
         from agent.events import Copied
 
         try:
@@ -572,7 +593,7 @@ class HermesApp(App[None], inherit_bindings=False):
         except OSError as error:
             self.complain(f"Not copied: {error.strerror}.")
             return
-        (self.say if result.is_copied else self.complain)(result.sentence)
+        (self.say if result.is_copied else self.complain)(f"{result.sentence} {more}".rstrip())
         self._hear(Copied(way=result.way))
 
     def report_mouse(self, policy: str) -> None:

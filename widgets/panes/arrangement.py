@@ -19,8 +19,10 @@ COLUMN_FROM = 100
 BAR_FROM = 60
 SIDE_LEAST, MAIN_LEAST = 24, 60
 """What the side column and the conversation keep, however the rule between them is moved."""
-WIDTH = 40
-"""Cells of the side column unless the person moved the rule."""
+NARROWEST, WIDEST, GROWS_FROM = 40, 64, 120
+"""Cells of the side column unless the person moved the rule: it grows with a screen above `GROWS_FROM`."""
+BY_ITSELF = 0
+"""The wish of a person who did not move the rule."""
 FLEXIBLE_LEAST = 6
 """Lines that a flexible pane keeps before others grow."""
 
@@ -34,13 +36,15 @@ def mode_for(width: int) -> Mode:
 
 def side_width(wished: int, width: int) -> int:
     """Return the side column's cells on a screen of `width`, as close to `wished` as possible."""
+    if wished == BY_ITSELF:
+        wished = min(max(NARROWEST + (width - GROWS_FROM) * 3 // 10, NARROWEST), WIDEST)
     return max(min(wished, width - MAIN_LEAST - 1), SIDE_LEAST)
 
 
 class Arrangement(NamedTuple):
     """The person's layout choices."""
 
-    width: int = WIDTH
+    width: int = BY_ITSELF
     """Cells of the side column that are wished for."""
     folded: frozenset[str] = frozenset()
     """Labels of the panes that show only their title."""
@@ -121,10 +125,6 @@ class EmptyBench(KeptRow):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wished = WIDTH
-        """Cells of the side column, as far as there is room."""
-        self.column = True
-        """Whether there will be panes, in a column or in a line below."""
         self._filtered = FilteredRows(self)
 
     def shown_rows(self, crop: Region) -> list[Strip]:
@@ -134,14 +134,6 @@ class EmptyBench(KeptRow):
         """Return all rows; equal rows are one object."""
         (width, height), style = self.size, self.palette.style
         rule, ground = style("rule"), style("text")
-        mode = mode_for(width)
         top = bottom = Strip([Segment("─" * width, rule)], width)
         middle = Strip([Segment(" " * width, ground)], width)
-        if mode == "wide" and self.column:
-            side = side_width(self.wished, width)
-            main = width - side - 1
-            top, bottom = (Strip([Segment("─" * main + joint + "─" * side, rule)], width) for joint in "┬┴")
-            column = Segment(" " * side, style("text", "surface"))
-            middle = Strip([Segment(" " * main, ground), Segment("│", rule), column], width)
-        below = [Strip([Segment(" " * width, ground)], width)] if mode == "bar" and self.column else []
-        return [top, *[middle] * (height - 2 - len(below)), bottom, *below][:height]
+        return [top, *[middle] * (height - 2), bottom][:height]

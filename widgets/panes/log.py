@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -24,7 +24,11 @@ from widgets.rows.row_text import fit, one_line, spread
 KEPT = 5_000
 """Calls the log keeps; older ones make room, a twentieth of them at a time."""
 TITLE, EMPTY = "LOG", "Every tool call shows up here."
-SANDBOX_TITLE, SANDBOX_EMPTY = "SANDBOX LOG", "No script has called a tool yet. s shows all calls."
+SANDBOX_TITLE, SANDBOX_EMPTY = "SANDBOX LOG", "No script has called a tool yet. s shows other calls."
+ELSEWHERE_EMPTY = "Calls that the conversation does not show appear here: other agents, scripts, servers."
+LogScope = Literal["elsewhere", "all", "scripts"]
+"""What is listed: calls that the conversation does not show; all; scripts that called tools."""
+SCOPES: tuple[LogScope, ...] = get_args(LogScope)
 TEXT_LIMIT = 200
 """Characters kept of a subject, a summary or a line of output."""
 VERB_CELLS = 8
@@ -71,9 +75,9 @@ class LogPane(Pane):
     """
 
     FLEXIBLE = True
-    KEYS: ClassVar[str] = "⏎ open · s scripts only · "
+    KEYS: ClassVar[str] = "⏎ open · s scope · "
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "toggle_sandbox", "All calls or those of scripts", id="log.sandbox")
+        Binding("s", "scope", "Calls of others, all calls, or those of scripts", id="log.sandbox")
     ]
 
     class Opened(Message):
@@ -86,6 +90,7 @@ class LogPane(Pane):
     def __init__(
         self,
         *,
+        scope: LogScope = "all",
         kept: int = KEPT,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = datetime.now,
@@ -95,11 +100,11 @@ class LogPane(Pane):
             self._row,
             title=TITLE,
             search_text=lambda index: self._text(self._order[index]),
-            empty=EMPTY,
+            empty=ELSEWHERE_EMPTY if scope == "elsewhere" else EMPTY,
             follow=True,
         )
-        self.sandbox = False
-        """Whether only calls of scripts are shown."""
+        self.scope: LogScope = scope
+        """Which calls are listed."""
         self.lost = 0
         """How many older calls were given up."""
         self._kept = kept
@@ -112,6 +117,19 @@ class LogPane(Pane):
         self._live: set[_Entry] = set()
         self._numbers = 0
         self._ticker: Timer | None = None
+
+    @property
+    def sandbox(self) -> bool:
+        """Whether only calls of scripts are listed."""
+        return self.scope == "scripts"
+
+    @property
+    def vacant(self) -> bool:
+        return self.scope == "elsewhere" and not self._order
+
+    def wake(self) -> None:
+        if self.vacant and self._all:
+            self.show_scope("all")
 
     # Updates from the application
 
@@ -136,7 +154,7 @@ class LogPane(Pane):
         else:
             above.children += 1
             key = (above.key[0], above.children)
-            if self.sandbox and above.children == 1:
+            if self.scope != "all" and above.children == 1 and self._index(above.key) is None:
                 self._show(above)
         entry = _Entry(key, call_id, tool, agent, "", "", "", at or self._now(), self._clock())
         entry.show(display)
@@ -178,21 +196,27 @@ class LogPane(Pane):
 
     def show_sandbox(self, on: bool) -> None:
         """Show only scripts that called tools, with these calls; or all calls again."""
-        if on == self.sandbox:
+        self.show_scope("scripts" if on else "all")
+
+    def show_scope(self, scope: LogScope) -> None:
+        """List other calls."""
+        if scope == self.scope:
             return
-        self.sandbox = on
-        self.title, self.empty = (SANDBOX_TITLE, SANDBOX_EMPTY) if on else (TITLE, EMPTY)
+        self.scope = scope
+        self.title, self.empty = (SANDBOX_TITLE, SANDBOX_EMPTY) if self.sandbox else (TITLE, EMPTY)
         self._order = [entry for entry in self._all if self._belongs(entry)]
         self.reset(len(self._order))
         self.reshaped()
 
-    def action_toggle_sandbox(self) -> None:
-        self.show_sandbox(not self.sandbox)
+    def action_scope(self) -> None:
+        self.show_scope(SCOPES[(SCOPES.index(self.scope) + 1) % len(SCOPES)])
 
     # Keeping order
 
     def _belongs(self, entry: _Entry) -> bool:
-        return not self.sandbox or entry.nested or entry.children > 0
+        if self.scope == "elsewhere" and entry.agent != "main":
+            return True
+        return self.scope == "all" or entry.nested or entry.children > 0
 
     def _root(self, parent: str) -> _Entry | None:
         """Return the top-level call of a script."""
@@ -271,18 +295,17 @@ class LogPane(Pane):
 
     def figure(self) -> str:
         count = len(self._order)
-        if self.lost and not self.sandbox:
+        if self.lost and self.scope == "all":
             return f"newest {count:,} of {count + self.lost:,}"
         return f"{count:,}" if count else ""
 
     def title_end(self) -> Text:
         if self.over or self.needle or not self.has_focus or not self._all:
             return super().title_end()
-        other = "all" if self.sandbox else "scripts"
-        return Text(f"{self.figure()}  s {other}  / filter".lstrip(), self.ink("dim"))
+        return Text(f"{self.figure()}  s {self.scope}  / filter".lstrip(), self.ink("dim"))
 
     def summary(self) -> Summary:
-        lost = 0 if self.sandbox else self.lost
+        lost = self.lost if self.scope == "all" else 0
         return Summary(self.title, f"{len(self._order) + lost:,}" if self._order else "")
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
@@ -318,7 +341,7 @@ class LogPane(Pane):
             line.append(" · " if entry.subject else "", self.ink("dim"))
             line.append(entry.summary, self.ink(state.role if state in LOUD else "dim"))
         row = spread(line, self._end(entry), width)
-        if index or not self.lost or self.sandbox:
+        if index or not self.lost or self.scope != "all":
             return [row]
         older = f"   {self.lost:,} older calls are in the session's history"
         return [fit(Text(older, self.ink("dim")), width), row]

@@ -98,6 +98,9 @@ class Pane(RowList):
         """True if there is nothing to show and no room is needed."""
         return False
 
+    def wake(self) -> None:
+        """Show what there is, as the person asks for the pane."""
+
     def wanted_lines(self, width: int) -> int:
         """Return the lines of content at `width` cells; an empty pane wants only its hint."""
         return max(self.count, 1)

@@ -107,8 +107,8 @@ class TodoPane(Pane):
     A subagent's list is folded into one row below the task it was started for.
     """
 
-    def __init__(self, owner: str = "main", *, shy: bool = False) -> None:
-        """`owner` is the agent whose tasks these are; a `shy` pane is hidden while there are none."""
+    def __init__(self, owner: str = "main") -> None:
+        """`owner` is the agent whose tasks these are."""
         super().__init__(
             "todo",
             self._row,
@@ -118,14 +118,13 @@ class TodoPane(Pane):
         )
         self.items: tuple[Todo, ...] = ()
         self._owner = owner
-        self._shy = shy
         self._below: tuple[TasksBelow, ...] = ()
         self._opened: set[str] = set()
         self._rows: tuple[TodoRow, ...] = ()
 
     @property
     def vacant(self) -> bool:
-        return self._shy and not self._rows
+        return not self._rows
 
     def show(self, items: tuple[Todo, ...], below: tuple[TasksBelow, ...] = ()) -> None:
         """Show the current list and the lists of subagents; scroll to the task in progress."""

@@ -137,6 +137,7 @@ class Workbench(BlankContainer):
         pane = next((pane for pane in self.panes if pane.label == label), None)
         if pane is None:
             return
+        pane.wake()
         if self.mode == "wide" and pane.vacant:
             # The pane has no room next to the others; opening it shows the reason.
             self.notify(pane.empty, markup=False)

@@ -20,6 +20,7 @@ from widgets.transcript.parts import (
     Part,
     RowCache,
     alike,
+    code_in,
     folds,
     gap_between,
     parts_of,
@@ -423,6 +424,10 @@ class Document:
             self.heights.set(index, sum(entry.heights))
             self._look(index)
         return entry.parts
+
+    def code_blocks(self, index: int) -> list[str]:
+        """Return the contents of an item's blocks of code, in order."""
+        return [code for part in self.parts(index) if (code := code_in(part)) is not None]
 
     def strips(self, index: int, part: int) -> Sequence[Strip]:
         """Return the drawn rows of one part of an item."""

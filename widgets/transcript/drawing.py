@@ -29,6 +29,8 @@ GUTTER = 2
 """Columns of a row before its text: a glyph and a blank."""
 MARGIN = 1
 """Columns of a row behind its text."""
+PROSE = 100
+"""The largest width of prose; code, tables, diffs and heads of cards use all of the conversation."""
 VERB = 8
 """Columns of the verb of a card."""
 
@@ -46,7 +48,8 @@ def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE)
         case WordsPart():
             return _words(part, width, palette)
         case MarkupPart(block=block):
-            strips = render(block, room, palette, wide)
+            across = room if block.kind in ("fence", "table") else min(room, PROSE)
+            strips = render(block, across, palette, wide)
         case CodePart(text=text, language=language):
             strips = render_code(text, language, room, palette, wide)
         case DiffPart(diff=diff, rows=rows):
@@ -107,7 +110,7 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
     room = max(width - GUTTER - MARGIN, 1)
     style, dim = palette.style(part.role), palette.style("dim")
     right = fit(flat(part.right), room // 2)
-    rows, folded = _wrap_words(part, room - cell_len(right) - 2 if right else room, palette)
+    rows, folded = _wrap_words(part, min(PROSE, room - cell_len(right) - 2 if right else room), palette)
     glyph = glyph_of(palette.skin.prompt_symbol) if part.glyph == "❯" else part.glyph
     done: list[Strip] = []
     for number, row in enumerate(rows):

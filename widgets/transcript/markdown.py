@@ -43,6 +43,8 @@ COLORED_CHARS = 32_768
 COLORED_LINE = 400
 """A line of more characters ends the colours: lexers may need quadratic time for it."""
 TAB = 4
+LANGUAGE_CHARS = 20
+"""Characters of a language's name that stand beside a block of code."""
 
 CodeLine = list[tuple[str, str]]
 """A line of code as pieces of text and their roles."""
@@ -219,6 +221,7 @@ class FenceRenderer:
     """Lines of an open text or comment that are lexed again with each new line: its first and its last."""
 
     def __init__(self, info: str, palette: Palette, width: int, wide: WideRows = CUT_AT_EDGE) -> None:
+        self._info: str | None = info
         self._language = language_of(info)
         self._palette = palette
         self._width = width
@@ -238,7 +241,28 @@ class FenceRenderer:
         done = highlight("\n".join([*self._open, *lines]), self._language)
         unsettled = [*self._open, *lines][_settled_count(done) :]
         self._open = unsettled[:1] + unsettled[1:][1 - self.WINDOW :]
-        return _rows(done[known:], self._width, self._palette, self._wide)
+        rows = _rows(done[known:], self._width, self._palette, self._wide)
+        info, self._info = self._info, None
+        return rows if info is None else [*_add_label(rows[:1], info, self._palette), *rows[1:]]
+
+
+def label_of(info: str) -> str:
+    """Return what stands at the right end of a block of code: its language, and what a click there does."""
+    name = flat(clean(info.split(maxsplit=1)[0] if info.strip() else ""))[:LANGUAGE_CHARS]
+    return f"{name} · copy" if name else "copy"
+
+
+def _add_label(rows: list[Strip], info: str, palette: Palette) -> list[Strip]:
+    """Return the first row of a block with its label at the right end, where there is room."""
+    name = label_of(info)
+    if not rows or not (last := list(rows[0])) or len(last[-1].text) - len(name) < 4:
+        return rows
+    *run, blank = last
+    if blank.text.strip():
+        return rows
+    label = Segment(f"{name} ", palette.style("dim", "code_background"))
+    shorter = Segment(" " * (len(blank.text) - label.cell_length), blank.style)
+    return [Strip([*run, shorter, label], rows[0].cell_length)]
 
 
 def _settled_count(lines: list[CodeLine]) -> int:
@@ -425,7 +449,8 @@ def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = 
     source = clean(block.source)
     if block.kind == "fence":
         code = code_of(MarkdownBlock("fence", source)).rstrip("\n")
-        return render_code(code, language_of(block.info), width, palette, wide)
+        drawn = render_code(code, language_of(block.info), width, palette, wide)
+        return [*_add_label(drawn[:1], block.info, palette), *drawn[1:]] if code else drawn
     if len(source) > PARSED_CHARS or source.count("![") > IMAGES or source.count("[") > LINKS:
         return plain(source, width, palette)
     tokens = parse(source)

@@ -8,6 +8,7 @@ from itertools import takewhile
 from time import perf_counter
 from typing import Any, Protocol
 
+from rich.cells import cell_len
 from textual import events
 from textual.widget import Widget
 
@@ -15,12 +16,15 @@ from tools.text.safe_text import clean
 from widgets.chunked import SLICE, run_in_slices
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import SCROLLBAR
-from widgets.transcript.parts import Fold, Item, UserItem, folds
+from widgets.transcript.markdown import label_of
+from widgets.transcript.parts import Fold, Item, MarkupPart, UserItem, code_in, folds
 from widgets.transcript.picture import DocumentPicture, Finder, Viewport
 from widgets.transcript.wrap import beyond
 
 SHIFT = 8
 """Cells of one step sideways."""
+REPEATS = 4.0
+"""Seconds within which copying again copies the next block of code."""
 
 
 class NavigatorHost(Protocol):
@@ -58,6 +62,8 @@ class Navigator:
         self._finder = finder
         self._picture = picture
         self._host = host
+        self._copied = (-1, 0, 0.0)
+        """The item that was copied last, which of its texts, and when."""
         self._wanted_step = 0
         """The step to a hit that is not known yet; 0: none."""
         self._seeking: Iterator[None] | None = None
@@ -304,6 +310,22 @@ class Navigator:
         self._host.settle()
         return clean(self._document.source(self._document.stop - 1 if self.focused is None else self.focused))
 
+    def next_copy(self) -> tuple[str, str] | None:
+        """Return what `y` copies, and words for what it copies next; None in an empty conversation.
+
+        That is the source of an item; soon after, one after another of its blocks of code.
+        """
+        if (source := self.source()) is None:
+            return None
+        index = self._document.stop - 1 if self.focused is None else self.focused
+        blocks = self._document.code_blocks(index)
+        before, turn, at = self._copied
+        now = perf_counter()
+        turn = turn + 1 if before == index and now - at < REPEATS and turn < len(blocks) else 0
+        self._copied = (index, turn, now)
+        more = f"y again: block of code {turn + 1} of {len(blocks)}." if turn < len(blocks) else ""
+        return (clean(blocks[turn - 1]) if turn else source), more
+
     def node(self) -> int:
         """Return the node of the focused message, or of the nearest one before it; 0 if there is none."""
         index = self.focused
@@ -383,6 +405,20 @@ class DocumentMouse:
         if event.chain == 1 and (place == start or closed):
             self._navigator.toggle(place.item, further=place != start)
         return True
+
+    def code_at(self, event: events.Click) -> str | None:
+        """Return the code whose label was clicked."""
+        rows = self._picture.rows
+        if event.y >= len(rows) or rows[event.y].place.row:
+            return None
+        (item, part, _row), strip = rows[event.y]
+        parts = self._document.parts(item)
+        block = parts[part] if part < len(parts) else None
+        if not isinstance(block, MarkupPart) or (code := code_in(block)) is None:
+            return None
+        text, label = strip.text.rstrip(), label_of(block.block.info)
+        end = cell_len(text)
+        return code if text.endswith(label) and end - cell_len(label) <= event.x < end else None
 
     def _is_over_scrollbar(self, event: events.MouseEvent) -> bool:
         size = self._widget.size

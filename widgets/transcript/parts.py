@@ -14,7 +14,7 @@ from textual.strip import Strip
 from themes.states import glyph
 from tools.results import DiffDetail, Display, Outcome, TextDetail
 from tools.text.safe_text import clean
-from widgets.transcript.blocks import MarkdownBlock, split
+from widgets.transcript.blocks import MarkdownBlock, code_of, split
 from widgets.transcript.wrap import flat
 
 CHUNK_LINES = 64
@@ -51,6 +51,11 @@ class MarkupPart:
     """One block of markdown."""
 
     block: MarkdownBlock
+
+
+def code_in(part: Part) -> str | None:
+    """Return the code of a part that is a block of code in prose; None for any other part."""
+    return code_of(part.block) if isinstance(part, MarkupPart) and part.block.kind == "fence" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +229,14 @@ def source_of(item: Item) -> str:
 
 def arguments_text(item: CallItem) -> str:
     """Return the arguments of a call as `name value` lines."""
-    return "\n".join(f"{name}  {value_text(value)}" for name, value in item.arguments.items())
+    return "\n".join(map(_argument, item.arguments.items()))
+
+
+def _argument(pair: tuple[str, Any]) -> str:
+    """Return an argument: its name and value, or its name and the laid out value below it."""
+    name, value = pair
+    words = _on_one_line(value)
+    return f"{name}  {words}" if words is not None else "\n".join([name, *lay_out(value, 1)])
 
 
 def detail_text(item: CallItem) -> str:
@@ -234,6 +246,14 @@ def detail_text(item: CallItem) -> str:
             return text
         case _:
             return item.result or item.live
+
+
+def diff_of_one(display: Display) -> str:
+    """Return the diff of a call that changed one file; empty for any other call."""
+    detail = display.detail
+    if not isinstance(detail, DiffDetail) or detail.diff.count("\n+++ ") > 1:
+        return ""
+    return detail.diff
 
 
 def error_of(item: CallItem) -> str:
@@ -266,6 +286,46 @@ def folds(item: Item) -> bool:
     if isinstance(item, NoticeItem):
         return bool(item.detail)
     return isinstance(item, (UserItem, ReasoningItem, CallItem))
+
+
+DEEPEST = 8
+"""Levels of nested values that are laid out; deeper ones stay JSON."""
+SHORT_LIST = 60
+"""Characters of a list of plain values that stands on one line."""
+
+
+def lay_out(value: Any, depth: int = 0) -> list[str]:
+    """Return the lines of a value: a name and its value on each, nested ones indented below."""
+    indent = "  " * depth
+    if (words := _on_one_line(value)) is not None or depth >= DEEPEST:
+        return [f"{indent}{each}" for each in (words or value_text(value)).split("\n")]
+    lines: list[str] = []
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            first, *more = lay_out(each, depth + 1)
+            beside = not more and _on_one_line(each) is not None
+            lines += (
+                [f"{indent}{name}  {first[len(indent) + 2 :]}"]
+                if beside
+                else [f"{indent}{name}", first, *more]
+            )
+        return lines
+    for each in value:
+        first, *more = lay_out(each, depth + 1)
+        lines += [f"{indent}- {first[len(indent) + 2 :]}", *more]
+    return lines
+
+
+def _on_one_line(value: Any) -> str | None:
+    """Return the words of a plain value or a short list of them; None for what is laid out over lines."""
+    if not isinstance(value, (Mapping, list, tuple)):
+        return value_text(value)
+    if not value:
+        return "none"
+    if isinstance(value, Mapping) or any(isinstance(each, (Mapping, list, tuple)) for each in value):
+        return None
+    words = ", ".join(map(value_text, value))
+    return words if len(words) <= SHORT_LIST and "\n" not in words else None
 
 
 def value_text(value: Any) -> str:
@@ -349,7 +409,7 @@ def _right(item: CallItem, fold: Fold) -> str:
 def _arguments(item: CallItem) -> Iterator[Part]:
     for name, value in item.arguments.items():
         label = flat(clean(str(name)))
-        text = clean(value_text(value))
+        text = clean(_argument((label, value)))[len(label) :].removeprefix("  ")
         for number, piece in enumerate(chunks(text)):
             shown = f"{label}  {piece}" if number == 0 else piece
             yield WordsPart(shown, "text", label=label if number == 0 else "")
@@ -376,7 +436,7 @@ def _detail(item: CallItem) -> Iterator[Part]:
         case TextDetail(text=text, language=language):
             yield from _code(clean(text).rstrip("\n"), language)
         case _ if item.result and not error_of(item):
-            yield from _code(_pretty(item.result), "json")
+            yield from _code(result_lines(item.result), "")
 
 
 def _code(text: str, language: str) -> Iterator[Part]:
@@ -413,10 +473,11 @@ def hunks(diff: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _pretty(result: str) -> str:
+def result_lines(result: str) -> str:
+    """Return a result laid out, a field a line; a huge one and one that is not JSON as it is."""
     if len(result) <= PRETTY_CHARS:
         try:
-            return clean(json.dumps(json.loads(result), indent=2, ensure_ascii=False))
+            return clean("\n".join(lay_out(json.loads(result))))
         except (ValueError, RecursionError):
             pass
     return clean(result)
@@ -460,10 +521,15 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
 
 
 def gap_between(before: Item | None, item: Item) -> bool:
-    """Return whether an empty row separates two items. Adjacent call cards and adjacent notices have none."""
+    """Return whether an empty row separates two items.
+
+    Calls and the thoughts between them stand together, and so do adjacent notices.
+    """
     if before is None:
         return False
-    return not (type(before) is type(item) and isinstance(item, (CallItem, NoticeItem)))
+    work = (CallItem, ReasoningItem)
+    together = isinstance(before, work) and isinstance(item, work)
+    return not (together or (isinstance(before, NoticeItem) and isinstance(item, NoticeItem)))
 
 
 def with_gaps(parts: list[Part]) -> list[Part]:

@@ -84,6 +84,8 @@ class Transcript(KeptRow, can_focus=True):
         """Request to copy this text to the clipboard."""
 
         text: str
+        more: str = ""
+        """A sentence about what is copied next."""
 
     @dataclass
     class Opened(Message, namespace="transcript"):
@@ -405,7 +407,9 @@ class Transcript(KeptRow, can_focus=True):
         self._mouse.up()
 
     def on_click(self, event: events.Click) -> None:
-        if self._mouse.click(event):
+        if (code := self._mouse.code_at(event)) is not None:
+            self.post_message(self.Copied(code))
+        elif self._mouse.click(event):
             self.repaint()
 
     def action_move(self, step: int) -> None:
@@ -438,9 +442,9 @@ class Transcript(KeptRow, can_focus=True):
         self.post_message(self.Placed(self.navigator.node()))
 
     def action_copy(self) -> None:
-        """Request copying the source of the focused item, else of the last item."""
-        if (source := self.navigator.source()) is not None:
-            self.post_message(self.Copied(source))
+        """Request copying the focused item, else the last one; again at once, its blocks of code in turn."""
+        if (found := self.navigator.next_copy()) is not None:
+            self.post_message(self.Copied(*found))
 
     def action_find(self, step: int) -> None:
         """Go to the next match, or the previous one."""

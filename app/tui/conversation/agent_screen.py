@@ -85,7 +85,7 @@ class AgentScreen(ConversationScreen):
         super().__init__(self.header, Prompt(), agent)
         self._agents = agents
         self._bridge = bridge
-        self.todo = TodoPane(agent, shy=True)
+        self.todo = TodoPane(agent)
         below, transcript = AgentsPane(clock=clock), Transcript()
         transcript.clock = clock
         self.adopt_workbench(Workbench(transcript, (self.todo, below), PaneBar()), transcript, below)
@@ -114,14 +114,12 @@ class AgentScreen(ConversationScreen):
             CommandChoice(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
         ]
         self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))
-        self._empty.wished = main.workbench.state()["width"]
-        self.workbench.restore({"width": self._empty.wished})
+        self.workbench.restore({"width": main.workbench.state()["width"]})
         self.workbench.add_jump_target("prompt", self.prompt)
         self.move(app.appearance.motion)
         self.use(app.appearance.palette)
         self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
         self._show_standing()
-        self._empty.column = not self.workbench.vacant
         # This screen gets no events of subagents and merges.
         self.set_interval(1.0, self._keep_up)
         self.run_worker(self._begin, group="read")

@@ -49,7 +49,7 @@ from app.tui.terminal.attention import Attention, CallKind
 from tools.results import DiffDetail, Display
 from widgets.panes.files import PaneFileChange
 from widgets.panes.status import StatusFigures
-from widgets.transcript.parts import CallItem
+from widgets.transcript.parts import CallItem, result_lines
 
 if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
@@ -314,13 +314,19 @@ class Bridge:
         if len(self._finished) > KEPT_RESULTS:
             del self._finished[next(iter(self._finished))]
 
+    def display_of(self, call: str) -> Display | None:
+        """Return how one of the session's last calls is displayed; None if it is unknown."""
+        event = self._finished.get(call)
+        return None if event is None else event.display
+
     def call_in_full(self, call: str) -> str:
         """Return the full result of one of the session's last calls; empty if it is unknown."""
         event = self._finished.get(call)
         if event is None:
             return ""
         detail = event.display.detail
-        text = detail.diff if isinstance(detail, DiffDetail) else detail.text if detail else event.result
+        text = detail.diff if isinstance(detail, DiffDetail) else detail.text if detail else ""
+        text = text or result_lines(event.result)
         return f"{event.display.verb} {event.display.subject}\n{event.display.summary}\n\n{text}"
 
     def _begin_session(self, event: SessionOpened) -> None:

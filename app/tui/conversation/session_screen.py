@@ -21,7 +21,7 @@ from app.tui.screens.closable import ClosableScreen
 from app.tui.startup.preload import bring
 from widgets.background import Backdrop, Background
 from widgets.palette import Palette
-from widgets.panes.arrangement import Arrangement, EmptyBench
+from widgets.panes.arrangement import EmptyBench
 from widgets.panes.status import StatusBar
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
@@ -242,7 +242,6 @@ class SessionScreen(ConversationScreen):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the saved arrangement of the panes, before they exist."""
         self._arranged = state
-        self._empty.wished = Arrangement().with_state(state).width
 
     async def mount_panes(self) -> None:
         """Mount conversation and panes without delaying keys."""

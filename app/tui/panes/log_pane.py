@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from app.tui.panes.pane_kind import PaneKind
 from widgets.panes.log import LogPane
 
-PANE = PaneKind("log", 30, LogPane)
+PANE = PaneKind("log", 30, partial(LogPane, scope="elsewhere"))

@@ -20,9 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COLUMN_FROM, BAR_FROM = 100, 60
-"""Widths from which panes have a column, or a line; as in `widgets.panes.arrangement`."""
-MAIN_LEAST, SIDE_LEAST = 60, 24
 SMALLEST = (20, 5)
 """Columns and rows from which more than a blank screen is drawn."""
 
@@ -195,9 +192,7 @@ def size(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str] = ("",)) -> str:
-    """Return the still frame: background, top line, rules, the column of the panes, the prompt with the rows
-    of `text`.
-    """
+    """Return the still frame: background, top line, rules, the prompt with the rows of `text`."""
     parts = [f"\x1b[0;{look['ground']}m\x1b[H\x1b[2J"]
     if columns < SMALLEST[0] or rows < SMALLEST[1]:
         return parts[0]
@@ -205,20 +200,10 @@ def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequen
     def write_at(row: int, column: int, style: str, text: str) -> None:
         parts.append(_at(row, column, style, text))
 
-    bar = BAR_FROM <= columns < COLUMN_FROM
-    foot = rows - len(text) - bar
+    foot = rows - len(text)
     write_at(1, 2, look["name_style"], look["name"])
-    if columns >= COLUMN_FROM:
-        side = max(min(int(look["side"]), columns - MAIN_LEAST - 1), SIDE_LEAST)
-        edge = columns - side
-        write_at(2, 1, look["rule"], "─" * (edge - 1) + "┬" + "─" * side)
-        for row in range(3, foot):
-            write_at(row, edge, look["rule"], "│")
-            write_at(row, edge + 1, look["surface"], " " * side)
-        write_at(foot, 1, look["rule"], "─" * (edge - 1) + "┴" + "─" * side)
-    else:
-        write_at(2, 1, look["rule"], "─" * columns)
-        write_at(foot, 1, look["rule"], "─" * columns)
+    for row in (2, foot):
+        write_at(row, 1, look["rule"], "─" * columns)
     return "".join(parts) + prompt(look, columns, rows, text)
 
 

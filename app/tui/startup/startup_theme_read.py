@@ -34,7 +34,6 @@ PLAIN: Look = {
     "symbol_style": "1",
     "cursor": "7",
     "hint": "2",
-    "side": "40",
 }
 """The look for terminals with few or unknown colours, and for people who want none."""
 
@@ -84,11 +83,11 @@ def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> li
 
 def is_look(look: Look) -> bool:
     """Return whether the look is complete and safe to draw."""
-    if look.keys() != PLAIN.keys() or not look["side"].isascii() or not look["side"].isdigit():
+    if look.keys() != PLAIN.keys():
         return False
     words = all(len(look[name]) <= most and look[name].isprintable() for name, most in WORDS.items())
-    styles = "".join(style for name, style in look.items() if name not in WORDS and name != "side")
-    return words and len(look["side"]) <= 4 and not styles.strip("0123456789;")
+    styles = "".join(style for name, style in look.items() if name not in WORDS)
+    return words and not styles.strip("0123456789;")
 
 
 def home_of(environ: Mapping[str, str]) -> str:

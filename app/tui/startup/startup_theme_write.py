@@ -30,12 +30,11 @@ log = logging.getLogger(__name__)
 
 def look_of(app: AppearancePort) -> startup_theme_read.Look:
     """Return the still frame in the application's current look."""
-    side = app.session.workbench.state()["width"]
-    return frame_in_skin(app.appearance.shown, side, COLOR_SYSTEMS.get(app.console.color_system or ""))
+    return frame_in_skin(app.appearance.shown, COLOR_SYSTEMS.get(app.console.color_system or ""))
 
 
-def frame_in_skin(skin: Skin, side: int, colors: ColorSystem | None) -> startup_theme_read.Look:
-    """Return the still frame in the colours of `skin`, with a column of panes `side` cells wide."""
+def frame_in_skin(skin: Skin, colors: ColorSystem | None) -> startup_theme_read.Look:
+    """Return the still frame in the colours of `skin`."""
     palette = Palette(skin)
 
     def style(role: str, background: str = "background", *, bold: bool = False) -> str:
@@ -51,7 +50,6 @@ def frame_in_skin(skin: Skin, side: int, colors: ColorSystem | None) -> startup_
         "symbol_style": style("user", "surface", bold=True),
         "cursor": style("surface", "cursor"),
         "hint": style("dim", "surface"),
-        "side": str(side),
     }
 
 

@@ -16,7 +16,7 @@ MEANINGS = {
     "space": {"keep"},
     "y": {"copy"},
     "/": {"filter", "search"},
-    "s": {"scope", "status", "level", "refused", "ignored", "swap", "toggle_sandbox", "next_filter"},
+    "s": {"scope", "status", "level", "refused", "ignored", "swap", "next_filter"},
     "x": {"stop", "kill", "sign_out"},
     "p": {"pause", "disable", "switch"},
     "t": {"trust", "let_in", "confirm", "enable", "install"},

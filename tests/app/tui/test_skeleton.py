@@ -15,8 +15,6 @@ from app.tui.startup import skeleton, startup_theme_read
 from app.tui.startup.handover import as_events, without_answers
 from app.tui.startup.startup_theme_read import NIGHT, PLAIN
 from themes.skin import Skin
-from widgets.panes import arrangement
-from widgets.panes.arrangement import WIDTH
 
 
 def drawn(look: startup_theme_read.Look, columns: int, rows: int) -> list[str]:
@@ -39,10 +37,7 @@ def test_a_tiny_terminal_gets_its_background_only() -> None:
     assert not "".join(drawn(NIGHT, 10, 3)).strip()
 
 
-def test_geometry_and_words_are_those_of_the_real_screen() -> None:
-    assert (skeleton.COLUMN_FROM, skeleton.BAR_FROM) == (arrangement.COLUMN_FROM, arrangement.BAR_FROM)
-    assert (skeleton.MAIN_LEAST, skeleton.SIDE_LEAST) == (arrangement.MAIN_LEAST, arrangement.SIDE_LEAST)
-    assert int(PLAIN["side"]) == WIDTH
+def test_words_are_those_of_the_real_screen() -> None:
     assert (PLAIN["name"], PLAIN["symbol"]) == (Skin().agent_name, Skin().prompt_symbol)
 
 
@@ -123,12 +118,9 @@ def test_a_remembered_look_is_void_once_the_settings_changed(tmp_path: Path) -> 
         {"rule": "38m\x1b]52;c;aGk=\x07"},
         {"name": "x" * 25},
         {"name": "a\x1b[2J"},
-        {"side": "-1"},
-        {"side": ""},
         {"symbol": "\x9b31m"},
-        {"side": "²"},
         {"extra": "1"},
-        {"side": "9" * 5000},
+        {"rule": "²"},
     ],
 )
 def test_a_forged_look_never_reaches_the_terminal(tmp_path: Path, wrong: dict[str, str]) -> None:

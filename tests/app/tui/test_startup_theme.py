@@ -23,13 +23,13 @@ def environ_of(home: Path) -> dict[str, str]:
 
 
 def test_the_default_look_is_the_default_skin() -> None:
-    assert frame_in_skin(Skin(), 40, ColorSystem.TRUECOLOR) == startup_theme_read.NIGHT
+    assert frame_in_skin(Skin(), ColorSystem.TRUECOLOR) == startup_theme_read.NIGHT
 
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_every_skin_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     skin, environ = load_skin(name).skin, environ_of(tmp_path / "home")
-    look = frame_in_skin(skin, 33, ColorSystem.EIGHT_BIT)
+    look = frame_in_skin(skin, ColorSystem.EIGHT_BIT)
     keep(startup_theme_read.signature([], environ), look, skin, environ)
     assert kept_skin([], environ) == skin
     assert startup_theme_read.read_look([], environ) == look
@@ -70,7 +70,7 @@ def test_the_second_start_wears_the_chosen_skin_from_its_first_byte(tmp_path: Pa
     env = environment(home)
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (80, 24)) as first:
         first.until(lambda: (home / startup_theme_read.NAME).exists())
-    ground = frame_in_skin(load_skin("amber").skin, 40, ColorSystem.TRUECOLOR)["ground"].encode()
+    ground = frame_in_skin(load_skin("amber").skin, ColorSystem.TRUECOLOR)["ground"].encode()
     night = startup_theme_read.NIGHT["ground"].encode()
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (80, 24)) as second:
         second.until(b"context")

@@ -14,7 +14,9 @@ from textual.widgets import Static
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.panes.arrangement import EmptyBench
+from widgets.panes.files import FilesPane
 from widgets.panes.pane import PaneBar
+from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
 
 
@@ -52,24 +54,11 @@ async def painted(bench: EmptyBench | Workbench, size: tuple[int, int]) -> list[
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(120, 40), (99, 24), (80, 24), (50, 12), (100, 3), (30, 1)])
-@pytest.mark.parametrize("width", [40, 63])
-async def test_it_looks_like_a_workbench_that_holds_nothing(size: tuple[int, int], width: int) -> None:
+async def test_it_looks_like_a_workbench_whose_panes_have_nothing_to_show(size: tuple[int, int]) -> None:
     nothing = Static("")
     nothing.styles.height = "1fr"
-    full = Workbench(nothing, (), PaneBar())
-    full.restore({"width": width})
-    empty = EmptyBench()
-    empty.wished = width
-    assert await painted(empty, size) == await painted(full, size)
-
-
-@pytest.mark.parametrize("width", [120, 80, 50])
-async def test_where_there_will_be_no_panes_the_conversation_has_all_of_it(width: int) -> None:
-    bench = EmptyBench()
-    bench.column = False
-    async with Stage(bench).run_test(size=(width, 20)):
-        top, *middle, bottom = [row.text for row in bench.render_lines(Region(0, 0, width, 20))]
-        assert top == bottom == "─" * width and {*middle} == {" " * width}
+    full = Workbench(nothing, (TodoPane(), FilesPane()), PaneBar())
+    assert await painted(EmptyBench(), size) == await painted(full, size)
 
 
 async def test_a_part_of_it_is_the_same_as_that_part_of_the_whole() -> None:

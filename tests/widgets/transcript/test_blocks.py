@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,12 +77,12 @@ def kinds(text: str) -> list[str]:
 
 
 def texts(blocks: list[MarkdownBlock], width: int = 40) -> list[str]:
-    """What is on the screen, blocks parted by blank rows."""
+    """What is on the screen without labels of code, blocks parted by blank rows."""
     rows: list[str] = []
     for drawn in (render(block, width, PALETTE) for block in blocks):
         if rows and drawn:
             rows.append("")
-        rows += [strip.text.rstrip() for strip in drawn]
+        rows += [re.sub(r" +copy$", "", strip.text.rstrip()) for strip in drawn]
     return rows
 
 

@@ -85,12 +85,9 @@ def test_an_open_card_shows_arguments_and_detail():
 def test_without_a_detail_the_result_is_laid_out():
     item = CallItem("1", "x", Display("ask", "it"), {"n": [1]}, "done", 0.1, json.dumps({"a": {"b": "é"}}))
     assert [row.strip() for row in rows(item, Fold.OPEN)[1:]] == [
-        "n  [1]",
-        "{",
-        '"a": {',
-        '"b": "é"',
-        "}",
-        "}",
+        "n  1",
+        "a",
+        "b  é",
     ]
     broken = CallItem("1", "x", Display("ask", "it"), {}, "done", 0.1, "no json")
     assert rows(broken, Fold.OPEN)[1].strip() == "no json"

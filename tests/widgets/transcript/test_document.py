@@ -140,7 +140,7 @@ def test_a_message_of_one_endless_line_is_drawn_in_parts():
 def test_reasoning_is_one_honest_line_until_it_is_opened():
     document, _ = make([ReasoningItem("one two three", 4.0), ReasoningItem("one two three")])
     rows = texts(document.down(RowPosition(0, 0, 0)))
-    assert rows == ["▸ Thought for 4 s", "", "▸ Thought · 3 words"]
+    assert rows == ["▸ Thought for 4 s", "▸ Thought · 3 words"]
     document.fold(0, Fold.OPEN)
     assert texts(islice(document.down(RowPosition(0, 0, 0)), 2)) == ["▾ Thought for 4 s", "  one two three"]
 

@@ -101,3 +101,19 @@ def test_only_rows_that_are_others_are_painted() -> None:
     assert host.repaint() == 0
     host.picture.unread.add(3)
     assert host.repaint() == 1 and "↓ 1 new" in host.shown()
+
+
+def test_copying_again_copies_the_blocks_of_code_in_turn() -> None:
+    host = Host()
+    answer = "Two ways:\n\n```sh\nmake\n```\n\nor\n\n1. this\n\n```\nninja\n```\n"
+    host.document.append(AnswerItem(answer, 31))
+    copies = [host.navigator.next_copy() for _ in range(4)]
+    assert copies == [
+        (answer, "y again: block of code 1 of 2."),
+        ("make", "y again: block of code 2 of 2."),
+        ("ninja", ""),
+        (answer, "y again: block of code 1 of 2."),
+    ]
+    host.navigator.move(-1)
+    host.navigator.move(-1)
+    assert host.navigator.next_copy() == (host.navigator.source(), "")

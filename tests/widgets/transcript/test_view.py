@@ -470,3 +470,16 @@ async def test_a_screen_is_told_of_every_key():
         bindings = host.transcript.BINDINGS
         assert all(binding.id and binding.id.startswith("transcript.") for binding in bindings)
         assert len({binding.id for binding in bindings}) == len(bindings)
+
+
+async def test_a_click_on_the_word_copy_beside_code_copies_it() -> None:
+    host = Host()
+    async with host.run_test(size=(60, 20)) as pilot:
+        host.transcript.finish_answer("So:\n\n```python\nprint(1)\nprint(2)\n```\n", "", 1)
+        await pilot.pause()
+        y = next(y for y, row in enumerate(host.rows()) if row.endswith("python · copy"))
+        await pilot.click(offset=(10, y))
+        await pilot.click(offset=(host.rows()[y].index("· copy") + 3, y + 1))
+        assert host.copied == []
+        await pilot.click(offset=(host.rows()[y].index("· copy") + 3, y))
+        assert host.copied == ["print(1)\nprint(2)"]
