@@ -21,7 +21,7 @@ from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.screens.settings.preferences import adopt
 from app.tui.startup.gc_scheduler import schedule_collections, share_interpreter
-from app.tui.startup.preload import ASKING, READING, bring_engine, bring_surface, read, warm_up
+from app.tui.startup.preload import ASKING, READING, SENDING, bring_engine, bring_surface, read, warm_up
 from app.tui.startup.resume_preview import ResumedSession, resume_preview, skip_repeats
 from app.tui.startup.startup_theme_read import signature
 from app.tui.startup.startup_theme_write import keep, kept_skin, look_of
@@ -83,7 +83,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         where = home.service_socket if through else None
         if not apart and where is None:
             # A person who types already will send a message soon.
-            wanted = (*ASKING, *READING) if app.touched.is_set() else ASKING
+            wanted = (*ASKING, *SENDING, *READING) if app.touched.is_set() else ASKING
             app.run_worker(read(wanted), group="asking")
         client = await opening.open_session(options, listener, process=apart, service=where)
         if is_tour or chosen.demo:

@@ -460,10 +460,10 @@ def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = 
     return strips(_Renderer(source, width, palette, first, wide).blocks(tokens, width, gaps=True), width)
 
 
-def prepare() -> None:
-    """Compile the patterns for links and code, which takes 0.1 s. Run this in a thread."""
+def prepare(*, code: bool = True) -> None:
+    """Compile the patterns for links, and with `code` for code: 0.1 s. Run this in a thread."""
     prepare_links()
-    for language in PREPARED:
+    for language in PREPARED if code else ():
         lexer_for(language)
 
 

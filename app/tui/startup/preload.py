@@ -18,16 +18,14 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TypeVar
 
-DRAWING = (
-    *("markdown_it", "mdurl", "linkify_it"),
-    *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
-    "openai",
-)
-"""Modules that draw an answer, or the conversation of a resumed session, and send the request of it."""
+DRAWING_TEXT = ("markdown_it", "mdurl", "linkify_it")
+DRAWING_CODE = ("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax")
+"""Modules that draw an answer, or the conversation of a resumed session."""
 ASKING = ("httpx2", "anyio._backends._asyncio")
 """Modules that query a model: read while the session opens, as its first steps wait for the disk."""
-READING = ("openai", "tree_sitter", "tree_sitter_bash")
-"""Modules of a first message and its commands, with much memory: not before the person types.
+SENDING = ("openai",)
+READING = ("tree_sitter", "tree_sitter_bash")
+"""Modules that send a first message, and those that read the commands in its answer, once the person types.
 
 These lists are in the order in which an answer needs them; modules that are not installed are skipped. A
 module whose package imports it must not be listed: another thread importing the package would wait for the
@@ -188,7 +186,7 @@ async def warm_up(
     while busy() and time.monotonic() < end:  # noqa: ASYNC110 - the request sets no event here
         await asyncio.sleep(FIRST / 10)
     await bring_dialogs(last_key)
-    await read(DRAWING, last_key)
+    await read((*DRAWING_TEXT, *DRAWING_CODE, *SENDING), last_key)
     await _quiet(last_key)
     from widgets.transcript.markdown import prepare
 

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
-from app.tui.startup.preload import DRAWING, bring, yielding_thread
+from app.tui.startup.preload import DRAWING_CODE, DRAWING_TEXT, bring, yielding_thread
 
 if TYPE_CHECKING:
     from agent.core.home import Home
     from agent.core.store.nodes import Node
 
-PARTS = ("agent.session.options", "agent.core.store.store", "app.tui.conversation.replay", *DRAWING)
-"""Modules of the preview; the tools come with them, as they define the displays of calls."""
+STORING = ("agent.session.options", "agent.core.store.store")
+PARTS = ("app.tui.conversation.replay", *DRAWING_TEXT)
+"""Modules of the preview: of reading it, and of drawing plain answers."""
 
 Show = Callable[[Sequence["Node"]], None]
 
@@ -48,15 +49,11 @@ async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None
     """Show the end of a session. Errors are ignored, as opening the session will report them."""
     if not home.database.is_file():
         return
-    for name in PARTS:
+    for name in STORING:
         await bring(name)
     from agent.core.store.store import Store
     from agent.session.options import PREVIEWED
-    from tools.discovery import discover
-    from widgets.transcript.markdown import prepare
 
-    await yielding_thread(discover)
-    await yielding_thread(prepare)
     try:
         async with await Store.open(home.database) as store:
             if wanted.id is None:
@@ -65,6 +62,22 @@ async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None
                 record = await store.find_session(wanted.id)
             if record is not None:
                 head = (await store.heads(record.id))[0].name
-                show(await store.tail(record.id, head, PREVIEWED))
+                path = await store.tail(record.id, head, PREVIEWED)
+                await _bring_parts(path)
+                show(path)
     except HermesError:
         return
+
+
+async def _bring_parts(path: Sequence[Node]) -> None:
+    """Import what draws these messages: tools define the displays of their calls, lexers colour code."""
+    has_calls = any(node.kind == "tool" or node.data.get("calls") for node in path)
+    has_code = has_calls or any("```" in node.content for node in path)
+    for name in (*PARTS, *(DRAWING_CODE if has_code else ())):
+        await bring(name)
+    from tools.discovery import discover
+    from widgets.transcript.markdown import prepare
+
+    if has_calls:
+        await yielding_thread(discover)
+    await yielding_thread(lambda: prepare(code=has_code))

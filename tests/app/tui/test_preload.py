@@ -50,7 +50,7 @@ async def test_what_reads_commands_is_not_read_before_the_first_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_modules(tmp_path, monkeypatch, "ahead_drawing", "ahead_asking")
-    monkeypatch.setattr(preload, "DRAWING", ["ahead_drawing"])
+    monkeypatch.setattr(preload, "DRAWING_TEXT", ["ahead_drawing"])
     monkeypatch.setattr(preload, "READING", ["ahead_asking"])
     touched = asyncio.Event()
     drawn = asyncio.create_task(preload.warm_up(lambda: float("-inf"), touched, lambda: False))
@@ -147,7 +147,13 @@ async def test_what_the_loop_reads_itself_is_not_kept_from_it(signals: Any, name
 def test_what_is_read_ahead_exists() -> None:
     import importlib.util
 
-    named = (*preload.DRAWING, *preload.ASKING, *preload.READING)
+    named = (
+        *preload.DRAWING_TEXT,
+        *preload.DRAWING_CODE,
+        *preload.ASKING,
+        *preload.SENDING,
+        *preload.READING,
+    )
     found = [name for name in named if importlib.util.find_spec(name.split(".", 1)[0])]
     assert {"markdown_it", "openai", "rich.syntax", "tree_sitter_bash"} <= set(found)
 
