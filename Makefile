@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports lint style types house bench bench-peers test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports lint style types house bench bench-peers bench-terminals test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -70,6 +70,12 @@ bench:
 bench-peers:
 	@sh .ci/environment dev
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+# Runs Hermes in terminals and multiplexers of npm, PyPI and Debian (those that are on this machine) and prints what
+# arrived. The table of docs/terminals.md: make bench-terminals ARGS=--write; one: ARGS="--only tmux"
+bench-terminals:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.terminals $(ARGS)
 
 # Runs the tests that talk to a real model on this machine.
 test-realmodel:

@@ -41,7 +41,7 @@ from app.tui.startup.handover import Startup, driver_for_frame
 from app.tui.startup.preload import bring
 from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.attention import Attention
-from app.tui.terminal.terminals import ask_page, multiplexer, page_report, takes_questions
+from app.tui.terminal.terminals import ask_page, mouse_policy, multiplexer, page_report, takes_questions
 from app.tui.terminal.tty_input import tell_apart
 from app.tui.terminal.tty_modes import MOUSE_MODES, PAGE_REPORTS, driver_with_modes
 from app.tui.terminal.tty_output import (
@@ -137,7 +137,7 @@ class HermesApp(App[None], inherit_bindings=False):
         """True if text is copied as soon as it is selected with the mouse."""
         self.leave_answer = False
         """True if the last answer is printed at the end, below the shell's prompt."""
-        self.mouse = "full"
+        self.mouse = mouse_policy("full", os.environ)
         self.message_sender = MessageSender(
             self.host, self._show_queue, self.complain, self.session.prompt.put_before
         )

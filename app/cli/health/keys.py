@@ -195,21 +195,27 @@ def _watch_keys(reports: list[KeyReport]) -> None:
     import tty
 
     from app.cli.frame import say
+    from app.tui.terminal.terminals import known_terminal, multiplexer
     from app.tui.terminal.tty_input import InputDecoder, Keyboard
-    from app.tui.terminal.tty_modes import KEYS, KEYS_BACK, takes_keys
+    from app.tui.terminal.tty_modes import ALT_ASKED, ALT_BACK, ALT_OFF, ALT_ON, KEYS, KEYS_BACK, takes_keys
 
     names = {report.key: report.name for report in reversed(reports)}
     number, before = sys.stdin.fileno(), termios.tcgetattr(sys.stdin.fileno())
-    pushes = takes_keys(os.environ)
+    back = KEYS_BACK if takes_keys(os.environ) else ""
+    asks = known_terminal(os.environ).asks_modes == "yes" and not multiplexer(os.environ)
     say("Press keys to see what arrives; esc ends.")
     decoder, keyboard = InputDecoder(), Keyboard()
     try:
         tty.setraw(number, termios.TCSANOW)
-        if pushes:
-            sys.stdout.write(KEYS)
+        sys.stdout.write((KEYS if back else "") + (ALT_ASKED if asks else ""))
         sys.stdout.flush()
         while select.select([number], [], [], SECONDS)[0]:
             data = os.read(number, 4096)
+            if data.endswith(b"\x1b") and select.select([number], [], [], 0.1)[0]:
+                data += os.read(number, 4096)  # a terminal may send escape and the key by turns
+            if ALT_OFF.encode() in data:
+                back += ALT_BACK
+                sys.stdout.write(ALT_ON)
             found = _read(decoder, keyboard, data)
             for key in found:
                 text = f"{key:20} {spelling(data.decode('utf-8', 'replace')):24} {names.get(key, '')}"
@@ -218,6 +224,6 @@ def _watch_keys(reports: list[KeyReport]) -> None:
             if not data or "escape" in found:
                 return
     finally:
-        sys.stdout.write(KEYS_BACK if pushes else "")
+        sys.stdout.write(back)
         sys.stdout.flush()
         termios.tcsetattr(number, termios.TCSANOW, before)

@@ -75,6 +75,15 @@ def is_remote(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("SSH_CLIENT"))
 
 
+def mouse_policy(setting: str, environ: Mapping[str, str]) -> str:
+    """Return the value of `display.mouse` to use here. Pure.
+
+    While the mouse is reported, GNU screen 4.9 holds back a pressed escape until the next key; that escape
+    stops a turn matters more.
+    """
+    return "off" if multiplexer(environ) == "screen" else setting
+
+
 def known_terminal(environ: Mapping[str, str], answer: str = "") -> Terminal:
     """Return the row of a terminal from what it answered, else from its own variables.
 

@@ -494,13 +494,15 @@ _SENT = {
     "\x1b\x7f": "alt+backspace",
     "\x1b-": "alt+minus",
     "\x1b=": "alt+equals_sign",
+    "\x1b[7^": "ctrl+home",  # rxvt; Textual has these two the other way round
+    "\x1b[8^": "ctrl+end",
     **{f"\x1b{digit}": f"alt+{digit}" for digit in "0123456789"},
 }
 _Key = cast(Any, Enum("_Key", [(name, name) for name in _SENT.values()]))
 
 
 def tell_apart() -> None:
-    """Make Textual recognize alt+enter, and alt with a digit, on terminals without the Kitty protocol.
+    """Make Textual recognize alt+enter, alt with a digit, and rxvt's keys, without the Kitty protocol.
 
     They send escape and the key together. A person who presses both in turn takes longer than Textual waits
     for the rest of a sequence (`ESCDELAY`, 100 ms), so these keys still arrive separately.

@@ -8,9 +8,12 @@ and after a while modes are set and questions asked again. Whatever is set here 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from textual import events
@@ -55,6 +58,26 @@ def takes_keys(environ: Mapping[str, str]) -> bool:
     return known_terminal(environ).sets_keys == "yes" and multiplexer(environ) != "screen"
 
 
+GUARD = 'while read -r line; do last=$line; done; [ "$last" ] && { printf %b "$last"; stty sane <&1; }'
+"""Shell script that reads what puts the terminal back, and prints the last of it when its input ends: after a
+signal that nobody can catch (`kill -9`, no memory left). An empty line says that nothing has to be put back.
+"""
+KILLED = "Hermes was killed from outside; `hermes --continue` takes the session up where it was.\r\n"
+_RESET = "".join(f"\x1b[?{mode}l" for mode in (2048, 1016, 2004, 1004, 1015, 1006, 1003, 1000, 2026))
+_SHOWN_AGAIN = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l\r\n"
+
+
+def start_guard(output: int) -> subprocess.Popen[bytes] | None:
+    """Start the guard of the terminal behind a descriptor; None if there is no shell."""
+    environ = {"PATH": os.environ.get("PATH", os.defpath)}
+    with suppress(OSError):
+        return subprocess.Popen(
+            ("/bin/sh", "-c", GUARD), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL,
+            env=environ, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    return None
+
+
 def driver_with_modes(
     driver: type[Driver],
     environ: Mapping[str, str],
@@ -86,6 +109,7 @@ def driver_with_modes(
             self._has_title = self._has_progress = False
             self._sets_keys, self._asks_modes = not is_doubtful, False
             self._task: asyncio.Task[None] | None = None
+            self._guard: subprocess.Popen[bytes] | None = None
 
         def start_application_mode(self) -> None:
             if self._runs:  # continued without having been suspended, as after `kill -STOP`
@@ -111,6 +135,7 @@ def driver_with_modes(
                 if is_set:
                     self.write(mode)
             self._has_alt = self._has_page = self._has_progress = self._has_title = False
+            self._tell_guard()
             super().stop_application_mode()
             self._in_band_window_resize = self._mouse_pixels = False
 
@@ -126,6 +151,7 @@ def driver_with_modes(
             if data.startswith(TITLE) and not self._has_title:
                 self._has_title = True
                 super().write(TITLE_KEPT)
+                self._tell_guard()
             super().write(place_clusters(data))
             if data in (SYNC_START, SYNC_END):
                 self._in_frame = data == SYNC_START
@@ -146,6 +172,7 @@ def driver_with_modes(
             if self._runs:
                 self._has_alt = True
                 self.write(ALT_ON)
+                self._tell_guard()
 
         def _push_keys(self, *, on: bool) -> None:
             """Ask for the Kitty protocol, or go back to the flags from before."""
@@ -167,6 +194,26 @@ def driver_with_modes(
             if self._runs and self._sets_keys != self._has_keys:
                 self._push_keys(on=True)
             self._ask_modes()
+            if self._guard is None:
+                self._guard = await asyncio.to_thread(start_guard, self._file.fileno())
+            self._tell_guard()
+
+        def _tell_guard(self) -> None:
+            """Tell the guard what puts the terminal back as it is now: nothing while we do not draw."""
+            if self._guard is None or self._guard.stdin is None:
+                return
+            parts = (
+                (KEYS_BACK, self._has_keys),
+                (ALT_BACK, self._has_alt),
+                (NO_PAGE_REPORTS, self._has_page),
+                (NO_PROGRESS, self._has_progress),
+                (TITLE_BACK, self._has_title),
+            )
+            more = "".join(mode for mode, is_set in parts if is_set)
+            line = f"{_RESET}{more}{_SHOWN_AGAIN}{KILLED}" if self._runs else ""
+            coded = "".join(each if " " <= each <= "~" else f"\\0{ord(each):03o}" for each in line)
+            with suppress(OSError):
+                os.write(self._guard.stdin.fileno(), f"{coded}\n".encode())
 
         def _ask_modes(self) -> None:
             if self._runs and self._asks_modes:

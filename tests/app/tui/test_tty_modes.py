@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
+from textual import events
+
+from app.tui.terminal.terminals import mouse_policy
+from app.tui.terminal.tty_input import InputDecoder, Keyboard, tell_apart
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 from themes.loader import load_skin
@@ -97,3 +102,33 @@ def test_the_title_says_what_happens_and_is_put_back(tmp_path: Path) -> None:
         shown.drain()
     assert shown.painted.count(b"\x1b[22;2t") == shown.painted.count(b"\x1b[23;2t") == 1
     assert shown.painted.count(b"\x1b]9;4;0\x07") >= 1
+
+
+def test_a_terminal_is_put_back_even_when_the_program_is_killed(tmp_path: Path) -> None:
+    with Terminal([*HERMES, "--model", "demo"], environment(tmp_path / "home"), tmp_path, (100, 26)) as shown:
+        shown.until(b"\x1b[22;2t")  # the title is kept, which the guard is told
+        shown.until(lambda: bool(children_of(shown.process.pid)))
+        since = len(shown.painted)
+        time.sleep(0.2)
+        shown.process.kill()
+        shown.until(b"hermes --continue", since=since)
+        after = bytes(shown.painted[since:])
+    for mode in (b"1000l", b"1003l", b"2004l", b"1049l", b"25h"):
+        assert b"\x1b[?" + mode in after
+    assert b"\x1b[<u" in after and b"\x1b[23;2t" in after
+
+
+def children_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text() or ""
+
+
+def test_the_mouse_is_left_to_gnu_screen_which_would_hold_back_escape() -> None:
+    assert mouse_policy("full", {"STY": "1.pts"}) == "off"
+    assert mouse_policy("wheel", {"TMUX": "x"}) == mouse_policy("wheel", {}) == "wheel"
+
+
+def test_ctrl_home_and_ctrl_end_of_rxvt_are_not_mixed_up() -> None:
+    tell_apart()
+    for sequence, key in ((b"\x1b[7^", "ctrl+home"), (b"\x1b[8^", "ctrl+end")):
+        messages = Keyboard().to_messages(InputDecoder().feed(sequence, 0.0))
+        assert [each.key for each in messages if isinstance(each, events.Key)] == [key]

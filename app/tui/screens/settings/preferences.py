@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import ConfigError, HermesError
+from app.tui.terminal.terminals import mouse_policy
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -120,7 +121,7 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
     app.attention.ways = {"needs_you": calls.needs_you, "done": calls.done, "failed": calls.failed}
     app.attention.away_seconds = calls.away_seconds
     app.copy_on_select, app.leave_answer = display.copy_on_select, display.leave_answer
-    app.report_mouse(display.mouse)
+    app.report_mouse(mouse_policy(display.mouse, os.environ))
     show_images(app, display.pictures)
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]

@@ -1,0 +1,1 @@
+"""Runs of Hermes in real terminals and multiplexers, outside the suite: see `__main__`."""
