@@ -119,12 +119,14 @@ class LocalBackend:
         return self._expect(child, launch)
 
     def _expect(self, child: LocalChild, launch: Launch) -> LocalChild:
-        """Draw a boundary for the next command as soon as this one has ended."""
+        """Draw a boundary for the next command."""
         self._children.add(child)
         if self._boundary is not None and is_plain(launch):
             self._plain += 1
             if 0 < self._waits_from <= self._plain:
+                # While the command runs this thread has nothing else to do; it may also outlast what waits.
                 child.on_end = lambda: self._draw_ahead(launch)
+                self._draw_ahead(launch)
         return child
 
     def _draw_ahead(self, launch: Launch) -> None:
