@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from agent.core.net.listening import NETLINK_SOCK_DIAG, listening
 from agent.model.addresses import below, is_loopback, list_of_models, root_of
 from agent.model.catalog import UNKNOWN, ModelInfo, lookup
 from agent.model.detect import fetch_json
@@ -184,8 +185,6 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 1.5
 """Seconds a server has for all it is asked."""
-_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_LISTENS = "0A"
 
 
 @dataclass(slots=True)
@@ -195,7 +194,7 @@ class _Said:
     models: Any = None
     props: Any = None
     prices: Any = None
-    listener: frozenset[str] = frozenset()
+    listener: frozenset[int] = frozenset()
     """Names of the sockets that listened at its port then, if the system reports them."""
 
 
@@ -232,7 +231,7 @@ class ServerWatch:
     async def was_restarted(self) -> bool:
         """Return whether the server was started since it was asked; False if unknown."""
         if not self.stale and self._said.listener:
-            self.stale = await asyncio.to_thread(listeners, self.base_url) != self._said.listener
+            self.stale = listeners(self.base_url) != self._said.listener
         return self.stale
 
     async def _ask(self) -> tuple[_Said, bool]:
@@ -240,7 +239,7 @@ class ServerWatch:
         said = _Said()
         try:
             async with asyncio.timeout(PATIENCE):
-                said.listener = await asyncio.to_thread(listeners, self.base_url)
+                said.listener = listeners(self.base_url)
                 said.models = await fetch_json(list_of_models(self.base_url), self.headers)
                 root = root_of(self.base_url)
                 if is_llamacpp(said.models):
@@ -349,7 +348,7 @@ def _behind(entry: Mapping[str, Any]) -> ServerFacts:
     )
 
 
-def listeners(url: str) -> frozenset[str]:
+def listeners(url: str) -> frozenset[int]:
     """Return the listening sockets at the port of a local address; a different set means a restart.
 
     Returns an empty set for other machines, and if the system does not report them.
@@ -357,13 +356,11 @@ def listeners(url: str) -> frozenset[str]:
     if not is_loopback(url):
         return frozenset()
     parts = urlsplit(url)
-    port = f":{parts.port or (443 if parts.scheme == 'https' else 80):04X}"
-    found: set[str] = set()
-    for table in _TABLES:
-        try:
-            lines = table.read_text(encoding="ascii").splitlines()[1:]
-        except (OSError, ValueError):
-            continue
-        rows = (line.split() for line in lines if port in line)
-        found |= {row[9] for row in rows if len(row) > 9 and row[1].endswith(port) and row[3] == _LISTENS}
-    return frozenset(found)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as watch:
+            families = (socket.AF_INET, socket.AF_INET6)
+            found = (each for family in families for each in listening(watch, family))
+            return frozenset(each.inode for each in found if each.port == port)
+    except (AttributeError, OSError):
+        return frozenset()

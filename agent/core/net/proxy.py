@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import struct
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,14 +30,8 @@ from agent.core.net.exchange import (
     both_ways,
     readable,
 )
+from agent.core.net.listening import listening
 from agent.core.net.secret_scan import SecretScan
-
-_SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP = 20, 0x301
-_DONE, _ERROR = 3, 2
-_LISTEN = 1 << 10
-_HEADER = struct.Struct("=IHHII")
-_REQUEST = struct.Struct("=BBBBI48x")
-_LARGEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +53,9 @@ def listeners(watch: socket.socket) -> frozenset[ListeningPort]:
 
 
 def _of_family(watch: socket.socket, family: int) -> Iterator[ListeningPort]:
-    body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTEN)
-    watch.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
-    while True:
-        data = watch.recv(_LARGEST)
-        while len(data) >= _HEADER.size:
-            length, kind, *_ = _HEADER.unpack_from(data)
-            if kind == _DONE:
-                return
-            if kind == _ERROR:
-                (code,) = struct.unpack_from("=i", data, _HEADER.size)
-                raise OSError(-code, "the kernel does not tell who listens")
-            (port,) = struct.unpack_from(">H", data, _HEADER.size + 4)
-            address = data[_HEADER.size + 8 : _HEADER.size + 24]
-            if (reached := _loopback_needs_ipv6(family, address)) is not None:
-                yield ListeningPort(port, reached)
-            data = data[(length + 3) & ~3 :]
+    for each in listening(watch, family):
+        if (reached := _loopback_needs_ipv6(family, each.address)) is not None:
+            yield ListeningPort(each.port, reached)
 
 
 def _loopback_needs_ipv6(family: int, address: bytes) -> bool | None:
