@@ -45,7 +45,7 @@ class ProviderDialog(Dialog[KeyProvider | None]):
         self._providers = providers
 
     def body(self) -> ComposeResult:
-        yield words("Which provider is your key for?")
+        yield words("Choose the provider of your key")
         yield Choices([_title(each) for each in self._providers])
         yield Hints()
 

@@ -72,7 +72,7 @@ class OnboardingScreen(Dialog[str | None]):
         self._chose = True
 
     def body(self) -> ComposeResult:
-        yield Static(Content(f"{NEEDS_YOU} Which model should answer?"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} Choose a model"), classes="who")
         yield words(WORDS if self._failed else f"{NONE_YET} {WORDS}", "text")
         yield ProblemLine()
         stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
