@@ -1,7 +1,8 @@
 """A boundary that was drawn ahead and waits for one command.
 
-Drawing a boundary takes longer than most commands. So the next boundary is drawn while a command runs: a shell inside blocks on its input until the command comes. It takes exactly one command. If
-anything that the boundary was drawn for is different by then, it is discarded unused.
+Drawing a boundary takes longer than most commands. So the next boundary is drawn while a command runs: a
+shell inside blocks on its input until the next command comes. It takes exactly one. If anything that the
+boundary was drawn for is different by then, it is discarded unused.
 """
 
 from __future__ import annotations
