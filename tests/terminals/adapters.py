@@ -272,7 +272,14 @@ class Window(Adapter):
             self._tool(*(("key", "Return") if line == "\n" else ("type", "--delay", "12", "--", line)))
 
     def send(self, data: bytes) -> None:
-        names = {b"\r": "Return", b"\x1b": "Escape", b"\x03": "ctrl+c", b"\x1a": "ctrl+z", b"\x04": "ctrl+d"}
+        names = {
+            b"\r": "Return",
+            b"\x1b": "Escape",
+            b"\x03": "ctrl+c",
+            b"\x1a": "ctrl+z",
+            b"\x04": "ctrl+d",
+            b"\x15": "ctrl+u",
+        }
         for part in re.findall(rb"[\x00-\x1f]|[^\x00-\x1f]+", data):
             self._tool("key", names[part]) if part in names else self.text(part.decode())
 
