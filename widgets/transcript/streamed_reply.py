@@ -233,6 +233,8 @@ class RunningCalls:
         self._clock = clock
         self._running: dict[str, tuple[int, float]] = {}
         self._output: dict[str, str] = {}
+        self.asking: dict[str, str] = {}
+        """Requests that wait for the person, each with the tool that asks."""
         self._ended: tuple[str, int] | None = None
         """The call that ended last, and its item."""
 
@@ -301,19 +303,30 @@ class RunningCalls:
         """
         now = self._clock()
         changed = False
+        asking = self._asking_calls()
         for number, (index, started) in enumerate(reversed(self._running.values())):
             entry = self._document.entry(index)
             item = replace(self._item(index), seconds=float(int(now - started)))
             entry.item = item
             head = head_of(item, entry.fold, face if number == 0 else -1)
+            if index in asking:
+                head = replace(head, state="waiting", spinner=-1)
             at = self._document.start_of(index).part
             if self._document.parts(index)[at] != head:
                 self._document.replace(index, at, head)
                 changed = True
         return changed
 
+    def _asking_calls(self) -> set[int]:
+        """Return the items of calls that wait for the person: the newest of the tool, else the newest."""
+        if not self.asking or not self._running:
+            return set()
+        newest = {self._item(index).tool: index for index, _ in self._running.values()}
+        return {newest.get(tool, next(reversed(self._running.values()))[0]) for tool in self.asking.values()}
+
     def clear(self) -> None:
         """Forget all calls."""
+        self.asking.clear()
         self._running.clear()
         self._output.clear()
         self._ended = None

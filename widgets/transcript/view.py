@@ -240,6 +240,14 @@ class Transcript(KeptRow, can_focus=True):
         if index is not None:
             self._note_changes([index])
 
+    def show_asking(self, request: str, tool: str | None) -> None:
+        """Show that a running call of `tool` waits for the person; None: no longer."""
+        if tool is None:
+            self._calls.asking.pop(request, None)
+        else:
+            self._calls.asking[request] = tool
+        self._tick()
+
     def rest(self, resting: bool) -> None:
         """Stop the spinner and update times once a second while the person is asked something."""
         if resting == self._resting:

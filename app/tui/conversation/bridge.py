@@ -267,11 +267,13 @@ class Bridge:
             case Asked():
                 self._requests.add(event)
                 self._asked.add(event.id)
+                panes.transcript.show_asking(event.id, getattr(event, "tool", ""))
                 self._show_work()
                 self._attention.call("needs_you", f"{self.state.title or 'hermes'} needs an answer")
             case RequestResolved():
                 self._requests.close_request(event.id)
                 self._asked.discard(event.id)
+                panes.transcript.show_asking(event.id, None)
                 self._show_work()
 
     # Subagents

@@ -483,3 +483,18 @@ async def test_a_click_on_the_word_copy_beside_code_copies_it() -> None:
         assert host.copied == []
         await pilot.click(offset=(host.rows()[y].index("· copy") + 3, y))
         assert host.copied == ["print(1)\nprint(2)"]
+
+
+async def test_a_call_that_waits_for_the_person_says_so_with_the_glyph_of_all_lists() -> None:
+    host = Host()
+    async with host.run_test(size=(60, 20)) as pilot:
+        host.transcript.start_call("1", "terminal", Display("terminal", "make"), {})
+        host.transcript.start_call("2", "read_file", Display("read", "a.py"), {})
+        host.transcript.show_asking("a", "terminal")
+        await pilot.pause()
+        assert [row[1:4] for row in host.rows()[:2]] == ["◆ t", "▶ r"]
+        host.transcript.show_asking("b", "unknown")
+        assert [row[1] for row in host.rows()[:2]] == ["◆", "◆"]
+        host.transcript.show_asking("a", None)
+        host.transcript.show_asking("b", None)
+        assert [row[1] for row in host.rows()[:2]] == ["▶", "▶"]
