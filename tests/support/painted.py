@@ -8,6 +8,7 @@ from rich.cells import split_graphemes
 
 _KNOWN = re.compile(
     r"\x1b\[[0-9;:]*m"  # colours
+    r"|\x1b\[(?:(?P<top>[0-9]{1,4});(?P<bottom>[0-9]{1,4}))?(?P<region>r)"  # the rows that a line feed moves
     r"|\x1b\[(?P<row>[0-9]{1,4});(?P<column>[0-9]{1,4})H|(?P<home>\x1b\[H)"
     r"|\x1b\[\?(?:25|1000|1002|1003|1004|1006|1015|1016|1049|2004|2026|2048)[hl]"
     r"|\x1b\[\?(?:2026|2048)\$p"
@@ -33,6 +34,7 @@ class PaintedScreen:
         self.notes: list[str] = []
         self.copied: list[str] = []
         self._x = self._y = 0
+        self._top, self._bottom = 0, height - 1
         self._cells = [[" "] * width for _ in range(height)]
 
     def feed(self, output: str) -> None:
@@ -62,6 +64,15 @@ class PaintedScreen:
             self._y, self._x = int(found["row"]) - 1, int(found["column"]) - 1
         elif found["home"]:
             self._y = self._x = 0
+        elif found["region"]:
+            self._top = int(found["top"] or 1) - 1
+            self._bottom = int(found["bottom"] or self.height) - 1
+            self._x = self._y = 0
+        elif found["feed"] and self._y == self._bottom and self._bottom < self.height - 1:
+            # What comes in below is not what was there: a terminal may give it any background.
+            self._cells.insert(self._bottom + 1, ["?"] * self.width)
+            del self._cells[self._top]
+            self._x = 0
         elif found["feed"]:
             self._y, self._x = self._y + 1, 0
         elif found["note"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,6 +25,7 @@ from widgets.painting.direct_rows import RowEncoder, changed_cells, uncovered_re
 from widgets.transcript.view import Transcript
 
 SIZE = (60, 12)
+MOVED = re.compile(r"\x1b\[\d+;\d+r\x1b\[\d+;1H\n+\x1b\[r")
 
 
 class Stage(App[None]):
@@ -83,6 +85,50 @@ async def test_rows_stand_in_the_place_of_their_widget() -> None:
         assert painted.text(0, 1, 48, 11).split("\n") == shown(app)
         assert "line 29 of many" in painted.text(0, 1, 48, 11)
         assert painted.text(0, 0, 60, 1).strip() == "" == painted.text(48, 0, 12, 12).strip()
+
+
+class Wide(Stage):
+    """A transcript as wide as the terminal, between two lines."""
+
+    def compose(self) -> ComposeResult:
+        yield Label("above", id="above")
+        yield self.transcript
+        yield Label("below")
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=12))
+async def test_the_terminal_moves_rows_that_go_up_and_ends_as_if_all_had_been_written(
+    sizes: list[int],
+) -> None:
+    app = Wide()
+    async with app.run_test(size=SIZE):
+        say(app, "".join(f"row {number}\n\n" for number in range(8)))
+        for at, lines in enumerate(sizes):
+            say(app, "".join(f"line {at} {number}\n\n" if number % 3 else "word " for number in range(lines)))
+            painted = app.painted()
+            assert painted.faults == []
+            assert painted.text(0, 1, 60, 10).split("\n") == shown(app)
+            assert painted.text(0, 0, 60, 1).strip() == "" == painted.text(0, 11, 60, 1).strip()
+
+
+async def test_an_answer_that_goes_on_costs_its_new_rows_alone() -> None:
+    app = Wide()
+    async with app.run_test(size=(60, 30)):
+        say(app, "".join(f"the row with the number {number}\n\n" for number in range(60)))
+        app.written.clear()
+        say(app, "the last row\n\n")
+        assert MOVED.search(app.written[-1]) and "the last row" in app.written[-1]
+        assert "the number" not in app.written[-1]
+
+
+async def test_rows_below_pictures_are_not_moved_by_the_terminal() -> None:
+    app = Wide()
+    async with app.run_test(size=(60, 30)):
+        say(app, "".join(f"the row with the number {number}\n\n" for number in range(60)))
+        app.written.clear()
+        app.transcript.pictures.used = True
+        say(app, "the last row\n\n")
+        assert MOVED.search("".join(app.written)) is None
 
 
 async def test_rows_are_there_at_once_without_a_frame() -> None:

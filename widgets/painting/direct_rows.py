@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.color import ColorSystem
@@ -19,6 +19,10 @@ from widgets.painting.clusters import has_clusters
 
 ROWS = 512
 """Rows whose bytes are kept."""
+SCROLLED = 4
+"""Rows that scrolling has to save, as it takes a dozen bytes itself."""
+FARTHEST = 8
+"""Rows that are scrolled at most in one frame."""
 STYLES = 2_048
 """Styles that are remembered; each address of a link is one of its own."""
 
@@ -184,6 +188,8 @@ class DirectRows:
         self._widget = widget
         self.write: Callable[[str], None] | None = None
         """What takes bytes to the terminal in the order of Textual's own; None: there is no direct way."""
+        self.may_scroll = True
+        """Whether the terminal may move rows itself; pictures that lie on them would not follow."""
         self._place: Region | None = None
         """Where on the screen the widget is, as of the last layout; None: not in full, or covered."""
         self._watches = self._known = False
@@ -216,7 +222,14 @@ class DirectRows:
         left, top = place.x + 1, place.y + 1
         lines: list[str] = []
         look = _PLAIN
-        for y, strip in rows:
+        wanted = dict(rows)
+        if shift := self._shift(wanted):
+            # The terminal moves the rows itself; what then differs from the picture is written.
+            bottom = top + place.height - 1
+            lines.append(f"\x1b[{top};{bottom}r\x1b[{bottom};1H{chr(10) * shift}\x1b[r")
+            wanted = {y: wanted.get(y, self._standing[y]) for y in range(place.height)}
+            self._standing = {y - shift: row for y, row in self._standing.items() if y >= shift}
+        for y, strip in wanted.items():
             start, changed = changed_cells(self._standing.get(y), strip)
             self._standing[y] = strip
             if changed.cell_length:
@@ -230,6 +243,22 @@ class DirectRows:
         # A single piece of a row needs no marks to be shown at once.
         write("".join(lines if len(lines) == 2 else [BEGIN, *lines, END]))
         return True
+
+    def _shift(self, wanted: Mapping[int, Strip]) -> int:
+        """Return by how many rows the terminal should scroll up before `wanted` is written; 0: not at all."""
+        height = self._widget.size.height
+        screen = self._widget.screen.outer_size
+        has_room = self.may_scroll and len(wanted) >= SCROLLED and self._widget.size.width == screen.width
+        if not has_room or any(y not in self._standing for y in range(height)):
+            return 0
+        before = [self._standing[y] for y in range(height)]
+        after = [wanted.get(y, before[y]) for y in range(height)]
+        written = {
+            shift: shift + sum(old != new for old, new in zip(before[shift:], after, strict=False))
+            for shift in range(min(FARTHEST, height - 1) + 1)
+        }
+        best = min(written, key=lambda shift: (written[shift], shift))
+        return best if written[best] + SCROLLED <= written[0] else 0
 
     def _find_place(self) -> Region | None:
         if not self._watches:

@@ -30,7 +30,7 @@ from widgets.transcript.parts import CallItem, CutItem, Item, NoticeItem, Part, 
 from widgets.transcript.picture import DocumentPicture, EarlierItems, Finder, Viewport, selected_text, whole
 from widgets.transcript.streamed_reply import RunningCalls, StreamedReply
 
-FRAME = 1 / 24
+FRAME = 1 / 20
 """Seconds between two frames while something streams."""
 SCROLLED_FRAME = 1 / 15
 """The same after a frame in which most rows were new, as they are when the end moves on."""
@@ -321,6 +321,7 @@ class Transcript(KeptRow, can_focus=True):
         focused = self.navigator.focused if self.has_focus else None
         changed = self._picture.compose(width, height, focused, self.text_selection)
         self.pictures.look(self._picture.pictures() if self.pictures.used else ())
+        self.direct.may_scroll = not self.pictures.used
         if changed:
             self._bring_to_screen(changed)
         self._fit()

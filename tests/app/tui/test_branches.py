@@ -36,7 +36,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         await scene.type("/branches", "enter")
         await scene.until(screen(scene, BranchesScreen))
         shown = drawn(app.screen.query_one(BranchRows))
-        assert "▶ ↳ side   write a two" in shown and "↳ main   write a one" in shown
+        assert "● ↳ side   write a two" in shown and "↳ main   write a one" in shown
         await scene.pilot.press("c")
         await scene.until(screen(scene, CompareScreen))
         rows = app.screen.query_one(CompareRows)
@@ -118,7 +118,7 @@ async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Pa
 async def test_an_item_of_the_conversation_is_copied_and_opened_on_the_full_screen(tmp_path: Path) -> None:
     async with worked(tmp_path, "hello") as scene:
         copied: list[str] = []
-        scene.app.copy_to_clipboard = copied.append  # type: ignore[method-assign]
+        scene.app.copy_to_clipboard = lambda text, _more="": copied.append(text)  # type: ignore[method-assign]
         scene.app.session.transcript.focus()
         await scene.pilot.press("k", "k", "y")
         await scene.until(lambda: copied == ["hello"])

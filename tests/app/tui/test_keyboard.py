@@ -39,14 +39,17 @@ def test_alt_enter_breaks_the_line_and_esc_then_enter_sends(tmp_path: Path) -> N
 def test_alt_and_a_digit_go_to_a_pane_and_write_nothing(tmp_path: Path) -> None:
     env = command.environment(tmp_path / "home", TERM="tmux-256color", HERMES_MODEL="demo")
     with Tmux([*command.HERMES], env, tmp_path, tmp_path, (80, 24)) as tmux:
-        tmux.until("TODO")
+        tmux.until("should I do?")
         tmux.type("draft")
         tmux.until("draft")
-        for key, shown in (("M-3", "Every tool call shows up here."), ("M-1", "Longer work is listed here")):
+        for key, shown in (
+            ("M-3", "Calls that the conversation does not show"),
+            ("M-1", "Longer work is listed here"),
+        ):
             tmux.press(key)
             assert "❯ draft " in tmux.until(shown)
         for key in "4567890-=":
             tmux.press(f"M-{key}")
         tmux.press("M-3")
-        screen = tmux.until("Every tool call shows up here.")
+        screen = tmux.until("Calls that the conversation does not show")
         assert "❯ draft " in screen and not set("¡™£¢∞§¶•ªº–≠") & set(screen)

@@ -18,7 +18,7 @@ from themes.loader import load_skin
 def test_a_signal_about_the_size_is_believed_whatever_the_terminal_reported_before(tmp_path: Path) -> None:
     env = environment(tmp_path / "home")
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
-        shown.until(b"TODO")
+        shown.until(b"should I do?")
         shown.press("\x1b[?2048;2$y")
         shown.until(b"\x1b[?2048h")
         shown.press("\x1b[48;26;100;390;700t")
@@ -64,7 +64,7 @@ def test_keys_of_other_layouts_and_input_methods_arrive_and_alt_of_xterm_is_put_
 def test_gnu_screen_gets_nothing_that_it_prints(tmp_path: Path) -> None:
     env = environment(tmp_path / "home", STY="1.pts", XTERM_VERSION="XTerm(379)")
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
-        shown.until(b"TODO")
+        shown.until(b"should I do?")
         shown.press("/quit\r")
         shown.drain()
     assert b"\x1b[<u" not in shown.painted and b"1039" not in shown.painted
@@ -94,7 +94,7 @@ def test_the_title_says_what_happens_and_is_put_back(tmp_path: Path) -> None:
     env = environment(tmp_path / "home", WT_SESSION="1")
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
         shown.until(b"\x1b]2;hermes")
-        shown.until(b"TODO")
+        shown.until(b"should I do?")
         shown.press("hello\r")
         shown.until(b"\x1b]2;hermes works")
         shown.until(b"\x1b]9;4;3\x07")
