@@ -113,34 +113,35 @@ async def open_engine(
         stream.subscribe(listener)
     secrets = _secrets(loaded, plan)
     store = await Store.open(home.database, secrets=secrets, shared=database)
-    plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
-    notes, wrong = await open_notes(home, options.workspace, loaded.settings, plugins)
-    problems += wrong
-    recall = Recall(
-        store,
-        sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
-        meaning=open_meaning(store, loaded.settings, loaded.environ),
-    )
-    stream.subscribe(lambda _event: recall.stir(), *STORED)
-    closers: list[Closer] = [store.close, recall.close, start_sweep(home.copies, store), plugins.aclose]
-    base = SharedServices(
-        options=options,
-        home=home,
-        settings=loaded.settings,
-        hooks=loaded.hooks,
-        plan=plan,
-        environ=environ,
-        variables=loaded.environ,
-        store=store,
-        recall=recall,
-        notes=notes,
-        tools=registry.copy(),
-        plugins=plugins,
-        stream=stream,
-        secrets=secrets,
-        closers=closers,
-    )
+    closers: list[Closer] = [store.close]
     try:
+        plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
+        notes, wrong = await open_notes(home, options.workspace, loaded.settings, plugins)
+        problems += wrong
+        recall = Recall(
+            store,
+            sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
+            meaning=open_meaning(store, loaded.settings, loaded.environ),
+        )
+        stream.subscribe(lambda _event: recall.stir(), *STORED)
+        closers += [recall.close, start_sweep(home.copies, store), plugins.aclose]
+        base = SharedServices(
+            options=options,
+            home=home,
+            settings=loaded.settings,
+            hooks=loaded.hooks,
+            plan=plan,
+            environ=environ,
+            variables=loaded.environ,
+            store=store,
+            recall=recall,
+            notes=notes,
+            tools=registry.copy(),
+            plugins=plugins,
+            stream=stream,
+            secrets=secrets,
+            closers=closers,
+        )
         return await _assemble(base, problems, folder, automation)
     except BaseException:
         for close in reversed(closers):
