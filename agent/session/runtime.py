@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -145,7 +146,9 @@ async def open_engine(
         return await _assemble(base, problems, folder, automation)
     except BaseException:
         for close in reversed(closers):
-            await close()
+            # A second cancellation, as the program ends, must not leave the rest open.
+            with suppress(Exception, asyncio.CancelledError):
+                await close()
         raise
 
 
