@@ -224,7 +224,7 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
         if self._services.plan is None:
             self.dismiss(RewindTarget(entry.node, entry.step, files=False, conversation=True))
             return
-        question = f"Go back to before “{line(entry.text, 200)}”. What should be as it was then?"
+        question = f"Choose what goes back to before “{line(entry.text, 200)}”"
         chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
         if chosen is not None:
             what = WHATS[chosen]

@@ -370,7 +370,7 @@ class TimelineScreen(Page[None]):
         row = self.timeline.selected_node
         if row is None:
             return
-        question = f"Go back to “{line(row.text or row.kind, 200)}”. What should be as it was then?"
+        question = f"Choose what goes back to “{line(row.text or row.kind, 200)}”"
         chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
         if chosen is not None:
             what = WHATS[chosen]
@@ -391,13 +391,13 @@ class TimelineScreen(Page[None]):
     @work(exclusive=True, group="act")
     async def action_switch(self) -> None:
         current = self.timeline.nodes.branch
-        head = await self._branch("Several branches lead on from here. Which one?", leave_out=current)
+        head = await self._branch("Choose a branch", leave_out=current)
         if head is not None:
             await self._do(lambda: self._services.switch(head))
 
     @work(exclusive=True, group="act")
     async def action_rename(self) -> None:
-        head = await self._branch("Several branches lead on from here. Which one gets another name?")
+        head = await self._branch("Choose the branch to rename")
         if head is None:
             return
         name = await self.app.push_screen_wait(TextDialog(f"New name of the branch {line(head)}", head))
