@@ -14,6 +14,8 @@ _KNOWN = re.compile(
     r"|\x1b\[\?(?:2026|2048)\$p"
     r"|\x1b\[(?:>[0-9]{1,2}|<)u|\x1b\[\?[0-9]u"  # the keyboard protocol of kitty
     r"|\x1b\]22;[a-z-]{1,20}\x07"  # the shape of the pointer
+    # The title of the window, in the form of Hermes alone: its state, then the session.
+    r"|\x1b\]2;hermes(?: works| needs you)?(?:: [^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,200})?\x07"
     r"|\x1b\]9;(?P<note>[^\x00-\x1f\x7f-\x9f]*)\x1b\\"
     r"|(?P<bell>\x07)|\x1b\[>q|\x1b\[c"
     r"|\x1b\]52;c;(?P<copied>[A-Za-z0-9+/=]*)\x07"
