@@ -73,7 +73,7 @@ def start_guard(output: int) -> subprocess.Popen[bytes] | None:
     with suppress(OSError):
         return subprocess.Popen(
             ("/bin/sh", "-c", GUARD), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL,
-            env=environ, cwd="/", start_new_session=True,
+            env=environ, cwd="/", start_new_session=True, umask=0o077,
         )  # fmt: skip
     return None
 

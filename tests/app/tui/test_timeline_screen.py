@@ -160,7 +160,7 @@ async def test_a_branch_is_begun_switched_to_and_renamed(tmp_path: Path) -> None
         assert [head.name for head in await stage.book.heads()][:2] == ["branch-2", "main"]
         await stage.press("j", "S")
         await stage.until(lambda: "On branch main." in stage.host.told)
-        await stage.until(lambda: any("▶ main" in line for line in stage.lines))
+        await stage.until(lambda: any("● main" in line for line in stage.lines))
         await stage.press("k", "r")
         await stage.until(lambda: isinstance(stage.host.screen, Dialog))
         await stage.dialog("ctrl+u", *"cents", "enter")
