@@ -58,9 +58,20 @@ def takes_keys(environ: Mapping[str, str]) -> bool:
     return known_terminal(environ).sets_keys == "yes" and multiplexer(environ) != "screen"
 
 
-GUARD = 'while read -r line; do last=$line; done; [ "$last" ] && { printf %b "$last"; stty sane <&1; }'
+GUARD = r"""while read -r line; do last=$line; done
+[ "$last" ] || exit
+trap '' TTOU
+{ sleep .7 || sleep 1; kill -9 0; } </dev/null >/dev/null &
+if [ -r /proc/$$/stat ]; then read -r x x x x x x x front x </proc/$$/stat
+else front=$(ps -o tpgid= -p $$); fi
+for group; do [ "$group" -eq $front ] && { printf %b "$last"; stty sane <&1; break; }; done
+kill -9 0"""
 """Shell script that reads what puts the terminal back, and prints the last of it when its input ends: after a
 signal that nobody can catch (`kill -9`, no memory left). An empty line says that nothing has to be put back.
+
+It prints only while one of the process groups in its arguments is in the foreground, as another program may
+draw by then, and ends within a second on a terminal that reads nothing. It is a process group of its own,
+which it ends as a whole, in the session of the program: only there is the foreground group known.
 """
 KILLED = "Hermes was killed from outside; `hermes --continue` takes the session up where it was.\r\n"
 _RESET = "".join(f"\x1b[?{mode}l" for mode in (2048, 1016, 2004, 1004, 1015, 1006, 1003, 1000, 2026))
@@ -68,14 +79,29 @@ _SHOWN_AGAIN = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l\r\n"
 
 
 def start_guard(output: int) -> subprocess.Popen[bytes] | None:
-    """Start the guard of the terminal behind a descriptor; None if there is no shell."""
+    """Start the guard of the terminal behind a descriptor; None without a terminal or a shell."""
+    if not (os.isatty(0) and os.isatty(output)):
+        return None
     environ = {"PATH": os.environ.get("PATH", os.defpath)}
     with suppress(OSError):
         return subprocess.Popen(
-            ("/bin/sh", "-c", GUARD), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL,
-            env=environ, cwd="/", start_new_session=True, umask=0o077,
+            ("/bin/sh", "-c", GUARD, "sh", *map(str, _groups(output))),
+            stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL,
+            env=environ, cwd="/", process_group=0, umask=0o077,
         )  # fmt: skip
     return None
+
+
+def _groups(terminal: int) -> set[int]:
+    """Return the process groups of this program and of its shell; -1 if the terminal controls neither."""
+    try:
+        os.tcgetpgrp(terminal)
+    except OSError:
+        return {-1}
+    groups = {os.getpgrp(), os.getsid(0)}
+    with suppress(OSError):
+        groups.add(os.getpgid(os.getppid()))
+    return groups - {0}
 
 
 def driver_with_modes(
@@ -139,6 +165,14 @@ def driver_with_modes(
             super().stop_application_mode()
             self._in_band_window_resize = self._mouse_pixels = False
 
+        def close(self) -> None:
+            self._end_guard()
+            super().close()
+
+        def lose_terminal(self) -> None:
+            self._end_guard()
+            super().lose_terminal()
+
         def write(self, data: str) -> None:
             if self._in_frame and len(data) < QUESTION_LENGTH and _QUESTION.search(data):
                 self._waiting.append(data)
@@ -197,6 +231,16 @@ def driver_with_modes(
             if self._guard is None:
                 self._guard = await asyncio.to_thread(start_guard, self._file.fileno())
             self._tell_guard()
+
+        def _end_guard(self) -> None:
+            """End the guard, which prints nothing then; one that is being started ends with its object."""
+            if self._task is not None:
+                self._task.cancel()
+            guard, self._guard, self._task = self._guard, None, None
+            if guard is not None and guard.stdin is not None:
+                with suppress(OSError):
+                    os.write(guard.stdin.fileno(), b"\n")
+                guard.stdin.close()
 
         def _tell_guard(self) -> None:
             """Tell the guard what puts the terminal back as it is now: nothing while we do not draw."""

@@ -231,7 +231,7 @@ def driver_with_output(
             assert stream is not None, "a full screen has a terminal"
             self._encoding = stream.encoding
             self._ascii = draws_ascii_only(os.environ)
-            self._line = TtyOutput(stream.fileno(), lost, caught_up)
+            self._line = TtyOutput(stream.fileno(), self.lose_terminal, caught_up)
 
         @property
         def backlog(self) -> int:
@@ -243,6 +243,10 @@ def driver_with_output(
             if self._ascii:
                 shown = shown.translate(TO_ASCII)
             self._line.write(shown.encode(self._encoding, "replace"))
+
+        def lose_terminal(self) -> None:
+            """End what uses the terminal, which has gone. Called on the event loop."""
+            lost()
 
         def take_answer(self, answer: str) -> None:
             """Take an answer of the terminal, in the thread that reads."""
