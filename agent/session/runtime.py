@@ -117,6 +117,7 @@ async def open_engine(
     closers: list[Closer] = [store.close]
     try:
         plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
+        closers.append(plugins.aclose)
         notes, wrong = await open_notes(home, options.workspace, loaded.settings, plugins)
         problems += wrong
         recall = Recall(
@@ -125,7 +126,7 @@ async def open_engine(
             meaning=open_meaning(store, loaded.settings, loaded.environ),
         )
         stream.subscribe(lambda _event: recall.stir(), *STORED)
-        closers += [recall.close, start_sweep(home.copies, store), plugins.aclose]
+        closers[1:1] = [recall.close, start_sweep(home.copies, store)]
         base = SharedServices(
             options=options,
             home=home,
