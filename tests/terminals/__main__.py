@@ -7,10 +7,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,16 @@ def _run(
             except (OSError, RuntimeError) as error:
                 outcome["start"] = False, f"the terminal did not start: {error}"
                 print(f"{row['name']:24} {outcome['start'][1]}", flush=True)
+            _end_programs(folder)
     return outcome
+
+
+def _end_programs(folder: Path) -> None:
+    """Kill what was started from a folder and outlived its terminal, such as the shell of a window."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.fsencode(folder) in (place / "cmdline").read_bytes():
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 def _table(rows: list[dict[str, Any]], results: dict[str, dict[str, tuple[bool, str]]]) -> str:
