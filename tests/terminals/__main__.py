@@ -77,7 +77,7 @@ def _run(
 ) -> dict[str, tuple[bool, str]]:
     """Run the trials in one terminal; what each gave."""
     outcome = dict[str, tuple[bool, str]]()
-    with tempfile.TemporaryDirectory(prefix="terminals-") as name:
+    with tempfile.TemporaryDirectory(prefix="terminals-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "work").mkdir()
         (folder / "home").mkdir(mode=0o700)

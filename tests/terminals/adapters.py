@@ -118,6 +118,7 @@ class Library(Adapter):
     def __enter__(self) -> Self:
         self._size = SIZE
         self._got: bytes | None = None
+        self._tail = b""
         self.calls: list[bytes] = []
         package = self.row.get("host") or self.row["package"]
         name = re.sub(r"(?<!^)@.*|==.*", "", package)
@@ -163,7 +164,6 @@ class Library(Adapter):
 
     def live(self, seconds: float) -> bool:
         end = time.monotonic() + seconds
-        tail = b""
         while (left := end - time.monotonic()) > 0:
             if not select.select([self.fd], [], [], left)[0]:
                 return True
@@ -171,13 +171,13 @@ class Library(Adapter):
                 data = os.read(self.fd, 1 << 16)
             except OSError:
                 return True
-            tail += data
+            self._tail += data
             if reply := base64.b64decode(self._ask("feed", base64.b64encode(data).decode())):
                 os.write(self.fd, reply)
-            for found in _CLIPBOARD.finditer(tail):
-                self._got = base64.b64decode(found[1])
+            while found := _CLIPBOARD.search(self._tail):  # a long one comes in pieces, over several calls
+                self._got, self._tail = base64.b64decode(found[1]), self._tail[found.end() :]
+            self._tail = self._tail[-400_000:]
             self.calls += re.findall(rb"\x1b\](?:9|777|99);[^\x07\x1b]*", data)
-            tail = tail[-400_000:] if b"\x1b]52;" in tail else b""
         return False
 
     def send(self, data: bytes) -> None:

@@ -32,11 +32,16 @@ PAYLOADS = (
     "y" * 30_000,
     "z\n" * 40_000 + "end", "quote ' \" $HOME `id` \\033]52;c;aGk=\\007 ; end",
 )  # fmt: skip
+ROWS = 90
 SCRIPT = f"""
+ROWS = {ROWS}
 PAYLOADS = {PAYLOADS!r}
 def script(request):
     text = str(request.messages[-1]["content"])
     number = text.rpartition("payload ")[2][:1]
+    if "row by row" in text:
+        rows = (f"row {{n}} of the answer" + " and more words" * (n % 7) for n in range(ROWS))
+        return say("\\n\\n".join(rows), piece=24, pace=0.01)
     if "slowly" in text:
         return say("Here it comes, word by word.", piece=6, pace=0.5)
     return say(PAYLOADS[int(number)] if "payload " in text else "Heard.")
@@ -256,6 +261,29 @@ class Trials:
                 return False, f"{columns} × {rows}: {words}"
         return True, "3 of 3"
 
+    def stream(self) -> tuple[bool, str]:
+        """A long answer scrolls, in one size and while the size changes: no row is lost, doubled or torn."""
+        since = self.a.offset()
+        for sizes in ((), ((90, 26), (110, 34))):
+            if not self.ask(f"answer row by row{len(sizes)}"):
+                return False, "the message did not arrive"
+            for columns, rows in sizes:
+                self.a.live(0.8)
+                self.a.resize(columns, rows)
+            self.a.live(2.0)
+            self.a.settle(1.5, 20)
+            shown = self.a.rows()
+            if shown is None:
+                return True, "not readable"
+            seen = [int(n) for n in re.findall(r"row (\d+) of the answer", "\n".join(shown))]
+            if not seen or seen != list(range(seen[0], ROWS)) or len(seen) < len(shown) // 4:
+                return False, f"rows {seen}"[:80]
+            fine, words = self.looks()
+            if not fine:
+                return False, words
+        moved = len(re.findall(rb"\x1b\[\d+;\d+r", self.a.output(since)))
+        return bool(moved), f"{moved} frames scrolled"
+
     def again(self) -> tuple[bool, str]:
         self.a.text("half a draft")
         self.a.settle(0.5)
@@ -356,6 +384,6 @@ def _modes_left(data: bytes) -> str:
 
 
 ORDER = (
-    "start", "texts", "pastes", "copies", "calls", "sizes", "again", "suspend", "leave", "commands", "crash",
-    "killed", "printed",
+    "start", "texts", "pastes", "copies", "calls", "sizes", "stream", "again", "suspend", "leave", "commands",
+    "crash", "killed", "printed",
 )  # fmt: skip
