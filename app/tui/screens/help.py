@@ -40,7 +40,7 @@ EVERYWHERE = (*LETTERS.items(), ("j k", "down, up (arrows work too)"), ("tab", "
 PROMPT, EDITING = "Here: prompt", "Editing in the prompt"
 ESSENTIAL = (
     ("/", "", "Commands by name, skills too"),
-    ("@", "", "Attach a file, lines of it, a folder or a page; send an agent"),
+    ("@", "", "Attach a file, its lines, a folder or a page; send an agent"),
     ("!", "", "Run a shell command yourself"),
     ("", "program.palette", "Find any command"),
     ("", "session.model", "Choose the model, connect one"),

@@ -24,8 +24,9 @@ DRAWING_CODE = ("pygments.lexers", "pygments.lexers.python", "pygments.lexers.sh
 ASKING = ("httpx2", "anyio._backends._asyncio")
 """Modules that query a model: read while the session opens, as its first steps wait for the disk."""
 SENDING = ("openai",)
+"""Modules that send a message: read last of what draws, or while the session opens if somebody types."""
 READING = ("tree_sitter", "tree_sitter_bash")
-"""Modules that send a first message, and those that read the commands in its answer, once the person types.
+"""Modules that read the commands in an answer: not before the person types.
 
 These lists are in the order in which an answer needs them; modules that are not installed are skipped. A
 module whose package imports it must not be listed: another thread importing the package would wait for the

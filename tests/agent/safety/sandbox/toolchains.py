@@ -8,6 +8,7 @@ Programs that the machine does not have are looked for in the folders of `TOOLCH
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -80,7 +81,7 @@ class _Environment:
 def tried(workflow: Workflow, sandbox: Sandbox):
     """The end of a workflow in a new project: code and output; and the project."""
     environment = _Environment()
-    person = Path.home()
+    person = Path(pwd.getpwuid(os.getuid()).pw_dir)  # HOME is a folder of the tests
     folders = os.environ.get("TOOLCHAINS", "")
     try:
         with room() as root:
