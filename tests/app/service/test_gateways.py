@@ -129,10 +129,10 @@ def test_an_approval_is_asked_and_taken_once(stage: ChatStage, platform: Any) ->
         platform.choose(asked, "Yes, once")
     shown(platform, "Pushed or not.", after=before)
     if platform.edits:
-        until(lambda: "✗ no" in asked.text, "the decision")
+        until(lambda: "⊘ no" in asked.text, "the decision")
         assert asked.buttons == []
     else:
-        shown(platform, "✗ no", after=before)
+        shown(platform, "⊘ no", after=before)
     stage.settled()
     decided = stage.rows("SELECT content FROM nodes WHERE kind = 'tool' ORDER BY id DESC LIMIT 1")
     assert "denied" in decided[0][0].lower() or "not" in decided[0][0].lower()

@@ -45,6 +45,7 @@ from app.tui.screens.closable import ClosableModal, ClosableScreen
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, Dialog, TextDialog
+from app.tui.screens.entry_form import EntryForm, FormLine
 from app.tui.screens.entry_page import CountedPage, EntryPage, ListPage
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.help import HelpScreen, here
@@ -59,8 +60,10 @@ from app.tui.screens.learnings import LearningsScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.memory import MemoryScreen
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.models.providers import ProvidersScreen
 from app.tui.screens.page import Page, SplitPage
 from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.plugins import PluginsScreen
@@ -250,6 +253,9 @@ OPENED: dict[type[Screen[Any]], Opened] = {
         at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
     ),
     HunkScreen: Opened(_hunks, "space"),
+    EntryForm: Opened(
+        at_once(lambda *_: EntryForm("A new job", "About it.", [FormLine("name", "Name")], _soon))
+    ),
     ExtraDialog: Opened(at_once(lambda *_: ExtraDialog("serve", "It is needed.", ExtrasChange(("true",))))),
     ServerDialog: Opened(at_once(lambda *_: ServerDialog(Doubtful()))),
     KeyDialog: Opened(at_once(lambda *_: KeyDialog(PROVIDER, Doubtful()))),
@@ -274,6 +280,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     PluginsScreen: Opened(at_once(lambda *_: PluginsScreen(PluginShelf(list(PLUGINS)))), "d"),
     TimelinePick: Opened(at_once(lambda *_: TimelinePick("Which?", BRING_BACK))),
     ProviderDialog: Opened(at_once(lambda *_: ProviderDialog([PROVIDER]))),
+    ProvidersScreen: Opened(at_once(lambda world, _: ProvidersScreen(ModelMenu(world.folder))), "n"),
     RestoringScreen: Opened(at_once(lambda *_: RestoringScreen(PLAN, RESTORE)), "a"),
     RewindScreen: Opened(at_once(lambda *_: RewindScreen(rewind()))),
     ScheduleScreen: Opened(
