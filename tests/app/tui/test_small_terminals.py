@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
@@ -147,10 +148,14 @@ async def test_ctrl_c_leaves_a_dialog_with_the_safe_outcome(
 
 
 async def bear(scene: Stage, id: str) -> None:
-    """Open what a command opens, and give it every size."""
+    """Open what a command opens, a screen or the line of the search, and give it every size."""
+
+    def stand() -> tuple[int, Widget | None]:
+        return len(scene.app.screen_stack), scene.app.focused
+
+    before = stand()
     scene.app.action_order(id)
-    before = len(scene.app.screen_stack)
-    await until(scene.pilot, lambda: len(scene.app.screen_stack) > before, f"the screen of {id}")
+    await until(scene.pilot, lambda: stand() != before, f"the screen of {id}")
     for size in TINY:
         await scene.pilot.resize_terminal(*size)
         await scene.pilot.press(*KEYS)
