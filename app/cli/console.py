@@ -24,6 +24,8 @@ class Console:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.prompt = ""
+        """What stands in the row of the cursor while a line is read."""
         self._names: dict[str, str] = {}
         """What agents are called, by id."""
 
@@ -44,7 +46,11 @@ class Console:
 
     async def read(self, prompt: str) -> str | None:
         """Read one line; return None at the end of input."""
-        return await asyncio.to_thread(_line, prompt)
+        self.prompt = prompt
+        try:
+            return await asyncio.to_thread(_line, prompt)
+        finally:
+            self.prompt = ""
 
     async def _ask(self, request: Asked) -> None:
         async with self._turn:

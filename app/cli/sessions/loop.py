@@ -29,7 +29,7 @@ from app.cli.console import Console
 from app.cli.frame import say
 from app.cli.lines import call_line, spell_out
 from app.cli.options import options_of
-from app.cli.sessions.reading import ReadingConsole, TurnSentence, run_command
+from app.cli.sessions.reading import ReadingConsole, Reopening, TurnSentence, run_command
 from app.tui.commands.registry import refuse_elsewhere
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
@@ -47,26 +47,32 @@ def run(args: FastOptions | argparse.Namespace) -> int:
 
 async def _loop(args: FastOptions | argparse.Namespace) -> int:
     console = ReadingConsole() if args.reader else Console()
-    code, resume = await _session(args, console, None)
-    while resume is not None:
-        code, resume = await _session(args, console, resume)
+    code, more = await _session(args, console, None)
+    while more is not None:
+        code, more = await _session(args, console, more)
     return code
 
 
 async def _session(
-    args: FastOptions | argparse.Namespace, console: Console, resume: str | None
-) -> tuple[int, str | None]:
-    """Work in one session; return the exit code, and the id of the session to go on with."""
-    model: str | None = None
+    args: FastOptions | argparse.Namespace, console: Console, more: Reopening | None
+) -> tuple[int, Reopening | None]:
+    """Work in one session; return the exit code, and what to go on with."""
+    model = more and more.model
     view = LoopView(console)
     while True:
         options = options_of(args, attended=True, surface="plain", model=model)
-        if resume is not None:
-            options = replace(options, resume=resume, resume_last=False)
+        if more is not None:
+            options = replace(options, resume=more.session, resume_last=False)
         try:
             client = await open_session(options, view)
             break
-        except NoModelError as error:
+        except HermesError as error:
+            if more is not None and model is not None:
+                say(str(error), sys.stderr)
+                model = None
+                continue
+            if not isinstance(error, NoModelError):
+                raise
             print(error)
             choice = await console.read("\nTry the scripted demo model now? [y/N] ")
             if (choice or "").lower() not in ("y", "yes"):
@@ -78,7 +84,7 @@ async def _session(
     reader = console if isinstance(console, ReadingConsole) else None
     if reader is not None:
         print("A line that you type during a turn is told to the agent; /help lists commands.\n")
-    if (args.demo or model is not None) and resume is None:
+    if (args.demo or model is not None) and more is None:
         begin_tour(client)
         await client.idle()
     try:
@@ -87,8 +93,8 @@ async def _session(
                 break
             try:
                 said = None if reader is None else await run_command(text, client, reader)
-                if said is not None and said.startswith("resume "):
-                    return 0, said.removeprefix("resume ")
+                if isinstance(said, Reopening):
+                    return 0, said
                 if said is not None:
                     say(said)
                     continue
@@ -96,7 +102,7 @@ async def _session(
                     reader.spare = partial(_steer, client, reader)
                 if text == "/init":
                     text = await asyncio.to_thread(drafting_instruction, client.workspace)
-                if refused := refuse_elsewhere(text, "with --plain"):
+                if refused := refuse_elsewhere(text, f"with --{'plain' if reader is None else 'reader'}"):
                     say(refused, sys.stderr)
                 elif text and await client.plugins.run_called(text) is None:
                     await client.run(text)
@@ -156,7 +162,7 @@ class LoopView:
             case TurnEnded():
                 self._end_line()
                 if event.error or event.outcome == "interrupted":
-                    say(f"{glyph('stopped')} {event.error or 'Stopped.'}", sys.stderr)
+                    self._console.say(f"{glyph(event.outcome)} {event.error or 'Stopped.'}")
                 if ending:
                     print(ending)
                 print()
@@ -165,7 +171,12 @@ class LoopView:
 
     def _line(self, text: str) -> None:
         self._end_line()
+        if prompt := self._console.prompt:
+            print()
         print(clean(spell_out(text) if self._turn is not None else text), flush=True)
+        if prompt:
+            # The cursor stays behind what is asked.
+            print(prompt, end="", file=sys.stderr, flush=True)
 
     def _end_line(self) -> None:
         if self._open_line:

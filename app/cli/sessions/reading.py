@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.core.home import Home
 from agent.errors import ConfigError, HermesError
@@ -26,9 +26,17 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient
 
 HELP = """Commands: /undo, /redo, /compact, /context: as in the application.
-/resume: choose another session of this folder. /set KEY VALUE: change a setting.
+/resume: choose another session of this folder. /model NAME: go on with another model.
+/set KEY VALUE: change a setting. /init: draft AGENTS.md.
 /stop: stop the running turn, as ctrl+c does. /help: this text. /quit: leave."""
 _LISTED = 20
+
+
+class Reopening(NamedTuple):
+    """What to go on with: a session, and another model for it if one was named."""
+
+    session: str
+    model: str | None = None
 
 
 class ReadingConsole(Console):
@@ -53,11 +61,15 @@ class ReadingConsole(Console):
 
     async def read(self, prompt: str) -> str | None:
         """Read one line; return None at the end of input."""
-        print(spell_out(prompt.strip()), end=" ", file=sys.stderr, flush=True)
+        prompt = f"{spell_out(prompt.strip())} "
+        print(prompt, end="", file=sys.stderr, flush=True)
         if self._lines:
             return self._lines.popleft()
-        self._waiting = asyncio.get_running_loop().create_future()
-        return await self._waiting
+        self._waiting, self.prompt = asyncio.get_running_loop().create_future(), prompt
+        try:
+            return await self._waiting
+        finally:
+            self.prompt = ""
 
     def say(self, text: str) -> None:
         """Write lines on stderr, with states in words."""
@@ -84,17 +96,21 @@ class TurnSentence:
             self._calls.append(event.outcome)
         if event.agent != "main" or not isinstance(event, TurnEnded):
             return ""
-        wrong = [f"{self._calls.count(each)} {each}" for each in ("failed", "denied") if each in self._calls]
+        wrong = [
+            f"{self._calls.count(each)} {each}"
+            for each in ("failed", "denied")
+            if each in self._calls and each != event.outcome
+        ]
         calls = f" after {plural(len(self._calls), 'call')}" if self._calls else ""
         self._calls.clear()
         among = f", {' and '.join(wrong)}" if wrong else ""
         return f"The turn ended: {event.outcome}{calls}{among}."
 
 
-async def run_command(text: str, client: SessionClient, console: ReadingConsole) -> str | None:
+async def run_command(text: str, client: SessionClient, console: ReadingConsole) -> str | Reopening | None:
     """Carry out a command of the reader; return its answer, None if `text` is no such command.
 
-    Raises `HermesError`. `/resume` returns the chosen session as `resume ID`.
+    Raises `HermesError`.
     """
     from app.editor.commands import COMMANDS
 
@@ -107,6 +123,9 @@ async def run_command(text: str, client: SessionClient, console: ReadingConsole)
         return "There is no turn to stop."
     if name == "set":
         return await asyncio.to_thread(_change, words)
+    if name == "model":
+        model = words.strip()
+        return Reopening(client.id, model) if model else f"The model is {client.model}."
     if name == "resume":
         return await _choose_session(console, client.workspace)
     command = COMMANDS.get(name)
@@ -125,7 +144,7 @@ def _change(words: str) -> str:
     return f"{key} is {value.strip()} from the next session on."
 
 
-async def _choose_session(console: ReadingConsole, workspace: Path) -> str:
+async def _choose_session(console: ReadingConsole, workspace: Path) -> Reopening:
     store = await open_store(Home.locate())
     try:
         found = await store.list_sessions(_LISTED, workspace=str(workspace))
@@ -135,5 +154,5 @@ async def _choose_session(console: ReadingConsole, workspace: Path) -> str:
         console.say(f"  {number}. {each.title or each.id}")
     text = await console.read("Number of the session, empty leaves:") or ""
     if text.isascii() and text.isdigit() and 1 <= int(text) <= len(found):
-        return f"resume {found[int(text) - 1].id}"
+        return Reopening(found[int(text) - 1].id)
     raise HermesError("No session was chosen; this one goes on.")

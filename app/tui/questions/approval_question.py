@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agent.events import ApprovalAsked, Decision
 from app.tui.questions.approval_words import lasting_text, one_line, place_text, reach_text, reasons
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
-from app.tui.questions.typed_replies import decision
+from app.tui.questions.typed_replies import decision, read_choice
 from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
@@ -22,22 +22,9 @@ async def _plain(request: ApprovalAsked, terminal: PlainTerminal) -> Decision:
     for reason in reasons(request):
         terminal.say(f"  {reason}")
     terminal.say(f"  {lasting_text(request)}")
-    if terminal.numbers:
-        choices = [
-            "Allow once",
-            *(["Allow for this session", "Always allow"] if request.rule else []),
-            "Deny",
-        ]
-        for number, choice in enumerate(choices, 1):
-            terminal.say(f"  {number}. {choice}")
-        text = await terminal.read("Number, or say why not; empty denies: ")
-        given = int(text) if text and text.isascii() and text.isdigit() else 0
-        text = ("y", *"sa"[: len(choices) - 2], "n")[given - 1] if 0 < given <= len(choices) else text
-        return decision(text, lasting="sa" if request.rule else "")
-    lasting = ""
-    if request.rule:
-        lasting = "  [s] for this session  [a] always"
-    text = await terminal.read(f"  [y] once{lasting}  [N] deny, or say why not: ")
+    lasting = [("s", "for this session"), ("a", "always")] if request.rule else []
+    choices = [("y", "allow once"), *lasting, ("n", "deny")]
+    text = await read_choice(terminal, choices, ", or say why not", "denies")
     return decision(text, lasting="sa" if request.rule else "")
 
 

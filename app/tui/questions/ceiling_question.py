@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agent.events import CeilingAsked, CeilingReply
 from app.tui.questions import budget_words as budget
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from app.tui.questions.typed_replies import read_choice
 from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
@@ -17,9 +18,11 @@ async def _plain(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply
     terminal.say(f"\n{NEEDS_YOU} {request.agent} cannot go on. {budget.ceiling_text(request)}")
     for note in budget.answer_effects(request):
         terminal.say(f"  · {note}")
-    hint = f"  [y] {budget.raise_label(request)}  [a number] by that much  [N] stop here: "
+    label = budget.raise_label(request)
+    choices = [("y", label[:1].lower() + label[1:]), ("n", "stop here")]
+    more = f", or by how much, such as +{budget.example(request.measure)}"
     while True:
-        text = (await terminal.read(hint) or "").lower()
+        text = (await read_choice(terminal, choices, more, "stops") or "").lower().removeprefix("+")
         if text in ("y", "yes"):
             return CeilingReply("raised", request.again)
         if text in ("", "n", "no"):

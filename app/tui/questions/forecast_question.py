@@ -9,7 +9,7 @@ from agent.events import Decision, ForecastAsked
 from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import one_line
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
-from app.tui.questions.typed_replies import decision
+from app.tui.questions.typed_replies import decision, read_choice
 from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ async def _plain(request: ForecastAsked, terminal: PlainTerminal) -> Decision:
     for goal in request.forecast.goals:
         terminal.say(f"  - {one_line(goal)[:GOAL]}")
     terminal.say("\n" + indent(budget.align_lines(list(budget.figures(request))), "  ") + "\n")
-    text = await terminal.read("  [y] send  [s] send, and do not ask again  [N] do not, or say why not: ")
+    choices = [("y", "send"), ("s", "send, and do not ask again"), ("n", "do not")]
+    text = await read_choice(terminal, choices, ", or say why not", "sends none")
     return decision(text, lasting="s")
 
 

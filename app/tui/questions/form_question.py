@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.event_data import FormReply
 from agent.integrations.server_events import FormAsked
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from app.tui.questions.typed_replies import read_choice
 from themes.states import NEEDS_YOU
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ async def _plain(request: FormAsked, terminal: PlainTerminal) -> FormReply:
             if not wrong:
                 break
             terminal.say(f"  {wrong[field.name]}")
-    agreed = await terminal.read("  [y] send it  [N] decline: ")
+    agreed = await read_choice(terminal, [("y", "send it"), ("n", "decline")], empty="declines")
     if (agreed or "").strip().lower() not in ("y", "yes"):
         return FormReply("declined")
     return FormReply("answered", filled_form(request.fields, texts)[0])

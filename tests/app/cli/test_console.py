@@ -65,7 +65,7 @@ async def test_always_says_what_it_covers_before_it_is_answered(monkeypatch: Any
     await answered(monkeypatch, "a")
     told = capsys.readouterr().err
     assert "a yes for the session or always covers: run exactly this command in ~/work\n" in told
-    assert told.endswith("[y] once  [s] for this session  [a] always  [N] deny, or say why not: ")
+    assert told.endswith("[y] allow once  [s] for this session  [a] always  [N] deny, or say why not: ")
 
 
 async def test_parts_are_lines_with_their_reasons(monkeypatch: Any, capsys: Any) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import pty
+import select
+import signal
 import subprocess
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from agent.events import ApprovalAsked
-from app.cli.lines import spell_out
+from app.cli.lines import WORDS, spell_out
 from app.tui.questions.approval_question import QUESTION
 from app.tui.startup.startup_theme_read import wants_reader
 from tests.support import command
+from tests.support.model_process import ServerProcess
 from tests.support.story import approval
+from tests.support.waiting import PATIENCE
 
 
 def test_states_are_words() -> None:
@@ -76,46 +81,178 @@ async def test_an_approval_is_a_numbered_list(answer: str | None, choice: str) -
 
 
 class _Reader:
-    """A session in `hermes --reader`, of which only appended text is seen."""
+    """A session in `hermes --reader`, of which only appended lines and the row of the cursor are seen."""
 
-    def __init__(self, home: Path, *words: str) -> None:
+    def __init__(self, home: Path, *words: str, **more: str) -> None:
+        (folder := home.parent / "work").mkdir()
         self._master, slave = pty.openpty()
-        env = {**command.environment(home), "TERM": "xterm"}
+        env = {**command.environment(home, **more), "TERM": "xterm"}
         self.child = subprocess.Popen(
-            [*command.HERMES, "--reader", *words], cwd=home.parent, env=env,
+            [*command.HERMES, "--reader", *words], cwd=folder, env=env,
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
         )  # fmt: skip
         os.close(slave)
         self.text = ""
+        self._seen = 0
 
-    def until(self, text: str) -> None:
-        """Read on until new text contains `text`."""
-        new = ""
-        while text not in new:
-            piece = os.read(self._master, 4096).decode("utf-8", "replace")
-            self.text += piece
-            new += piece
+    def __enter__(self) -> Self:
+        return self
 
-    def type(self, line: str) -> None:
+    def __exit__(self, *_: object) -> None:
+        if self.child.poll() is None:
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+        os.close(self._master)
+
+    def until(self, *texts: str) -> None:
+        """Read on until all texts stand below what was typed last, in this order."""
+        for text in texts:
+            while (at := self.text.find(text, self._seen)) < 0:
+                if not select.select([self._master], [], [], PATIENCE)[0]:
+                    raise TimeoutError(f"{text!r} did not come:\n{self.text[self._seen :]}")
+                piece = os.read(self._master, 4096).decode("utf-8", "replace")
+                self.text += piece.replace("\r\n", "\n")
+            self._seen = at + len(text)
+
+    def type(self, line: str, row: str = "Message:") -> None:
+        """Type a line where the row of the cursor is `row`."""
+        self.until(row)
+        assert self.text.rpartition("\n")[2].strip() == row
+        os.write(self._master, f"{line}\n".encode())
+
+    def interject(self, line: str) -> None:
+        """Type a line while a turn runs."""
         os.write(self._master, f"{line}\n".encode())
 
 
-def test_a_reader_answers_changes_a_setting_undoes_and_resumes(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    reader = _Reader(home, "--demo")
-    reader.until("empty to decline:")
-    reader.type("1")
-    reader.until("The turn ended: done after ")
-    reader.until("Message:")
-    reader.type("/set display.skin paper")
-    reader.until("display.skin is paper")
-    assert "paper" in (home / "config.yaml").read_text()
-    reader.type("/undo")
-    reader.until("Undone: ")
-    reader.type("/resume")
-    reader.until("Number of the session")
-    reader.type("1")
-    reader.until("Message:")
-    reader.type("/quit")
-    assert reader.child.wait(60) == 0
-    assert "\x1b" not in reader.text and "✓" not in reader.text
+SCRIPT = r"""
+def script(request):
+    said = [each["content"] for each in request.messages if each["role"] == "user"]
+    text, done = str(said[-1]), request.messages[-1]["role"] == "tool"
+    result = str(request.messages[-1]["content"])
+    if request.body["model"] == "other":
+        return say("The other model answers.")
+    if "refuse" in text:
+        return refuse(401, "That key is not known here.", code="invalid_api_key")
+    if done:
+        return say("Result: " + result[:300])
+    if "write" in text:
+        return call("write_file", path="note.txt", content=text + "\n")
+    if "ask me" in text:
+        return call("clarify", question="Tabs or spaces?", choices=["Tabs", "Spaces"])
+    if "plan" in text:
+        items = [("a", "Look", "completed"), ("b", "Mend", "in_progress")]
+        return call("todo_write", todos=[{"id": i, "content": c, "status": s} for i, c, s in items])
+    if "fail" in text:
+        return call("terminal", command="exit 3")
+    if "wait" in text:
+        waits = {"command": "while [ ! -e go ]; do sleep 0.05; done"}
+        return calls(("terminal", waits), text="I am waiting.")
+    return say("Heard: " + text)
+"""
+NUMBER = "Number, or say why not; empty denies:"
+ANSWER = "number or your own answer, empty to decline:"
+
+
+def _configured(home: Path, url: str) -> Path:
+    home.mkdir()
+    (home / "config.yaml").write_text(
+        f"model: {{name: mine/scripted}}\nproviders: {{mine: {{base_url: '{url}', api_key_env: ''}}}}\n"
+    )
+    return home
+
+
+def test_twenty_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    note = work / "note.txt"
+    with (
+        ServerProcess(SCRIPT, tmp_path) as server,
+        _Reader(_configured(home, server.base_url), "--approve", "careful") as reader,
+    ):
+        # 1 to 3: hello, help, a list of tasks
+        reader.until("hermes · mine/scripted · ")
+        reader.type("hello")
+        reader.until("Heard: hello", "The turn ended: done.")
+        reader.type("/help")
+        reader.until("/undo", "/set KEY VALUE")
+        reader.type("plan it")
+        reader.until("done: Look", "working: Mend", "The turn ended: done after 1 call.")
+        # 4 to 8: approvals
+        reader.type("write once")
+        reader.until("needs you: write_file wants to:", "1. Allow once", "4. Deny")
+        reader.type("1", NUMBER)
+        reader.until("done: write", "The turn ended: done after 1 call.")
+        assert note.read_text() == "write once\n"
+        reader.type("write never")
+        reader.type("", NUMBER)
+        reader.until("denied: write", "The turn ended: denied after 1 call.")
+        reader.type("write elsewhere")
+        reader.type("keep that file", NUMBER)
+        reader.until("denied: write", "keep that file", "The turn ended: ")
+        assert note.read_text() == "write once\n"
+        reader.type("write for the session")
+        reader.type("2", NUMBER)
+        reader.until("The turn ended: done after 1 call.")
+        reader.type("write again")
+        reader.until("done: write", "The turn ended: done after 1 call.")
+        assert note.read_text() == "write again\n"
+        # 9 to 11: questions
+        reader.type("ask me")
+        reader.until("needs you: Tabs or spaces?", "1. Tabs", "2. Spaces")
+        reader.type("2", ANSWER)
+        reader.until("Spaces", "The turn ended: done after 1 call.")
+        reader.type("ask me again")
+        reader.type("Neither", ANSWER)
+        reader.until("Neither", "The turn ended: ")
+        reader.type("ask me once more")
+        reader.type("", ANSWER)
+        reader.until("declined", "The turn ended: ")
+        # 12 to 14: steering, stopping, a command that fails
+        reader.type("wait for me")
+        reader.until("I am waiting.")
+        reader.interject("rather with tabs")
+        reader.until("note: the agent is told with its next request")
+        (work / "go").touch()
+        reader.until("rather with tabs", "The turn ended: done after 1 call.")
+        (work / "go").unlink()
+        reader.type("wait in vain")
+        reader.until("I am waiting.")
+        reader.interject("/stop")
+        reader.until("stopped:", "The turn ended: interrupted")
+        reader.type("fail")
+        reader.until("failed:", "exit 3", "The turn ended: done after 1 call")
+        # 15 to 17: undo and redo with the file, a setting
+        reader.type("write last")
+        reader.until("done: write", "The turn ended: ")
+        reader.type("/undo")
+        reader.until("Undone: write last")
+        assert note.read_text() == "write again\n"
+        reader.type("/redo")
+        reader.until("Done again: write last")
+        assert note.read_text() == "write last\n"
+        reader.type("/set display.skin paper")
+        reader.until("display.skin is paper")
+        assert "paper" in (home / "config.yaml").read_text()
+        # 18 to 20: errors with their mend, another model, another session
+        reader.type("/set display.skni paper")
+        reader.until("display.skin")
+        reader.type("refuse this")
+        reader.until("failed: ", "That key is not known here", "The turn ended: failed")
+        reader.type("/model anthropic/claude-sonnet-5")
+        reader.until("ANTHROPIC_API_KEY", "hermes · mine/scripted · ")
+        reader.type("/model other")
+        reader.until("hermes · mine/other · ")
+        reader.type("hello")
+        reader.until("The other model answers.")
+        reader.type("/resume")
+        reader.until("1. ")
+        reader.type("", "Number of the session, empty leaves:")
+        reader.until("this one goes on")
+        reader.type("/resume")
+        reader.type("1", "Number of the session, empty leaves:")
+        reader.until("hermes · ")
+        reader.type("/quit")
+        assert reader.child.wait(60) == 0
+    told = reader.text
+    assert not {"\x1b", "\b", "\r"} & set(told)
+    assert not [line for line in told.split("\n") if line.lstrip()[:1] in WORDS and line.lstrip()[:1] != "·"]
