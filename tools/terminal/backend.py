@@ -237,8 +237,8 @@ class Backend(Protocol):
         """The program that runs the commands. A plain `sh` keeps less state between calls."""
         ...
 
-    def start(self, launch: Launch) -> ShellChild:
-        """Start a shell. Raises `ToolError` with the cause if that fails."""
+    async def start(self, launch: Launch) -> ShellChild:
+        """Start a shell; none is left if the wait is cancelled. Raises `ToolError` with the cause."""
         ...
 
     async def aclose(self) -> None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Literal
@@ -36,6 +36,17 @@ START = {
 _FOLDER = Path(__file__).parent
 _WRITE_PATIENCE = 5.0
 """Seconds after which input that the program does not read is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedShell:
+    """A shell that has just been started."""
+
+    process: subprocess.Popen[bytes]
+    pipes: Pipes
+    mark: str
+    clear_up: tuple[Callable[[], None], ...]
+    """To be called after its process group has ended."""
 
 
 class LocalBackend:
@@ -78,14 +89,45 @@ class LocalBackend:
             await on_thread(self._boundary.prepare)
         return 1
 
-    def start(self, launch: Launch) -> LocalChild:
+    async def start(self, launch: Launch) -> LocalChild:
         for child in [child for child in self._children if child.is_gone()]:
             self._forget(child)
-        if (waiting := self._take_ahead(launch)) is not None:
-            return self._follow(waiting, launch)
+        waiting: WaitingBoundary | None = None
+        if is_plain(launch):
+            if self._drawing is not None:
+                # It is ready sooner than another one that is begun now.
+                await asyncio.shield(self._drawing)
+            waiting = self.ahead
+            self._release_ahead()
+        # Rules and places are read from the disk.
+        starting = asyncio.ensure_future(on_thread(self._begin, launch, waiting))
+        try:
+            started = await to_the_end(starting)
+        except asyncio.CancelledError:
+            if starting.exception() is None:
+                child = self._follow(starting.result(), launch)
+                child.watch(lambda _: None)
+                await child.kill()
+            raise
+        finally:
+            if waiting is not None and not waiting.is_taken:
+                self._discard(waiting)
+        return self._follow(started, launch)
+
+    def _begin(self, launch: Launch, waiting: WaitingBoundary | None) -> StartedShell:
+        """Start the shell: in the boundary that waits if it is what would be drawn now. Blocks."""
+        boundary = self._boundary
+        try:
+            if waiting is not None and boundary is not None and waiting.fits(launch, boundary, _FOLDER):
+                waiting.hand_over(launch)
+                rested = boundary.at_work(launch.leave.permit, launch.leave.hosts)
+                return StartedShell(waiting.process, waiting.pipes, waiting.mark, (rested, waiting.close))
+        except (OSError, ToolError):
+            # Drawn again, which says what is wrong.
+            pass
         mark = f"{self._owner}.{launch.mark}"
         pipes = Pipes.open(launch)
-        wrapped: Wrapped | None = None
+        wrapped = Wrapped(argv=[])
         try:
             wrapped = self._wrap(launch, pipes.terminal)
             process = subprocess.Popen(
@@ -104,22 +146,18 @@ class LocalBackend:
             raise
         except OSError as error:
             pipes.close_ours()
-            if wrapped is not None:
-                wrapped.ended()
+            wrapped.ended()
             reason = error.strerror or str(error)
             raise ToolError(f"The command could not be started in {launch.cwd}: {reason}.") from error
         finally:
             pipes.close_theirs()
-            if wrapped is not None:
-                wrapped.started()
-        child = LocalChild(process, pipes, mark, self._forget)
-        if wrapped is not None:
-            child.clear_up = wrapped.ended
-        self._guard.add(process.pid)
-        return self._expect(child, launch)
+            wrapped.started()
+        return StartedShell(process, pipes, mark, (wrapped.ended,))
 
-    def _expect(self, child: LocalChild, launch: Launch) -> LocalChild:
-        """Draw a boundary for the next command."""
+    def _follow(self, started: StartedShell, launch: Launch) -> LocalChild:
+        """Guard a shell until it is gone, and draw a boundary for the next command."""
+        child = LocalChild(started, self._forget)
+        self._guard.add(child.pid)
         self._children.add(child)
         if self._boundary is not None and is_plain(launch):
             self._plain += 1
@@ -156,34 +194,6 @@ class LocalBackend:
 
         self._drawing = asyncio.ensure_future(draw())
 
-    def _take_ahead(self, launch: Launch) -> WaitingBoundary | None:
-        """Return the waiting boundary if it is what would be drawn now. Otherwise it is discarded."""
-        waiting, boundary = self.ahead, self._boundary
-        if waiting is None or boundary is None or not is_plain(launch):
-            return None
-        try:
-            if waiting.fits(launch, boundary, _FOLDER):
-                waiting.hand_over(launch)
-                self._release_ahead()
-                return waiting
-        except (OSError, ToolError):
-            # Drawn again, which says what is wrong.
-            pass
-        self._discard_ahead()
-        return None
-
-    def _follow(self, waiting: WaitingBoundary, launch: Launch) -> LocalChild:
-        assert self._boundary is not None
-        rested = self._boundary.at_work(launch.leave.permit, launch.leave.hosts)
-
-        def clear_up() -> None:
-            rested()
-            waiting.close()
-
-        child = LocalChild(waiting.process, waiting.pipes, waiting.mark, self._forget)
-        child.clear_up = clear_up
-        return self._expect(child, launch)
-
     def end_waiting(self) -> None:
         """End the boundary that waits for a command, because rules or settings have changed."""
         self._outdated = True
@@ -198,10 +208,13 @@ class LocalBackend:
         waiting = self.ahead
         self._release_ahead()
         if waiting is not None:
-            self._guard.remove(waiting.process.pid)
-            task = asyncio.ensure_future(on_thread(waiting.discard))
-            self._discarding.add(task)
-            task.add_done_callback(self._discarding.discard)
+            self._discard(waiting)
+
+    def _discard(self, waiting: WaitingBoundary) -> None:
+        self._guard.remove(waiting.process.pid)
+        task = asyncio.ensure_future(on_thread(waiting.discard))
+        self._discarding.add(task)
+        task.add_done_callback(self._discarding.discard)
 
     async def aclose(self) -> None:
         self._closed = True
@@ -258,27 +271,25 @@ class LocalBackend:
 class LocalChild:
     """A shell on this machine, which leads a session and a process group."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        pipes: Pipes,
-        mark: str,
-        on_gone: Callable[[LocalChild], None],
-    ) -> None:
-        self._process = process
-        self._pipes = pipes
-        self._mark = mark
-        self.clear_up: Callable[[], None] = lambda: None
-        """The cleanup after the process group has ended."""
+    def __init__(self, started: StartedShell, on_gone: Callable[[LocalChild], None]) -> None:
+        self._process = started.process
+        self._pipes = started.pipes
+        self._mark = started.mark
+        self._clear_up = started.clear_up
         self.on_end: Callable[[], None] = lambda: None
         """Called when the shell has ended."""
         self._on_gone = on_gone
-        self._pump = Pump(process, pipes.output)
+        self._pump = Pump(self._process, self._pipes.output)
         self._pump.ending.add_done_callback(lambda _: self._settle())
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def clear_up(self) -> None:
+        """Clean up after the process group has ended. May be called again."""
+        for each in self._clear_up:
+            each()
 
     def watch(self, sink: Sink) -> None:
         self._pump.start(sink)

@@ -125,7 +125,7 @@ class Shell:
             f"{self._start}; run the command again if it still fits."
         )
 
-    def start(
+    async def start(
         self,
         command: str,
         place: ShellPlace,
@@ -159,7 +159,7 @@ class Shell:
             private_write(launch.new_state, "")
             private_write(folders_file(launch.new_state), "")
         private_write(launch.command_file, command)
-        return self._backend.start(launch), launch
+        return await self._backend.start(launch), launch
 
     def settle(self, launch: Launch, place: ShellPlace) -> None:
         """Take over the state the shell left, if it is complete, and clean up."""
@@ -379,7 +379,7 @@ async def run_command(
             replay.feed(data)
         live.is_news = True
 
-    child, launch = shell.start(command, place, pty=pty, leave=leave)
+    child, launch = await shell.start(command, place, pty=pty, leave=leave)
     child.watch(sink)
     follower = asyncio.create_task(live.follow())
     try:

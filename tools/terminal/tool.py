@@ -63,7 +63,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
         if note := await shell.ready():
             place = replace(place, note=f"{note} {place.note}".strip())
         if background:
-            return _start(arguments, context, shell, place, pty, leave)
+            return await _start(arguments, context, shell, place, pty, leave)
         return await _run(command, context, shell, place, limit, pty, leave)
 
 
@@ -129,7 +129,7 @@ async def _run(
     return result
 
 
-def _start(
+async def _start(
     arguments: Arguments, context: ToolContext, shell: Shell, place: ShellPlace, pty: bool, leave: Leave
 ) -> dict[str, Any]:
     terminals = context.service(Terminals)
@@ -139,7 +139,7 @@ def _start(
     tells_end = bool(arguments.get("notify_on_complete"))
     watch = OutputWatch(arguments.get("watch_patterns") or (), tells_end=tells_end)
     table.make_room()
-    child, launch = shell.start(
+    child, launch = await shell.start(
         command,
         place,
         pty=pty,

@@ -86,6 +86,8 @@ class WaitingBoundary:
         self.files = files
         self.mark = mark
         self._env = env
+        self.is_taken = False
+        """Whether its command runs in it."""
 
     def fits(self, launch: Launch, boundary: Boundary, programs: Path) -> bool:
         """Return whether a boundary drawn now for `launch` would be the same."""
@@ -116,6 +118,7 @@ class WaitingBoundary:
         rest = memoryview(os.fsencode(start))
         while rest:
             rest = rest[os.write(control, rest) :]
+        self.is_taken = True
         self.pipes.close_input()
 
     def discard(self) -> None:

@@ -17,11 +17,10 @@ from typing import Literal
 from agent.core.home import Home, private_folder
 from agent.errors import HermesError
 from agent.safety.sandbox import secrets
-from agent.safety.sandbox.bubblewrap import shape_of
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, refusal_text
 from agent.safety.sandbox.landlock import own_files
-from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in
+from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in, shape_of
 from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
 from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
 from agent.workspace.placeholders import RESTING, ReservedNames, hold, remove_abandoned

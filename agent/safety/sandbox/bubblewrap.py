@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.safety.sandbox import limits
@@ -21,6 +19,7 @@ from agent.safety.sandbox.layout import (
     hidden_files,
     missing,
     places,
+    recognisable,
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.sandbox.seccomp import program
@@ -61,7 +60,7 @@ class Bubblewrap:
             reserved = _hold(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
-        shape, known = (None, ()) if not policy.waits else _recognisable(policy, view)
+        shape, known = (None, ()) if not policy.waits else recognisable(policy, view)
         clear = unmounted(hidden_files(view))
         filter_fd = memory_file(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
@@ -96,69 +95,6 @@ class Bubblewrap:
             shape=shape,
             reserved=(reserved,),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnShape:
-    """What a boundary is drawn for: its rules, and what is at each place of the view."""
-
-    policy: SandboxPolicy
-    places: tuple[tuple[MountPlace, tuple[int, int]], ...]
-
-    def is_mounted(self, pid: int) -> bool:
-        """Return whether the process started as `pid` still has a mount at each place.
-
-        A mount goes when something outside removes what it lies on, even if another name of it remains.
-        """
-        try:
-            inside = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
-            table = Path(f"/proc/{inside}/mountinfo").read_bytes().splitlines()
-        except (OSError, IndexError):
-            return False
-        mounts = {line.split(b" ", 5)[4] for line in table}
-        return all(
-            _as_listed(str(place.path)) in mounts or _as_listed(os.path.realpath(place.path)) in mounts
-            for place, _ in self.places
-        )
-
-
-def shape_of(policy: SandboxPolicy) -> DrawnShape:
-    """Return the shape that a boundary for `policy` would have now.
-
-    Raises `OSError` if a link has taken the place of a writable folder or a part of its path.
-    """
-    view = places(policy)
-    closer(*anchored(view).values())()
-    return DrawnShape(policy, tuple((place, _identity(os.lstat(place.path))) for place in view))
-
-
-def _as_listed(path: str) -> bytes:
-    """Return a path as tables of mounts write it."""
-    return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % ord(found[0]), os.fsencode(path))
-
-
-def _recognisable(
-    policy: SandboxPolicy, view: Sequence[MountPlace]
-) -> tuple[DrawnShape | None, tuple[int, ...]]:
-    """Return the shape of a boundary that is being drawn, and descriptors to close after it has ended.
-
-    As long as they are open, nothing new can have the same inode.
-    """
-    held: list[int] = []
-    seen: list[tuple[MountPlace, tuple[int, int]]] = []
-    try:
-        for place in view:
-            held.append(os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
-            seen.append((place, _identity(os.fstat(held[-1]))))
-    except OSError:
-        # Something was just taken away: it is drawn, but not kept.
-        closer(*held)()
-        return None, ()
-    return DrawnShape(policy, tuple(seen)), tuple(held)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
 
 
 def _namespaces(policy: SandboxPolicy) -> list[str]:

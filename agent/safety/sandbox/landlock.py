@@ -30,6 +30,7 @@ from agent.safety.sandbox.layout import (
     identities,
     missing,
     places,
+    recognisable,
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits
 from agent.safety.sandbox.seccomp import program
@@ -117,13 +118,16 @@ class Landlock:
             reserved = hold(missing(view) if self.spaces else ())
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        shape, seen = recognisable(policy, view) if policy.waits and self.spaces else (None, ())
         clear = unmounted(hidden_files(view) if self.spaces else ())
         spec = self._in_spaces(view, policy) if self.spaces else self._alone(view, policy)
         spec["known"] = known
         launcher, fds = launcher_argv(spec)
         join, leave = limits.prepare(policy.limits.processes)
+        forget = closer(*seen)
 
         def ended() -> None:
+            forget()
             clear()
             reserved.release()
             leave()
@@ -136,6 +140,8 @@ class Landlock:
             terminal="/dev/console" if policy.terminal and self.spaces else policy.terminal,
             started=closer(*fds),
             ended=ended,
+            shape=shape,
+            reserved=(reserved,),
         )
 
     def _in_spaces(self, view: list[MountPlace], policy: SandboxPolicy) -> dict[str, Any]:

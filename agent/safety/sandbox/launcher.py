@@ -95,10 +95,12 @@ def _enter_spaces(spec):
         return
     os.close(report)
     _let_go_of_streams(null)
-    told = os.read(status, 1)
+    told = os.read(status, 2)
     if not told:
         _, state = os.waitpid(first, 0)
         os._exit(_code(state) or FAILED)
+    if not told[1]:
+        os.waitpid(first, 0)
     os._exit(told[0])
 
 
@@ -153,9 +155,20 @@ def _as_first_process(spec, report, null):
         except ChildProcessError:
             os._exit(0)
         if process == command:
-            os.write(report, bytes([_code(state)]))
-            if spec["mortal"]:
+            others = _others_run()
+            os.write(report, bytes([_code(state), others]))
+            if spec["mortal"] or not others:
                 os._exit(0)
+
+
+def _others_run():
+    """Reap what has ended; return whether anything else of this namespace still runs."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _code(state):

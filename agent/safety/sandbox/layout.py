@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Literal
 
 from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.tree import words
+from agent.safety.sandbox.limits import closer
 from agent.workspace.placeholders import is_missing
 from tools.kit.files import open_folder
 from tools.services.sandbox import SandboxPolicy
@@ -193,6 +195,69 @@ def _open_anchor(path: Path) -> int:
         os.close(descriptor)
         raise OSError(errno.ELOOP, "a link has taken the place of a folder", str(path))
     return descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnShape:
+    """What a boundary is drawn for: its rules, and what is at each place of the view."""
+
+    policy: SandboxPolicy
+    places: tuple[tuple[MountPlace, tuple[int, int]], ...]
+
+    def is_mounted(self, pid: int) -> bool:
+        """Return whether the process started as `pid` still has a mount at each place.
+
+        A mount goes when something outside removes what it lies on, even if another name of it remains.
+        """
+        try:
+            inside = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
+            table = Path(f"/proc/{inside}/mountinfo").read_bytes().splitlines()
+        except (OSError, IndexError):
+            return False
+        mounts = {line.split(b" ", 5)[4] for line in table}
+        return all(
+            _as_listed(str(place.path)) in mounts or _as_listed(os.path.realpath(place.path)) in mounts
+            for place, _ in self.places
+        )
+
+
+def shape_of(policy: SandboxPolicy) -> DrawnShape:
+    """Return the shape that a boundary for `policy` would have now.
+
+    Raises `OSError` if a link has taken the place of a writable folder or a part of its path.
+    """
+    view = places(policy)
+    closer(*anchored(view).values())()
+    return DrawnShape(policy, tuple((place, _identity(os.lstat(place.path))) for place in view))
+
+
+def _as_listed(path: str) -> bytes:
+    """Return a path as tables of mounts write it."""
+    return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % ord(found[0]), os.fsencode(path))
+
+
+def recognisable(
+    policy: SandboxPolicy, view: Sequence[MountPlace]
+) -> tuple[DrawnShape | None, tuple[int, ...]]:
+    """Return the shape of a boundary that is being drawn, and descriptors to close after it has ended.
+
+    As long as they are open, nothing new can have the same inode.
+    """
+    held: list[int] = []
+    seen: list[tuple[MountPlace, tuple[int, int]]] = []
+    try:
+        for place in view:
+            held.append(os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+            seen.append((place, _identity(os.fstat(held[-1]))))
+    except OSError:
+        # Something was just taken away: it is drawn, but not kept.
+        closer(*held)()
+        return None, ()
+    return DrawnShape(policy, tuple(seen)), tuple(held)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 _DEPTH = 2

@@ -15,19 +15,19 @@ import pytest
 from agent.core.home import Home
 from agent.safety.sandbox.boundary import BoundaryFolders, CommandReading, NetworkMode, SessionBoundary
 from agent.workspace.placeholders import RESTING
-from tests.agent.safety.sandbox.kinds import KINDS
+from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.tools.terminal.conftest import Task, processes_with, until, until_now
 from tools.services.sandbox import SandboxLimits
 from tools.terminal.local import LocalBackend
 from tools.terminal.terminals import Terminals
 
-pytestmark = pytest.mark.skipif("bubblewrap" not in KINDS, reason="only bubblewrap can wait")
+pytestmark = pytest.mark.skipif(not WITH_NAMESPACES, reason="only boundaries with mounts can wait")
 
 
 class Boxed(Task):
     """A task in a repository, and its backend."""
 
-    def __init__(self, root: Path, made: Terminals, network: NetworkMode = "off") -> None:
+    def __init__(self, root: Path, made: Terminals, kind: str, network: NetworkMode = "off") -> None:
         workspace = root / "work space"
         workspace.mkdir()
         subprocess.run(["git", "init", "-q", str(workspace)], check=True)
@@ -37,7 +37,7 @@ class Boxed(Task):
         self.secret = workspace / "secrets" / "key"
         self.secret.write_text("PRIVATE")
         made.boundary = SessionBoundary(
-            KINDS["bubblewrap"],
+            KINDS[kind],
             BoundaryFolders(
                 workspace,
                 root / "private",
@@ -66,9 +66,14 @@ class Boxed(Task):
         return (await self.output("echo $HERMES_CALL")).strip()
 
 
+@pytest.fixture(params=WITH_NAMESPACES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture
-def task(tmp_path: Path, terminals: Callable[..., Terminals]) -> Boxed:
-    return Boxed(tmp_path, terminals({**os.environ, "MY_TOKEN": "hush"}))
+def task(tmp_path: Path, terminals: Callable[..., Terminals], kind: str) -> Boxed:
+    return Boxed(tmp_path, terminals({**os.environ, "MY_TOKEN": "hush"}), kind)
 
 
 async def test_each_waiting_boundary_takes_one_command(task: Boxed):
@@ -244,7 +249,7 @@ from tests.tools.terminal.test_waiting import Boxed
 from tools.terminal.terminals import Terminals
 
 async def main():
-    task = Boxed(Path(sys.argv[1]), Terminals())
+    task = Boxed(Path(sys.argv[1]), Terminals(), sys.argv[2])
     await task.run("true")
     print(await task.waiting(), flush=True)
     await asyncio.sleep(600)
@@ -253,9 +258,11 @@ asyncio.run(main())
 """
 
 
-def test_when_hermes_is_killed_the_waiting_boundary_ends(tmp_path: Path):
+def test_when_hermes_is_killed_the_waiting_boundary_ends(tmp_path: Path, kind: str):
     root = Path(__file__).parents[3]
-    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path)], stdout=subprocess.PIPE, cwd=root)
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(tmp_path), kind], stdout=subprocess.PIPE, cwd=root
+    )
     try:
         assert host.stdout is not None
         mark = host.stdout.readline().decode().strip()
@@ -269,7 +276,7 @@ def test_when_hermes_is_killed_the_waiting_boundary_ends(tmp_path: Path):
     workspace = tmp_path / "work space"
     assert not {path.name for path in (workspace / ".git").iterdir()} & {"commondir", "config.worktree"}
     folders = BoundaryFolders(workspace, tmp_path / "private", Home(tmp_path / "home"))
-    SessionBoundary(KINDS["bubblewrap"], folders).clear_up()
+    SessionBoundary(KINDS[kind], folders).clear_up()
     assert not list(tmp_path.glob(RESTING))
 
 

@@ -462,7 +462,7 @@ class RemoteBackend:
                 self._generation += 1
         return self._generation
 
-    def start(self, launch: Launch) -> RemoteChild:
+    async def start(self, launch: Launch) -> RemoteChild:
         if self._anchor is None or self._site is None or not self._anchor.is_there:
             raise ToolError(f"The connection to {self.place} was lost; run the command again.")
         mark = f"{self._owner}.{launch.mark}."
