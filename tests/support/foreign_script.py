@@ -2,8 +2,8 @@
 
 Started as `python foreign_script.py FILE`. FILE holds a list of steps for a prompt: `["tell", UPDATE]`,
 `["ask", CALL]` and `["send", METHOD, PARAMS]` (requests, whose answers are waited for), `["exit", CODE]`,
-`["fail", CODE, TEXT]`, `["wait", SECONDS]` and `["answer", FIELDS]`. What came back for each request is added
-to FILE.log, one JSON text a line.
+`["fail", CODE, TEXT]`, `["wait", SECONDS]` and `["answer", FIELDS]`; `["modes", MODES]` are those of its
+session. What came back for each request is added to FILE.log, one JSON text a line, and each mode that it is set to.
 """
 
 import json
@@ -61,6 +61,11 @@ for line in sys.stdin:
         case "initialize":
             send(id=message["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
         case "session/new":
-            send(id=message["id"], result={"sessionId": "theirs"})
+            modes = [given[0] for step, *given in json.loads(Path(FILE).read_text()) if step == "modes"]
+            send(id=message["id"], result={"sessionId": "theirs", "modes": modes[0] if modes else None})
+        case "session/set_mode":
+            with Path(f"{FILE}.log").open("a") as log:
+                log.write(json.dumps(message["params"]) + "\n")
+            send(id=message["id"], result={})
         case "session/prompt":
             play(message["id"])

@@ -178,6 +178,7 @@ class _Turn:
         self._emit = emit
         self._calls = ForeignCalls()
         self._done: list[str] = []
+        self._is_new_text = False
         self._is_over = False
         self.refused: list[str] = []
         """What was asked for and refused, in a few words each."""
@@ -199,6 +200,8 @@ class _Turn:
             case "agent_message_chunk":
                 words = clean(str(getattr(update.content, "text", "") or ""))
                 if words and len(self.text) < LONGEST:
+                    words = f"\n\n{words}" if self.text and self._is_new_text else words
+                    self._is_new_text = False
                     self.text += words
                     self._emit(TextAdded(text=words))
             case "agent_thought_chunk":
@@ -257,6 +260,7 @@ class _Turn:
             self._finish(id, "done" if update.status == "completed" else "failed")
 
     def _begin(self, id: str, said: CallFields) -> ForeignCallRecord:
+        self._is_new_text = True  # what it says after a call is not the end of an earlier line
         return self._calls.add(id, said, time.monotonic())
 
     def _show(self, call: ForeignCallRecord, fields: CallFields) -> None:

@@ -88,8 +88,12 @@ class CallFields:
         """Return the command line in the arguments; empty if there is none."""
         if self.kind not in ("", "other", "execute") or (self.kind != "execute" and self._paths()):
             return ""
+        # Cline gives several command lines at once.
+        given = self.given
+        if isinstance(lines := given.get("commands"), list) and lines:
+            given = {"command": "\n".join(map(str, lines)), **given}
         for name in _COMMANDS:
-            match self.given.get(name):
+            match given.get(name):
                 case str(text) if text.strip():
                     return clean(text)
                 case [_, *_] as words:

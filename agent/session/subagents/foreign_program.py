@@ -34,6 +34,8 @@ class ForeignProgram:
     env_passthrough: tuple[str, ...] = ()
     """Names of the person's variables that it gets besides the usual ones."""
     description: str = ""
+    mode: str = ""
+    """The mode of its sessions; empty: one that asks, if it has one of those that are known."""
 
     @property
     def line(self) -> str:
@@ -71,6 +73,7 @@ def foreign_programs(
             env=dict(entry.env),
             env_passthrough=tuple(entry.env_passthrough),
             description=" ".join(entry.description.split())[:300],
+            mode=entry.mode,
         )
     return found, problems
 
@@ -87,6 +90,8 @@ START = 30.0
 LEAVE = 3.0
 """Seconds it has to stop after a cancel, and to end."""
 _AUTH_REQUIRED = -32000
+_ASKING = ("default", "ask", "read-only")
+"""Modes in which Claude, Gemini and Qwen, vibe, and Codex ask before they change anything."""
 _STDERR = 2_000
 
 
@@ -201,13 +206,34 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
     capabilities = known.agent_capabilities
     try:
         if earlier and getattr(capabilities.session_capabilities, "resume", None) is not None:
-            await connection.resume_session(cwd=str(workspace), session_id=earlier, mcp_servers=[])
-            return earlier
-        return str((await connection.new_session(cwd=str(workspace), mcp_servers=[])).session_id)
+            opened = await connection.resume_session(cwd=str(workspace), session_id=earlier, mcp_servers=[])
+            session = earlier
+        else:
+            opened = await connection.new_session(cwd=str(workspace), mcp_servers=[])
+            session = str(opened.session_id)
+        if mode := _mode(program, opened.modes):
+            await connection.set_session_mode(session_id=session, mode_id=mode)
+        return session
     except RequestError as error:
         if error.code == _AUTH_REQUIRED:
             raise _sign_in(program) from error
         raise
+
+
+def _mode(program: ForeignProgram, modes: Any) -> str:
+    """Return the mode that a session is to be in; empty if it is in it. Raises `ConfigError`.
+
+    Some programs begin in a mode in which they judge their calls themselves and ask for nothing.
+    """
+    offered = [each.id for each in modes.available_modes] if modes is not None else []
+    if program.mode and program.mode not in offered:
+        has = f"it has {clean(', '.join(offered))}" if offered else "it has none"
+        name = program.name
+        raise ConfigError(
+            f"The agent {name} has no mode {program.mode!r}; {has}. Correct agents.{name}.mode."
+        )
+    wanted = program.mode or next((each for each in _ASKING if each in offered), "")
+    return "" if modes is None or wanted == modes.current_mode_id else wanted
 
 
 def _sign_in(program: ForeignProgram) -> ConfigError:

@@ -67,13 +67,20 @@ class Played:
 
 
 async def play(
-    folder: Path, *steps: list[Any], rules: str = "", attended: bool = False, approve: str | None = "all"
+    folder: Path,
+    *steps: list[Any],
+    rules: str = "",
+    attended: bool = False,
+    approve: str | None = "all",
+    settings: dict[str, str] | None = None,
+    modes: dict[str, Any] | None = None,
 ) -> Played:
     """Send an agent that plays the steps; a person says yes to each question, or nobody is there."""
     file = folder / "steps.json"
-    file.write_text(json.dumps([*steps, ["answer", {}]]))
+    file.write_text(json.dumps([["modes", modes], *steps, ["answer", {}]]))
     line = shlex.join([sys.executable, str(PROGRAM), str(file)])
-    config = f"subagents: {{forecast_tokens: null}}\nagents: {{other: {{command: {json.dumps(line)}}}}}\n"
+    agent = json.dumps({"command": line, **(settings or {})})
+    config = f"subagents: {{forecast_tokens: null}}\nagents: {{other: {agent}}}\n"
     script = {"main": [call("delegate_task", goal="do it", agent="other"), say("Over.")]}
     async with team(folder, script, config) as made:
         played = Played(made)
@@ -103,6 +110,7 @@ ASKED_ABOUT: list[tuple[str, list[list[Any]], str]] = [
         "no",
     ),
     ("words-in-a-list", [asks("c1", kind="execute", rawInput={"command": ["bash", "-lc", "echo hi"]})], "no"),
+    ("lines-in-a-list", [asks("c1", kind="execute", rawInput={"commands": ["ls", "echo hi"]})], "no"),
     ("part-of-the-input", [begins("c1", **CALL, rawInput=ECHO), asks("c1", rawInput={"why": "x"})], "no"),
     (
         "another-kind",
@@ -164,6 +172,7 @@ async def test_refused_without_an_outcome_is_failed_and_says_what_was_refused(tm
 async def test_titles_come_later_ids_come_again_and_usage_is_what_it_says(tmp_path: Path) -> None:
     cost = {"amount": 0.25, "currency": "USD"}
     steps = [
+        says("I begin."),
         begins("c1", "Terminal", kind="execute", status="pending", rawInput={}),
         goes_on("c1", title="make test", rawInput={"command": "make test"}),
         goes_on("c1", status="completed"),
@@ -181,7 +190,25 @@ async def test_titles_come_later_ids_come_again_and_usage_is_what_it_says(tmp_pa
     assert played.finished() == [("c1", "make test", "done"), ("c1#2", "Read b", "done")]
     assert played.report["outcome"] == "completed" and "After" not in played.report["summary"]
     assert played.report["usage"] == {"requests": None, "tokens": 1200, "cost": 0.25}
+    assert played.report["summary"].startswith("I begin.\n")
     assert played.answers[0]["code"] == -32601
+
+
+MODES = {
+    "currentModeId": "auto",
+    "availableModes": [{"id": "auto", "name": "A"}, {"id": "ask", "name": "B"}],
+}
+
+
+@pytest.mark.parametrize(("mode", "begins_in"), [("", "ask"), ("auto", None), ("plan", "failed")])
+async def test_a_session_begins_in_a_mode_that_asks_unless_another_is_set(
+    mode: str, begins_in: str | None, tmp_path: Path
+) -> None:
+    played = await play(tmp_path, COMPLETED, settings={"mode": mode}, modes=MODES)
+    if begins_in == "failed":
+        assert "has no mode 'plan'; it has auto, ask" in played.report["reason"]
+    else:
+        assert [each["modeId"] for each in played.answers] == ([begins_in] if begins_in else [])
 
 
 @pytest.mark.parametrize(
