@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports lint style types house bench bench-peers bench-terminals test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports test-agents lint style types house bench bench-peers bench-terminals test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -111,6 +111,12 @@ test-mcp-servers:
 test-imports:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.import_suite $(ARGS)
+
+# Sends the real agents of npm and PyPI that speak ACP, all with one scripted model, in 12 situations each. The table
+# is in docs/subagents.md. Some of them: make test-agents ARGS="gemini opencode --only rule,yolo"
+test-agents:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.foreign_agents $(ARGS)
 
 # Runs the tests of repositories that keep their refs in tables, with the git (2.45 or later) of the folder GIT:
 # make test-newer-git GIT=$$HOME/git/bin. The suite runs them with the machine's own git, if that is new enough.

@@ -28,4 +28,4 @@ def pump(source, sink, mark, close):
 entering = threading.Thread(target=pump, args=(sys.stdin.buffer, child.stdin, b">", True), daemon=True)
 entering.start()
 pump(child.stdout, sys.stdout.buffer, b"<", False)
-sys.exit(child.wait())
+os._exit(child.wait() & 255)  # at once: a thread still reads stdin

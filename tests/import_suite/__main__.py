@@ -17,6 +17,7 @@ from agent.core.store.importing import SessionRecord
 from agent.core.store.nodes import Node
 from agent.integrations.migration.taking_over import look
 from agent.knowledge.context.message_history import conversation
+from benchmarks.peers.catalogue import Missing
 from tests.import_suite.programs import PROGRAMS, Setting, install
 from tests.import_suite.scripted import ScriptedModel, Step
 from tests.support.wire_rules import Refused, check_request
@@ -44,8 +45,8 @@ def main() -> int:
     wrong = 0
     for name in args.names or PROGRAMS:
         try:
-            bin = install(name, args.cache)
-        except (OSError, subprocess.CalledProcessError) as error:
+            bin = install(name, PROGRAMS[name].package, args.cache)
+        except (OSError, subprocess.CalledProcessError, Missing) as error:
             print(f"{name:9} could not be had: {error}")
             continue
         made, alike, problems = _try(name, bin, args.sessions)

@@ -8,10 +8,12 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.catalogue import UV, find_python
 
 NODE = "node@24"
 
@@ -58,7 +60,8 @@ class Setting:
                 os.kill(int(entry.name), signal.SIGTERM)
 
 
-def _put(path: Path, content: str) -> None:
+def put(path: Path, content: str) -> None:
+    """Write a file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content, "utf-8")
 
@@ -71,7 +74,7 @@ def _claude(bin: Path, home: Path, address: str) -> Setting:
 
 def _codex(bin: Path, home: Path, address: str) -> Setting:
     provider = f'[model_providers.local]\nname="local"\nbase_url="{address}/v1"\nwire_api="responses"\n'
-    _put(home / ".codex/config.toml", f'model="test-model"\nmodel_provider="local"\n{provider}')
+    put(home / ".codex/config.toml", f'model="test-model"\nmodel_provider="local"\n{provider}')
     flags = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     return Setting(home, [str(bin / "codex"), *flags], {})
 
@@ -82,13 +85,13 @@ def _opencode(bin: Path, home: Path, address: str) -> Setting:
     provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"test-model": model}}
     names = {"model": "local/test-model", "small_model": "local/test-model", "permission": "allow"}
     config = {"provider": {"local": provider}, **names, "autoupdate": False}
-    _put(home / ".config/opencode/opencode.json", json.dumps(config))
+    put(home / ".config/opencode/opencode.json", json.dumps(config))
     return Setting(home, [str(bin / "opencode"), "run"], {"OPENCODE_DISABLE_MODELS_FETCH": "1"})
 
 
 def _gemini(bin: Path, home: Path, address: str) -> Setting:
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    _put(home / ".gemini/settings.json", json.dumps(settings))
+    put(home / ".gemini/settings.json", json.dumps(settings))
     variables = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": address, "GEMINI_CLI_NO_RELAUNCH": "1"}
     return Setting(home, [str(bin / "gemini"), "--skip-trust", "-y", "-m", "gemini-2.5-pro"], variables)
 
@@ -96,13 +99,13 @@ def _gemini(bin: Path, home: Path, address: str) -> Setting:
 def _pi(bin: Path, home: Path, address: str) -> Setting:
     model = {"id": "test-model", "name": "t", "contextWindow": 100_000, "maxTokens": 4_000}
     provider = {"baseUrl": f"{address}/v1", "api": "openai-completions", "apiKey": "k", "models": [model]}
-    _put(home / ".pi/agent/models.json", json.dumps({"providers": {"local": provider}}))
+    put(home / ".pi/agent/models.json", json.dumps({"providers": {"local": provider}}))
     return Setting(home, [str(bin / "pi"), "--provider", "local", "--model", "test-model"], {})
 
 
 def _qwen(bin: Path, home: Path, address: str) -> Setting:
     settings = {"security": {"auth": {"selectedType": "openai"}}}
-    _put(home / ".qwen/settings.json", json.dumps(settings))
+    put(home / ".qwen/settings.json", json.dumps(settings))
     flags = ["-y", "--auth-type", "openai", "--openai-api-key", "k", "-m", "test-model"]
     return Setting(home, [str(bin / "qwen"), *flags, "--openai-base-url", f"{address}/v1"], {})
 
@@ -112,13 +115,13 @@ def _cline(bin: Path, home: Path, address: str) -> Setting:
     given = {"provider": name, "apiKey": "k", "model": "test-model", "baseUrl": f"{address}/v1"}
     row = {"settings": given, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     providers = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: row}}
-    _put(home / ".cline/data/settings/providers.json", json.dumps(providers))
+    put(home / ".cline/data/settings/providers.json", json.dumps(providers))
     return Setting(home, [str(bin / "cline"), "-P", name, "-m", "test-model", "--json"], {})
 
 
 def _hermes(bin: Path, home: Path, address: str) -> Setting:
     model = {"provider": "custom", "default": "test-model", "base_url": f"{address}/v1", "api_key": "k"}
-    _put(home / ".hermes/config.yaml", json.dumps({"model": model}))
+    put(home / ".hermes/config.yaml", json.dumps({"model": model}))
     return Setting(home, [str(bin / "hermes"), "chat", "--yolo", "-Q"], {})
 
 
@@ -128,7 +131,7 @@ def _vibe(bin: Path, home: Path, address: str) -> Setting:
     )
     model = 'name="test-model"\nprovider="l"\nalias="m"\n'
     flags = 'active_model="m"\nenable_telemetry=false\nenable_update_checks=false\n'
-    _put(home / ".vibe/config.toml", f"{flags}[[providers]]\n{provider}[[models]]\n{model}")
+    put(home / ".vibe/config.toml", f"{flags}[[providers]]\n{provider}[[models]]\n{model}")
     variables = {"K": "k", "MISTRAL_API_KEY": "k", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     return Setting(home, [str(bin / "vibe"), "--agent", "auto-approve", "--trust"], variables)
 
@@ -222,24 +225,27 @@ PROGRAMS = {
 }
 
 
-def install(name: str, cache: Path) -> Path:
-    """Install a program once; return the folder with its command. Raises `OSError` and
-    `CalledProcessError`.
+def install(name: str, packages: str, cache: Path) -> Path:
+    """Install packages of npm or PyPI (words parted by spaces) once; return the folder with their commands.
+
+    Raises `OSError`, `CalledProcessError` and `Missing`.
     """
-    package = PROGRAMS[name].package
-    place = cache / f"{name}-{package.rpartition('@')[2].rpartition('=')[2]}"
+    words = packages.split()
+    place = cache / f"{name}-{words[0].rpartition('@')[2].rpartition('=')[2]}"
     ready = place / ".ready"
-    python = "==" in package
-    if not ready.exists():
+    python = "==" in packages
+    quiet: dict[str, Any] = {"check": True, "capture_output": True}
+    if not ready.exists() or ready.read_text() != packages:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         if python:
-            at_least = shutil.which("python3.13") or shutil.which("python3.12") or sys.executable
-            subprocess.run([at_least, "-m", "venv", place], check=True, capture_output=True)
-            installer = [place / "bin/python", "-m", "pip", "install", "--quiet", package]
-            subprocess.run(installer, check=True, capture_output=True)
+            subprocess.run([find_python((3, 12)), "-m", "venv", place], **quiet)
+            subprocess.run([place / "bin/python", "-m", "pip", "install", "-q", UV], **quiet)
+            (place / "overrides.txt").write_text("certifi>=2026.10.19")  # vibe pins one that is gone
+            options = ["-q", "--python", place / "bin/python", "--override", place / "overrides.txt"]
+            subprocess.run([place / "bin/uv", "pip", "install", *options, *words], **quiet)
         else:
-            command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", place, NODE, package]
-            subprocess.run(command, check=True, capture_output=True)
-        ready.touch()
+            command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", place, NODE, *words]
+            subprocess.run(command, **quiet)
+        ready.write_text(packages)
     return place / "bin" if python else place / "node_modules/.bin"

@@ -2,7 +2,7 @@
 
 The newest prompt has the form `plan: call echo one & call cat gone | say fine`: steps are parted by `|`,
 calls of one step by `&`. The step is the number of the model's turns since that prompt. `sleep` waits before
-it answers.
+it answers, `again` calls under the id of the call before, `write PATH TEXT` calls the tool for whole files.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 SHELLS = (
     "Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "run_commands",
-    "execute_command", "terminal",
+    "execute_command", "terminal", "Shell", "execute",
 )  # fmt: skip
 """How programs call their shell tool."""
+WRITERS = ("Write", "write_file", "write", "WriteFile", "create", "save", "write_text_file")
+"""How they call the tool that writes a whole file."""
 SUMMARY = "SUMMARY-TOKEN what was done so far"
 
 
@@ -57,10 +59,12 @@ class Exchange:
 class ScriptedModel:
     """Serves on a free port until `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, escalates: bool = False) -> None:
         self.exchanges: list[Exchange] = []
         self._lock = threading.Lock()
         self._count = 0
+        self._escalates = escalates
+        """Whether it asks for each command to run outside of the program's own sandbox, where it can ask."""
         model = self
 
         class Handler(_Handler):
@@ -94,7 +98,8 @@ class ScriptedModel:
             "plan:" not in last and any(word in last.lower() for word in ("summar", "handoff", "compact"))
         ):
             return Step(SUMMARY)
-        if not shell:
+        fenced = any("```shell" in each.text for each in said if each.role == "system")
+        if not shell and not fenced:
             return Step("a title")
         plan = said[asked].text.rpartition("plan:")[2].split("\n")[0].strip().strip('"').split("|")
         turns = sum(
@@ -110,9 +115,18 @@ class ScriptedModel:
                 step.text += words
             elif verb == "sleep":
                 step.wait += float(words)
-            elif verb == "call":
+            elif verb in ("call", "again") and not shell:
+                step.text += f"```shell\n{words}\n```\n"
+            elif verb in ("call", "again") and shell:
                 id = f"c{self._count:05}x{number:02}"  # nine characters, as Mistral wants them
-                step.calls.append((id, shell[0], _arguments(shell, words)))
+                id = _newest_call(said, id) if verb == "again" else id
+                given = _arguments(shell, words)
+                if self._escalates and "sandbox_permissions" in (shell[1].get("properties") or {}):
+                    given |= {"sandbox_permissions": "require_escalated", "justification": "said so"}
+                step.calls.append((id, shell[0], given))
+            elif verb == "write" and (writer := _tool_of(body, WRITERS)):
+                path, _, text = words.partition(" ")
+                step.calls.append((f"c{self._count:05}x{number:02}", writer[0], _file(writer[1], path, text)))
         return step
 
 
@@ -136,10 +150,31 @@ def _tools(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+def _tool_of(body: dict[str, Any], names: tuple[str, ...]) -> tuple[str, dict[str, Any]] | None:
+    tools = dict(_tools(body))
+    return next(((name, tools[name]) for name in names if name in tools), None)
+
+
 def shell_of(body: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Return name and schema of the tool that runs commands."""
-    tools = dict(_tools(body))
-    return next(((name, tools[name]) for name in SHELLS if name in tools), None)
+    return _tool_of(body, SHELLS)
+
+
+def _newest_call(said: list[Said], other: str) -> str:
+    """Return the id of the newest call of a conversation, or another one if it has none."""
+    return next((each.call.removeprefix("toolu_") for each in reversed(said) if each.role == "call"), other)
+
+
+def _file(schema: dict[str, Any], path: str, text: str) -> dict[str, Any]:
+    """Return the arguments with which a tool writes a file."""
+    names = schema.get("properties") or {}
+    given: dict[str, Any] = {}
+    for name in names:
+        if name in ("path", "file_path", "filePath", "absolute_path"):
+            given[name] = path
+        elif name in ("content", "contents", "text", "file_text"):
+            given[name] = text
+    return given
 
 
 def _arguments(shell: tuple[str, dict[str, Any]], words: str) -> dict[str, Any]:

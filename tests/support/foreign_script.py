@@ -3,7 +3,7 @@
 Started as `python foreign_script.py FILE`. FILE holds a list of steps for a prompt: `["tell", UPDATE]`,
 `["ask", CALL]` and `["send", METHOD, PARAMS]` (requests, whose answers are waited for), `["exit", CODE]`,
 `["fail", CODE, TEXT]`, `["wait", SECONDS]` and `["answer", FIELDS]`; `["modes", MODES]` are those of its
-session. What came back for each request is added to FILE.log, one JSON text a line, and each mode that it is set to.
+session. What came back for each request, and each mode that is set, is added to FILE.log as a line of JSON.
 """
 
 import json

@@ -1,0 +1,1 @@
+"""Real agents of other programs, sent over the Agent Client Protocol, all with one scripted model."""

@@ -1,0 +1,114 @@
+"""The agents that are sent: their packages, how they are set up, and how they start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.import_suite.programs import PROGRAMS, Setting, put
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent: its packages, and what sets it up for a model at an address."""
+
+    packages: str
+    prepare: Callable[[Path, Path, str], Setting]
+    faults: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By situation: what it does wrong, or does not have."""
+
+
+def _as(name: str, *command: str, **variables: str) -> Callable[[Path, Path, str], Setting]:
+    """Return the set-up of a program of the import suite, started by another command."""
+
+    def prepare(bin: Path, home: Path, address: str) -> Setting:
+        setting = PROGRAMS[name].prepare(bin, home, address)
+        words = [str(bin / command[0]), *command[1:]]
+        return replace(setting, command=words, variables={**setting.variables, **variables})
+
+    return prepare
+
+
+def _claude(bin: Path, home: Path, address: str) -> Setting:
+    return _as("claude", "claude-agent-acp", IS_SANDBOX="")(bin, home, address)
+
+
+def _opencode(bin: Path, home: Path, address: str) -> Setting:
+    setting = _as("opencode", "opencode", "acp")(bin, home, address)
+    _ask(home / ".config/opencode/opencode.json")
+    return setting
+
+
+def _kilo(bin: Path, home: Path, address: str) -> Setting:
+    setting = _as("opencode", "kilo", "acp", KILO_DISABLE_MODELS_FETCH="1")(bin, home, address)
+    (home / ".config/opencode").rename(home / ".config/kilo")
+    _ask(home / ".config/kilo/opencode.json")
+    return setting
+
+
+def _ask(file: Path) -> None:
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "permission": {"bash": "ask", "edit": "ask"}}))
+
+
+def _qwen(bin: Path, home: Path, address: str) -> Setting:
+    setting = PROGRAMS["qwen"].prepare(bin, home, address)
+    words = [word for word in setting.command if word != "-y"]
+    return replace(setting, command=[*words, "--acp"])
+
+
+def _cline(bin: Path, home: Path, address: str) -> Setting:
+    setting = PROGRAMS["cline"].prepare(bin, home, address)
+    # Over ACP it takes no provider but its own.
+    variables = {"CLINE_API_KEY": "k", "CLINE_API_BASE_URL": address}
+    return replace(setting, command=[setting.command[0], "--acp"], variables=variables)
+
+
+def _kimi(bin: Path, home: Path, address: str) -> Setting:
+    provider = f'[providers.l]\ntype="openai"\nbase_url="{address}/v1"\napi_key="k"\n'
+    model = '[models.m]\nprovider="l"\nmodel="test-model"\nmax_context_size=100000\n'
+    put(home / ".kimi-code/config.toml", f'default_model="m"\n{provider}{model}')
+    return Setting(home, [str(bin / "kimi"), "acp"], {})
+
+
+def _copilot(bin: Path, home: Path, address: str) -> Setting:
+    variables = {
+        "COPILOT_PROVIDER_BASE_URL": f"{address}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_API_KEY": "k",
+        "COPILOT_MODEL": "test-model",
+        "COPILOT_OFFLINE": "true",
+    }
+    return Setting(home, [str(bin / "copilot"), "--acp"], variables)
+
+
+def _gptme(bin: Path, home: Path, address: str) -> Setting:
+    variables = {"OPENAI_BASE_URL": f"{address}/v1", "OPENAI_API_KEY": "k", "MODEL": "local/test-model"}
+    return Setting(home, [str(bin / "gptme-acp")], variables)
+
+
+def _fast_agent(bin: Path, home: Path, address: str) -> Setting:
+    variables = {"GENERIC_BASE_URL": f"{address}/v1", "GENERIC_API_KEY": "k"}
+    return Setting(home, [str(bin / "fast-agent"), "acp", "--model", "generic.test-model", "-x"], variables)
+
+
+AGENTS = {
+    "claude-agent-acp": Agent("@agentclientprotocol/claude-agent-acp@0.101.0", _claude),
+    "codex-acp": Agent("@agentclientprotocol/codex-acp@2.6.0", _as("codex", "codex-acp", OPENAI_API_KEY="k")),
+    "gemini": Agent(
+        "@google/gemini-cli@0.61.0", _as("gemini", "gemini", "--acp", "--skip-trust", "-m", "gemini-2.5-pro")
+    ),
+    "opencode": Agent("opencode-ai@1.18.33", _opencode),
+    "kilo": Agent("@kilocode/cli@7.8.1", _kilo),
+    "qwen": Agent("@qwen-code/qwen-code@0.24.4", _qwen),
+    "cline": Agent("cline@3.0.65", _cline),
+    "pi-acp": Agent("pi-acp@0.0.34 @earendil-works/pi-coding-agent@1.5.2", _as("pi", "pi-acp")),
+    "copilot": Agent("@github/copilot@1.0.102", _copilot),
+    "vibe": Agent("mistral-vibe==3.0.3", _as("vibe", "vibe-acp")),
+    "kimi": Agent("@moonshot-ai/kimi-code@2.1.0", _kimi),
+    "hermes-agent": Agent("hermes-agent[acp]==0.19.0", _as("hermes", "hermes", "acp")),
+    "fast-agent": Agent("fast-agent-mcp==0.10.48", _fast_agent),
+    "gptme": Agent("gptme-acp==0.35.1", _gptme),
+}
