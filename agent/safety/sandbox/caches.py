@@ -75,6 +75,8 @@ class WorkspaceCaches:
         """Files that show that an unfilled cache is needed."""
         self.shown: tuple[Path, ...] = ()
         """The user's caches, readable inside."""
+        self._variables: tuple[object, dict[str, str]] = (None, {})
+        """The last variables, after what they were made from."""
 
     def prepare(self) -> None:
         """Create the folder and its links, and protect it from `sweep` while this process runs.
@@ -128,9 +130,16 @@ class WorkspaceCaches:
 
         `proxied` tells whether they are behind the proxy of a filtered network.
         """
-        table = _table()
         # Once, as each variable of the process is decoded when it is read.
         environ = dict(self._environ)
+        needed = [own for spec in _table()["caches"].values() if "needs" in spec and (own := self._own(spec))]
+        given = (proxied, self.folder, environ, [own for own in needed if own.is_dir()])
+        if self._variables[0] != given:
+            self._variables = (given, self._choose(proxied, environ))
+        return dict(self._variables[1])
+
+    def _choose(self, proxied: bool, environ: dict[str, str]) -> dict[str, str]:
+        table = _table()
         chosen: dict[str, str] = {}
         for name, spec in table["caches"].items():
             own, private = self._own(spec), self.folder / name

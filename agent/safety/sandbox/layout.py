@@ -57,19 +57,25 @@ class MountPlace:
     source: Path
     is_folder: bool
 
+    @property
+    def is_own(self) -> bool:
+        """Return whether what is mounted is what lies there anyway."""
+        return self.source is self.path or self.source == self.path
+
 
 def places(policy: SandboxPolicy) -> list[MountPlace]:
     """Return the mounts that differ from a read-only host, parents first, so that the deepest rule counts.
 
     Hidden paths that do not exist are included only if they could be created.
     """
-    rules: dict[Path, tuple[Kind, Path]] = {}
+    # By text: this is done for every name that may hold a secret, at every start.
+    rules: dict[str, tuple[Kind, Path, Path]] = {}
     shown = set(policy.readable) - set(policy.protected)
 
     def rule(path: Path, kind: Kind, source: Path | None = None) -> None:
-        known = rules.get(path)
+        known = rules.get(name := str(path))
         if known is None or _STRICTNESS[kind] > _STRICTNESS[known[0]]:
-            rules[path] = (kind, source or path)
+            rules[name] = (kind, path, source or path)
 
     for path in (policy.workspace, *policy.writable):
         rule(path, "write")
@@ -85,18 +91,19 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
     for path in policy.hidden:
         rule(path, "hide")
     index: dict[str, MountPlace] = {}
-    for path in sorted(rules, key=lambda each: ((name := str(each)).count("/"), name)):
-        kind, source = rules[path]
-        above = _above(str(path), index)
-        if kind == "read" and path in shown and _is_seen_anyway(above):
-            # A mount of its own would only be in the way of renaming and removing.
+    for name in sorted(rules, key=lambda name: (name.count("/"), name)):
+        kind, path, source = rules[name]
+        above = _above(name, index)
+        if kind == "read" and path in shown and (above is None or (above.kind != "hide" and above.is_own)):
+            # It is seen anyway; a mount of its own would only be in the way of renaming and removing.
             continue
         if _is_read_only(above) and source == path and (kind == "read" or _is_closed(path, kind)):
             # Each mount costs every command more than a millisecond.
             continue
         if source.exists():
-            index[str(path)] = MountPlace(path, kind, source, source.is_dir())
-        elif kind == "hide" and _could_be_made(path, index):
+            index[name] = MountPlace(path, kind, source, source.is_dir())
+        elif kind == "hide" and above is not None and above.kind == "write" and above.is_own:
+            # It could be made.
             gap = _outermost_gap(path)
             index[str(gap)] = MountPlace(gap, kind, gap, True)
     return sorted(index.values(), key=lambda place: len(place.path.parts))
@@ -108,7 +115,6 @@ def covering(path: Path, found: Sequence[MountPlace]) -> MountPlace | None:
 
 
 def _above(path: str, index: Mapping[str, MountPlace]) -> MountPlace | None:
-    # As text: this is done for every name that may hold a secret, at every start.
     while path not in index:
         if path == "/":
             return None
@@ -116,13 +122,9 @@ def _above(path: str, index: Mapping[str, MountPlace]) -> MountPlace | None:
     return index[path]
 
 
-def _is_seen_anyway(above: MountPlace | None) -> bool:
-    return above is None or (above.kind != "hide" and above.path == above.source)
-
-
 def _is_read_only(above: MountPlace | None) -> bool:
     """Return whether nothing below a mount can be changed; None is the host's root, which is read-only."""
-    return above is None or (above.kind == "read" and above.path == above.source)
+    return above is None or (above.kind == "read" and above.is_own)
 
 
 def _is_closed(path: Path, kind: Kind) -> bool:
@@ -149,11 +151,6 @@ def hidden_files(found: list[MountPlace]) -> list[Path]:
     return [place.path for place in found if place.kind == "hide" and not place.is_folder]
 
 
-def _could_be_made(path: Path, index: Mapping[str, MountPlace]) -> bool:
-    above = _above(str(path), index)
-    return above is not None and above.kind == "write" and above.path == above.source
-
-
 def _outermost_gap(path: Path) -> Path:
     while not path.parent.exists() or is_missing(path.parent):
         path = path.parent
@@ -168,7 +165,7 @@ def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
     held: dict[Path, int] = {}
     try:
         for place in view:
-            if place.kind == "write" and place.path == place.source:
+            if place.kind == "write" and place.is_own:
                 held[place.path] = _open_anchor(place.path)
     except OSError:
         for descriptor in held.values():
