@@ -187,7 +187,7 @@ class RequestTrial:
     """Makes a `ModelRequest` again for another dialect: frames, tools, system prompt."""
     images: Callable[[], Sequence[str]] = tuple
     """SHA-256 of the images of the conversation, in their order."""
-    tools: Mapping[str, str] = field(default_factory=dict)
+    tools: Callable[[], Mapping[str, str]] = dict[str, str]
     """Each tool on offer with the digest of its schema."""
     dialect: Dialect | None = None
     """The dialect of the last attempt, if it is not the known one."""

@@ -242,7 +242,7 @@ class Shell:
 
 def folders_file(state: Path) -> Path:
     """Return the path of the file, next to a state, that stores the current and the previous folder."""
-    return state.with_name(state.name + ".cwd")
+    return Path(f"{state}.cwd")
 
 
 def private_write(path: Path, text: str) -> None:

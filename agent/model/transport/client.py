@@ -233,7 +233,7 @@ class FormatClient:
             format=self._format.name,
             body=body,
             images=trial.images(),
-            tools=trial.tools,
+            tools=trial.tools(),
         )
         for repair in await asyncio.to_thread(lambda: list(repairs_for(dialect, refusal))):
             if repair.key in trial.tried or trial.sendings >= MOST_SENDINGS:

@@ -319,6 +319,11 @@ class SettingsLender:
         for lent in tuple(self._active):
             lent.refresh()
 
+    @property
+    def has_lent(self) -> bool:
+        """Return whether there are copies, so that there may be changes to judge."""
+        return bool(self._ended or self._active)
+
     def changes(self) -> list[LentChange]:
         """Return the changes by commands that were not judged yet. Reads the disk."""
         return [change for lent in (*self._ended, *self._active) for change in lent.changes()]

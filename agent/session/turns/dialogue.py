@@ -492,7 +492,9 @@ class Dialogue:
                     await self._reframe(now, DIALECT, dialect)
                 return self._build(now)
 
-            digests = {tool.name: schema_digest(tool) for tool in route.tools}
+            def digests() -> dict[str, str]:
+                return {tool.name: schema_digest(tool) for tool in route.tools}
+
             trial = RequestTrial(rebuild=rebuild, images=self._framing.image_digests, tools=digests)
             self._trials[route.name] = trial
         return trial

@@ -85,7 +85,7 @@ class SettingsChanges:
 
     async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
         """Apply the permitted changes, and ask the person about the others."""
-        changes = await asyncio.to_thread(self._lender.changes)
+        changes = await asyncio.to_thread(self._lender.changes) if self._lender.has_lent else []
         if not changes:
             return SettledSettings()
         judged: list[_Judged] = []

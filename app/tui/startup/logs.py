@@ -23,6 +23,10 @@ class _PrivateLog(RotatingFileHandler):
             return
         super().emit(record)
 
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the name of logging
+        """Return whether the file is full. The record is not formatted for that: masking takes a while."""
+        return self.stream is not None and self.stream.tell() >= self.maxBytes
+
 
 def _usable(path: Path) -> bool:
     """Return whether a log can be written to the path. A pipe would block until somebody reads it."""

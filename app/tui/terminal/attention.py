@@ -80,9 +80,10 @@ class Attention:
             self._title = title
             self._write(f"\x1b]2;{title}\x07")
         progress = {"idle": "0", "works": "3", "asks": "4;100"}[state]
-        if progress != self._progress and known_terminal(self._environ).progress == "yes":
+        if progress != self._progress:
             self._progress = progress
-            self._write(f"\x1b]9;4;{progress}\x07")
+            if known_terminal(self._environ).progress == "yes":
+                self._write(f"\x1b]9;4;{progress}\x07")
 
     def show_again(self) -> None:
         """Show the state on a terminal that lost it."""
