@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from tests.support.command import ROOT
 
 CODE = """
@@ -82,7 +80,6 @@ print("\\n".join(said))
 """
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="nothing is deferred there")
 def test_deferred_methods_do_what_compiled_ones_do() -> None:
     plain, deferred = (
         subprocess.run(
