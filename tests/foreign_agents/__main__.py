@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.events import Decision, ToolFinished
+from agent.events import AgentEnded, Decision, ToolFinished
 from benchmarks.peers.catalogue import Missing
 from tests.agent.session.subagents.test_delegation import results, team
 from tests.foreign_agents.agents import AGENTS
@@ -28,6 +28,10 @@ from tests.support.engines import Bench
 from tests.support.model_server import call, say
 
 TEE = Path(__file__).parents[1] / "acp_suite" / "tee.py"
+NOWHERE = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
+}
 LONGEST = 100.0
 """Seconds that one situation has."""
 
@@ -46,8 +50,9 @@ class Run:
     questions: list[str] = field(default_factory=list)
     report: dict[str, Any] = field(default_factory=dict)
     wire: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    left: int = 0
-    """Processes of the agent after its end."""
+    ended: str = ""
+    left: list[str] = field(default_factory=list)
+    """Commands of the agent that run after its end."""
 
     def made(self, name: str = "made.txt") -> bool:
         return (self.work / name).exists()
@@ -63,6 +68,8 @@ class Run:
         """Return tokens and cost as the agent told them."""
         tokens = cost = None
         for _, message in self.wire:
+            if "stopReason" in (message.get("result") or {}):
+                break  # what comes after the answer does not count
             update = (message.get("params") or {}).get("update") or {}
             if update.get("sessionUpdate") == "usage_update":
                 tokens = max(tokens or 0, update.get("used") or 0)
@@ -90,6 +97,7 @@ class Situation:
 
 
 TOUCH = "touch made.txt"
+WAIT = "tail -f /dev/null"
 DENY = "rules:\n  terminal(touch *): deny\n"
 
 
@@ -144,17 +152,16 @@ def _title(run: Run) -> str:
 
 
 def _cancelled(run: Run) -> str:
-    if run.left:
-        return f"{run.left} processes are left"
-    outcome = run.report.get("outcome")
-    return "" if outcome == "interrupted" else f"the report is {outcome}: {run.report.get('reason')}"
+    if run.ended != "interrupted":
+        return f"the agent is {run.ended}: {run.report}"
+    return f"it leaves {run.left}" if run.left else ""
 
 
 def _crashed(run: Run) -> str:
     outcome, why = run.report.get("outcome"), str(run.report.get("reason"))
     if outcome != "failed" or "ended with" not in why:
         return f"the report is {outcome}: {why}"
-    return f"{run.left} processes are left" if run.left else ""
+    return f"it leaves {run.left}" if run.left else ""
 
 
 def _sign_in(run: Run) -> str:
@@ -169,8 +176,8 @@ def _usage(run: Run) -> str:
     told = run.report.get("usage") or {}
     if (told.get("tokens"), told.get("cost")) != (tokens, cost):
         return f"it told {tokens} tokens and {cost}, the report has {told}"
-    used = 120 * len([each for each in run.model.exchanges if each.said])
-    return "" if tokens in (None, used) else f"it told {tokens} tokens of {used}"
+    used = sum(150 if each.path.endswith("/messages") else 120 for each in run.model.exchanges if each.said)
+    return "" if tokens in (None, used) else f"it told {tokens} tokens; the model counted {used}"
 
 
 def _files(run: Run) -> str:
@@ -193,8 +200,11 @@ def _kill(run: Run, engine: Any) -> None:
 
 def _forget(setting: Setting) -> None:
     for name in list(setting.variables):
-        if name.endswith(("_KEY", "_TOKEN")):
+        if name.endswith(("_KEY", "_TOKEN", "_BASE_URL", "_OFFLINE")):
             setting.variables[name] = ""
+    if "--openai-api-key" in setting.command:
+        at = setting.command.index("--openai-api-key")
+        del setting.command[at : at + 2]
     for file in setting.home.rglob("*"):
         if file.is_file() and file.parent.name != "w":
             file.unlink()
@@ -214,7 +224,7 @@ SITUATIONS = {
         _parallel,
         rules="rules:\n  terminal(touch no.txt): deny\n",
     ),
-    "cancel": Situation("call sleep 50 | say late", _cancelled, during=_interrupt),
+    "cancel": Situation(f"call {WAIT} | say late", _cancelled, during=_interrupt),
     "crash": Situation("sleep 30 & say late", _crashed, during=_kill),
     "sign-in": Situation("say hello", _sign_in, set_up=_forget),
     "usage": Situation(f"call {TOUCH} | say Outcome: completed", _usage),
@@ -281,8 +291,11 @@ async def _send(run: Run, situation: Situation) -> None:
     log = run.folder / "wire"
     line = shlex.join([sys.executable, str(TEE), str(log), *run.setting.command])
     path = f"{Path(run.setting.command[0]).parent}:{os.environ['PATH']}"
-    env = {"PATH": path, "HOME": str(run.setting.home), **run.setting.variables}
-    told = {"subagents": {"forecast_tokens": None}, "agents": {"other": {"command": line, "env": env}}}
+    env = {"PATH": path, "HOME": str(run.setting.home), **NOWHERE, **run.setting.variables}
+    told = {
+        "subagents": {"forecast_tokens": None},
+        "agents": {"other": {"command": line, "env": env, **AGENTS[run.name].settings}},
+    }
     goal = "plan: " + situation.plan.replace("WORK", str(run.work))
     script = {"main": [call("delegate_task", goal=goal, agent="other"), say("Over.")]}
     async with team(run.folder, script, json.dumps(told)) as made:
@@ -305,6 +318,7 @@ async def _send(run: Run, situation: Situation) -> None:
                 situation.during(run, engine)
             await turn
     run.cards = _cards(made)
+    run.ended = "".join(each.outcome for each in made.seen(AgentEnded))
     found = results(made)
     run.report = (found[0].get("results") or [found[0]])[0] if found else {}
     for text in log.read_text("utf-8", "replace").splitlines() if log.exists() else ():
@@ -315,13 +329,13 @@ async def _send(run: Run, situation: Situation) -> None:
         if isinstance(message, dict):
             run.wire.append((text[0], message))
     await asyncio.sleep(0.5)
-    run.left = len(_processes(run.setting.home))
+    run.left = [words.replace(b"\0", b" ").decode()[:80] for _, words in _processes(run.setting.home)]
 
 
 async def _until_under_way(run: Run, situation: Situation, turn: asyncio.Task[Any]) -> None:
     """Wait until the model was asked, and, if it sends a command, until that runs."""
     while not turn.done():
-        running = any(b"sleep\x0050" in words for _, words in _processes(run.setting.home))
+        running = any(WAIT.replace(" ", "\0").encode() in words for _, words in _processes(run.setting.home))
         if running or (situation.plan.startswith("sleep") and any(each.said for each in run.model.exchanges)):
             return
         await asyncio.sleep(0.1)

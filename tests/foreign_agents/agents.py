@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tests.import_suite.programs import PROGRAMS, Setting, put
 
@@ -16,6 +17,8 @@ class Agent:
 
     packages: str
     prepare: Callable[[Path, Path, str], Setting]
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Its other settings in Hermes."""
     faults: Mapping[str, str] = field(default_factory=dict[str, str])
     """By situation: what it does wrong, or does not have."""
 
@@ -98,7 +101,9 @@ AGENTS = {
     "claude-agent-acp": Agent("@agentclientprotocol/claude-agent-acp@0.101.0", _claude),
     "codex-acp": Agent("@agentclientprotocol/codex-acp@2.6.0", _as("codex", "codex-acp", OPENAI_API_KEY="k")),
     "gemini": Agent(
-        "@google/gemini-cli@0.61.0", _as("gemini", "gemini", "--acp", "--skip-trust", "-m", "gemini-2.5-pro")
+        "@google/gemini-cli@0.61.0",
+        _as("gemini", "gemini", "--acp", "--skip-trust", "-m", "gemini-2.5-pro"),
+        {"files": False},  # else it makes no new file: it takes no client's answer for "there is none"
     ),
     "opencode": Agent("opencode-ai@1.18.33", _opencode),
     "kilo": Agent("@kilocode/cli@7.8.1", _kilo),

@@ -127,6 +127,11 @@ class ScriptedModel:
             elif verb == "write" and (writer := _tool_of(body, WRITERS)):
                 path, _, text = words.partition(" ")
                 step.calls.append((f"c{self._count:05}x{number:02}", writer[0], _file(writer[1], path, text)))
+            elif verb == "write" and shell:  # Codex takes patches as commands
+                path, _, text = words.partition(" ")
+                patch = f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch"
+                given = _arguments(shell, f"apply_patch <<'EOF'\n{patch}\nEOF\n")
+                step.calls.append((f"c{self._count:05}x{number:02}", shell[0], given))
         return step
 
 

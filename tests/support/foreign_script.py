@@ -3,7 +3,8 @@
 Started as `python foreign_script.py FILE`. FILE holds a list of steps for a prompt: `["tell", UPDATE]`,
 `["ask", CALL]` and `["send", METHOD, PARAMS]` (requests, whose answers are waited for), `["exit", CODE]`,
 `["fail", CODE, TEXT]`, `["wait", SECONDS]` and `["answer", FIELDS]`; `["modes", MODES]` are those of its
-session. What came back for each request, and each mode that is set, is added to FILE.log as a line of JSON.
+session, `["offered"]` notes the client's abilities. What came back for each request, and each mode that is set,
+is added to FILE.log as a line of JSON.
 """
 
 import json
@@ -18,6 +19,7 @@ OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+OFFERED = {}
 numbers = iter(range(100, 10_000))
 
 
@@ -26,14 +28,18 @@ def send(**message):
     sys.stdout.flush()
 
 
+def note(what):
+    with Path(f"{FILE}.log").open("a") as log:
+        log.write(json.dumps(what) + "\n")
+
+
 def request(method, params):
     number = next(numbers)
     send(id=number, method=method, params={"sessionId": "theirs", **params})
     for line in sys.stdin:
         answer = json.loads(line)
         if answer.get("id") == number and "method" not in answer:
-            with Path(f"{FILE}.log").open("a") as log:
-                log.write(json.dumps(answer.get("result", answer.get("error"))) + "\n")
+            note(answer.get("result", answer.get("error")))
             return
 
 
@@ -49,6 +55,8 @@ def play(id):
             os._exit(given[0])
         elif step == "fail":
             send(id=id, error={"code": given[0], "message": given[1]})
+        elif step == "offered":
+            note(OFFERED)
         elif step == "wait":
             time.sleep(given[0])
         elif step == "answer":
@@ -59,13 +67,13 @@ for line in sys.stdin:
     message = json.loads(line)
     match message.get("method"):
         case "initialize":
+            OFFERED.update(message["params"].get("clientCapabilities", {}))
             send(id=message["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
         case "session/new":
             modes = [given[0] for step, *given in json.loads(Path(FILE).read_text()) if step == "modes"]
             send(id=message["id"], result={"sessionId": "theirs", "modes": modes[0] if modes else None})
         case "session/set_mode":
-            with Path(f"{FILE}.log").open("a") as log:
-                log.write(json.dumps(message["params"]) + "\n")
+            note(message["params"])
             send(id=message["id"], result={})
         case "session/prompt":
             play(message["id"])

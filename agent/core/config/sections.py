@@ -84,6 +84,7 @@ class ForeignAgentSettings(SettingsSection):
     env_passthrough: list[str] = Field([], description="Names of your variables that it gets besides.")
     description: str = Field("", description="When to send it, for the model.")
     mode: str = Field("", description="Mode of its sessions, by its own name; empty: one that asks.")
+    files: bool = Field(True, description="Whether it is offered to read and write files through Hermes.")
 
 
 Variable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]

@@ -82,7 +82,8 @@ class ForeignAgent:
             await self.session.add_user(text)
             self.emit(TurnStarted(turn=self.turns))
             outcome = await self._work(text, turn)
-            if outcome == "done" and turn.refused and not names_outcome(turn.text):
+            # Codex ends its turn as cancelled when something is refused.
+            if outcome in ("done", "interrupted") and turn.refused and not names_outcome(turn.text):
                 outcome, error = "failed", _refusal(turn.refused)
         except asyncio.CancelledError:
             outcome = "interrupted"

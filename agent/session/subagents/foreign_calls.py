@@ -6,6 +6,7 @@ differ, both count.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -70,6 +71,11 @@ class CallFields:
         """Return the fields of a call, an update or a request of the protocol."""
         given = getattr(call, "raw_input", None)
         content = getattr(call, "content", None) or ()
+        texts = [
+            getattr(each.content, "text", "") for each in content if getattr(each, "type", "") == "content"
+        ]
+        if not given and texts:
+            given = _arguments(texts[0])
         return cls(
             str(getattr(call, "kind", None) or ""),
             clean(str(getattr(call, "title", None) or "")),
@@ -115,6 +121,16 @@ class CallFields:
         """Return the folder that its command runs in."""
         named = next((each for name in _CWDS if isinstance(each := self.given.get(name), str) and each), "")
         return workspace / named if "\0" not in named else workspace
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments in a text of a call: as JSON (Kimi), or a command after `$` (Hermes Agent)."""
+    if text.startswith("$ "):
+        return {"command": text[2:]}
+    try:
+        return json.loads(text) if text.startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)

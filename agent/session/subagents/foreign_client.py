@@ -127,6 +127,8 @@ class ForeignClient:
             place = await asyncio.to_thread(access.target, path)
             await access.permit_read(place)
             text = await asyncio.to_thread(_text, place)
+        except FileNotFoundError:
+            raise RequestError.resource_not_found(path) from None  # with it Qwen makes a new file
         except (ToolError, OSError, ValueError) as error:
             raise RequestError(_INTERNAL, clean(f"{path} was not read: {error}")) from None
         lines = text.splitlines(keepends=True)

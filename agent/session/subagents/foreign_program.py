@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, HermesError
 from agent.session.subagents.definitions import Definition, is_name
 from tools.kit.children import end_child, start_child
+from tools.kit.threads import to_the_end
 from tools.terminal.environment import child_environment
 from tools.text.safe_text import clean
 
@@ -36,6 +37,8 @@ class ForeignProgram:
     description: str = ""
     mode: str = ""
     """The mode of its sessions; empty: one that asks, if it has one of those that are known."""
+    files: bool = True
+    """Whether it is offered to read and write through Hermes."""
 
     @property
     def line(self) -> str:
@@ -74,6 +77,7 @@ def foreign_programs(
             env_passthrough=tuple(entry.env_passthrough),
             description=" ".join(entry.description.split())[:300],
             mode=entry.mode,
+            files=entry.files,
         )
     return found, problems
 
@@ -165,7 +169,8 @@ async def running(
                 session = await _session(program, connection, workspace, earlier)
             yield ForeignProcess(program, connection, session)
     finally:
-        await end_child(process, LEAVE)
+        # A second cancellation, as of a closing session, must not leave it running.
+        await to_the_end(asyncio.create_task(end_child(process, LEAVE)))
         if connection is not None:
             with suppress(Exception):
                 await connection.close()
@@ -199,9 +204,8 @@ async def _start(
 async def _session(program: ForeignProgram, connection: Any, workspace: Path, earlier: str) -> str:
     from acp import PROTOCOL_VERSION, RequestError, schema
 
-    offer = schema.ClientCapabilities(
-        fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
-    )
+    files = schema.FileSystemCapabilities(read_text_file=program.files, write_text_file=program.files)
+    offer = schema.ClientCapabilities(fs=files)
     known = await connection.initialize(PROTOCOL_VERSION, client_capabilities=offer)
     capabilities = known.agent_capabilities
     try:

@@ -38,6 +38,10 @@ def says(text: str) -> list[Any]:
     return ["tell", {"sessionUpdate": "agent_message_chunk", "content": content}]
 
 
+def text(words: str) -> list[dict[str, Any]]:
+    return [{"type": "content", "content": {"type": "text", "text": words}}]
+
+
 COMPLETED = says("Outcome: completed\n\nI have looked.")
 
 
@@ -72,7 +76,7 @@ async def play(
     rules: str = "",
     attended: bool = False,
     approve: str | None = "all",
-    settings: dict[str, str] | None = None,
+    settings: dict[str, Any] | None = None,
     modes: dict[str, Any] | None = None,
 ) -> Played:
     """Send an agent that plays the steps; a person says yes to each question, or nobody is there."""
@@ -110,7 +114,6 @@ ASKED_ABOUT: list[tuple[str, list[list[Any]], str]] = [
         "no",
     ),
     ("words-in-a-list", [asks("c1", kind="execute", rawInput={"command": ["bash", "-lc", "echo hi"]})], "no"),
-    ("lines-in-a-list", [asks("c1", kind="execute", rawInput={"commands": ["ls", "echo hi"]})], "no"),
     ("part-of-the-input", [begins("c1", **CALL, rawInput=ECHO), asks("c1", rawInput={"why": "x"})], "no"),
     (
         "another-kind",
@@ -148,6 +151,36 @@ async def test_a_person_is_asked_about_both_of_two_different_commands(tmp_path: 
     assert len(played.questions) == 2 and any("echo made" in each for each in played.questions)
 
 
+READABLE: list[tuple[str, list[list[Any]]]] = [
+    ("lines-in-a-list", [asks("c1", kind="execute", rawInput={"commands": ["ls", "echo hi"]})]),
+    (
+        "in-a-text",
+        [
+            begins("c1", "Bash", kind="execute", content=text('{"command": "echo hi"}')),
+            asks("c1", title="Bash", content=text("To run: echo hi")),
+        ],
+    ),
+    ("after-a-dollar", [asks("c1", title="terminal: echo", kind="execute", content=text("$ echo hi"))]),
+]
+
+
+@pytest.mark.parametrize(("way", "steps"), READABLE, ids=[each[0] for each in READABLE])
+async def test_a_command_is_read_where_the_program_has_it(
+    way: str, steps: list[list[Any]], tmp_path: Path
+) -> None:
+    played = await play(tmp_path, *steps, COMPLETED, rules=DENY, attended=True, approve=None)
+    assert (played.choices, played.questions) == (["no"], []), way
+
+
+async def test_a_missing_file_is_told_by_its_own_code_and_files_may_stay_with_the_program(
+    tmp_path: Path,
+) -> None:
+    missing = ["send", "fs/read_text_file", {"path": str(tmp_path / "work" / "gone.txt")}]
+    played = await play(tmp_path, missing, ["offered"], COMPLETED, settings={"files": False})
+    assert played.answers[0]["code"] == -32002
+    assert "fs" not in played.answers[1]
+
+
 async def test_without_a_deny_rule_yolo_lets_an_unknown_call_pass(tmp_path: Path) -> None:
     assert (await play(tmp_path, asks("c1"), COMPLETED, approve="yolo")).choices == ["yes"]
 
@@ -167,6 +200,12 @@ async def test_refused_without_an_outcome_is_failed_and_says_what_was_refused(tm
     assert [each[2] for each in played.finished()] == ["denied", "denied"]
     assert played.report["usage"] == {"requests": None, "tokens": None, "cost": None}
     assert played.bench.seen(AgentEnded)[0].tokens is None
+
+
+async def test_a_turn_that_ends_as_cancelled_after_a_refusal_is_failed(tmp_path: Path) -> None:
+    steps = [asks("c1", kind="execute", rawInput=ECHO), ["answer", {"stopReason": "cancelled"}]]
+    played = await play(tmp_path, *steps, rules=DENY, approve="yolo")
+    assert played.report["outcome"] == "failed" and "echo made" in played.report["reason"]
 
 
 async def test_titles_come_later_ids_come_again_and_usage_is_what_it_says(tmp_path: Path) -> None:
