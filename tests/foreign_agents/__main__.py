@@ -32,6 +32,8 @@ NOWHERE = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
 }
+DOCS = Path(__file__).parents[2] / "docs" / "subagents.md"
+BEGIN, END = "<!-- agents: begin -->", "<!-- agents: end -->"
 LONGEST = 100.0
 """Seconds that one situation has."""
 
@@ -242,7 +244,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help=f"situations: {', '.join(SITUATIONS)}")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache/hermes-import-suite")
     parser.add_argument("--wire", type=Path, help="folder in which what went over the wire is kept")
+    parser.add_argument("--write", action="store_true", help="write the table into the documentation")
     args = parser.parse_args()
+    rows: list[str] = []
     chosen = args.only.split(",") if args.only else list(SITUATIONS)
     wrong = 0
     for name in args.names or AGENTS:
@@ -251,11 +255,23 @@ def main() -> int:
         except (OSError, subprocess.CalledProcessError, Missing) as error:
             print(f"{name:17} could not be had: {error}", flush=True)
             continue
+        told: dict[str, list[str]] = {}
+        good = 0
         for each in chosen:
             fault = asyncio.run(_play(name, each, bin, args.wire))
             known = AGENTS[name].faults.get(each, "")
             wrong += bool(fault) and not known
+            good += not fault
+            if fault:
+                told.setdefault(known or f"**{fault}**", []).append(each)
             print(f"{name:17} {each:9} {f'{known} | {fault}' if fault else 'ok'}", flush=True)
+        faults = "; ".join(f"{', '.join(where)}: {why}" for why, where in told.items())
+        rows.append(f"| {name} | {AGENTS[name].version} | {good} of {len(chosen)} | {faults} |")
+    if args.write:
+        head = "| Agent | Version | As it should be | Its own |\n|---|---|---|---|\n"
+        before, _, rest = DOCS.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        DOCS.write_text(before + BEGIN + "\n" + head + "\n".join(rows) + "\n" + END + after)
     return 1 if wrong else 0
 
 

@@ -22,6 +22,10 @@ class Agent:
     faults: Mapping[str, str] = field(default_factory=dict[str, str])
     """By situation: what it does wrong, or does not have."""
 
+    @property
+    def version(self) -> str:
+        return self.packages.split()[0].replace("==", "@").rpartition("@")[2]
+
 
 def _as(name: str, *command: str, **variables: str) -> Callable[[Path, Path, str], Setting]:
     """Return the set-up of a program of the import suite, started by another command."""
@@ -97,23 +101,74 @@ def _fast_agent(bin: Path, home: Path, address: str) -> Setting:
     return Setting(home, [str(bin / "fast-agent"), "acp", "--model", "generic.test-model", "-x"], variables)
 
 
+_SELDOM = "asks about dangerous commands only"
+_NEVER = "asks for nothing"
+_TITLE = "leaves out its request for a title"
+_ANEW = "begins a refused call again after its end: a second card, failed"
+_GATED = ("allowed", "rule", "person", "yolo", "parallel")
+
 AGENTS = {
-    "claude-agent-acp": Agent("@agentclientprotocol/claude-agent-acp@0.101.0", _claude),
-    "codex-acp": Agent("@agentclientprotocol/codex-acp@2.6.0", _as("codex", "codex-acp", OPENAI_API_KEY="k")),
+    "claude-agent-acp": Agent(
+        "@agentclientprotocol/claude-agent-acp@0.101.0",
+        _claude,
+        faults={"usage": _TITLE},
+    ),
+    "codex-acp": Agent(
+        "@agentclientprotocol/codex-acp@2.6.0",
+        _as("codex", "codex-acp", OPENAI_API_KEY="k"),
+        faults={"parallel": "ends its turn when a call is refused; those beside it are not carried out"},
+    ),
     "gemini": Agent(
         "@google/gemini-cli@0.61.0",
         _as("gemini", "gemini", "--acp", "--skip-trust", "-m", "gemini-2.5-pro"),
         {"files": False},  # else it makes no new file: it takes no client's answer for "there is none"
     ),
-    "opencode": Agent("opencode-ai@1.18.33", _opencode),
+    "opencode": Agent(
+        "opencode-ai@1.18.33",
+        _opencode,
+        faults={
+            "sign-in": "demands none: it goes on with models of its own",
+            "usage": "names its last request only",
+        },
+    ),
     "kilo": Agent("@kilocode/cli@7.8.1", _kilo),
     "qwen": Agent("@qwen-code/qwen-code@0.24.4", _qwen),
-    "cline": Agent("cline@3.0.65", _cline),
-    "pi-acp": Agent("pi-acp@0.0.34 @earendil-works/pi-coding-agent@1.5.2", _as("pi", "pi-acp")),
+    "cline": Agent(
+        "cline@3.0.65",
+        _cline,
+        faults={
+            **dict.fromkeys(("rule", "person", "yolo", "parallel"), _ANEW),
+            "cancel": "leaves a process of its own in the background",
+        },
+    ),
+    "pi-acp": Agent(
+        "pi-acp@0.0.34 @earendil-works/pi-coding-agent@1.5.2",
+        _as("pi", "pi-acp"),
+        faults={
+            **dict.fromkeys((*_GATED, "files"), _NEVER),
+            "usage": "names what its context holds",
+        },
+    ),
     "copilot": Agent("@github/copilot@1.0.102", _copilot),
-    "vibe": Agent("mistral-vibe==3.0.3", _as("vibe", "vibe-acp")),
+    "vibe": Agent(
+        "mistral-vibe==3.0.3",
+        _as("vibe", "vibe-acp"),
+        faults={
+            "again": "does not carry out a second call under one id",
+            "usage": _TITLE,
+        },
+    ),
     "kimi": Agent("@moonshot-ai/kimi-code@2.1.0", _kimi),
-    "hermes-agent": Agent("hermes-agent[acp]==0.19.0", _as("hermes", "hermes", "acp")),
+    "hermes-agent": Agent(
+        "hermes-agent[acp]==0.19.0",
+        _as("hermes", "hermes", "acp"),
+        faults={
+            **dict.fromkeys(_GATED, _SELDOM),
+            "again": "sends the calls under one id again without the first result",
+            "sign-in": "answers with an internal error",
+            "usage": _TITLE,
+        },
+    ),
     "fast-agent": Agent("fast-agent-mcp==0.10.48", _fast_agent),
     "gptme": Agent("gptme-acp==0.35.1", _gptme),
 }

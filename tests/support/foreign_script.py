@@ -3,8 +3,8 @@
 Started as `python foreign_script.py FILE`. FILE holds a list of steps for a prompt: `["tell", UPDATE]`,
 `["ask", CALL]` and `["send", METHOD, PARAMS]` (requests, whose answers are waited for), `["exit", CODE]`,
 `["fail", CODE, TEXT]`, `["wait", SECONDS]` and `["answer", FIELDS]`; `["modes", MODES]` are those of its
-session, `["offered"]` notes the client's abilities. What came back for each request, and each mode that is set,
-is added to FILE.log as a line of JSON.
+session, `["offered"]` notes the client's abilities. What came back for each request, and each mode that is
+set, is added to FILE.log as a line of JSON.
 """
 
 import json
