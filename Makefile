@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports test-agents lint style types house bench bench-peers bench-terminals test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers test-mcp-servers test-imports test-agents lint style types house bench bench-peers bench-terminals pictures test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -76,6 +76,12 @@ bench-peers:
 bench-terminals:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.terminals $(ARGS)
+
+# Draws every screen on contact sheets below build/pictures, to be looked at. Some of them: make pictures ARGS="--skin
+# paper --size 80x24 --state error --only Sessions"
+pictures:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.pictures build/pictures $(ARGS)
 
 # Runs the tests that talk to a real model on this machine.
 test-realmodel:

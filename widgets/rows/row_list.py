@@ -22,6 +22,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
+from themes.states import look
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.painting.row_paint import RowPainter
 from widgets.palette import Palette
@@ -168,6 +169,8 @@ class RowList(KeptRow, can_focus=True):
         self.background = background
         self.empty = empty
         """What stands in an empty list: one hint that teaches one thing."""
+        self.problem = ""
+        """Why there are no rows; shown instead of `empty`."""
         self.lit = False
         """Whether the cursor is shown while something else has the keys, and moves it from there."""
         self.margin = 1
@@ -501,9 +504,9 @@ class RowList(KeptRow, can_focus=True):
         if self._view.count:
             looking = self._view.scanned is not None and self._view.scanned < self._view.count
             text = "Looking …" if looking else "No row matches. esc shows all."
-        wrapped = Text(text, self.ink("dim")).wrap(
-            self.app.console, max(self.size.width - 2 * self.margin, 1)
-        )
+        mark, role = look("failed")
+        said = Text(f"{mark} {self.problem}", self.ink(role)) if self.problem else Text(text, self.ink("dim"))
+        wrapped = said.wrap(self.app.console, max(self.size.width - 2 * self.margin, 1))
         return [Text(" " * self.margin).append_text(line) for line in wrapped]
 
     def _filter_line(self) -> Text:

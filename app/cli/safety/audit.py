@@ -67,7 +67,7 @@ def _list(home: Home, args: argparse.Namespace) -> None:
         # Escaped throughout: some characters beyond ASCII steer terminals.
         answer(args, entry.record, line(entry))
     if not found and not args.as_json:
-        say("Nothing was asked of the gate yet." if since is None else "Nothing was found.")
+        say("No action was checked yet." if since is None else "Nothing was found.")
 
 
 def line(entry: AuditEntry) -> str:

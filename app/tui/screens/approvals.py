@@ -7,14 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grant
 from app.tui.screens.detail import DetailScreen
-from app.tui.screens.entry_page import EntryRows, ListPage, change_entry
+from app.tui.screens.entry_page import EntryRows, ListPage, change_entry, load
 from app.tui.screens.page import line
 from themes.states import glyph
 from widgets.rows.row_text import fit
@@ -66,15 +64,11 @@ class ApprovalsScreen(ListPage[None, Row]):
         await self._approvals.give(grant)
         self._look()
 
-    @work(exclusive=True, group="look")
+    @load
     async def _look(self) -> None:
         """Show the current grants and pending approvals."""
-        try:
-            grants = await self._approvals.grants()
-            pending = [each for each in await self._approvals.pending() if isinstance(each, ApprovalAsked)]
-        except HermesError as error:
-            self.state(line(str(error)))
-            return
+        grants = await self._approvals.grants()
+        pending = [each for each in await self._approvals.pending() if isinstance(each, ApprovalAsked)]
         always = sum(each.scope == "always" for each in grants)
         counts = ((len(pending), "waiting"), (len(grants) - always, "for this session"), (always, "always"))
         state = " · ".join(f"{count} {what}" for count, what in counts if count)

@@ -83,6 +83,7 @@ class AuditScreen(Page[None]):
     def _tell(self) -> None:
         lines = self._lines
         number = f"{lines.count:,} refused" if lines.refused else plural(lines.count, "ruling")
+        self.offer(lines.count > 0 or lines.refused)
         following = "following" if lines.follows else ""
         self.state(" · ".join(filter(None, (number, following, self._checked))))
 
@@ -99,7 +100,7 @@ class AuditRows(FollowedRows[AuditEntry]):
         return not self.refused or entry.outcome not in ("allowed", "")
 
     def hint(self, some: bool) -> str:
-        return "Nothing was refused. s shows all." if some else "Nothing was asked of the gate yet."
+        return "Nothing was refused. s shows all." if some else "No action was checked yet."
 
     def draw_entry(self, entry: AuditEntry) -> Text:
         glyph, role, *_ = state_of(entry.outcome or "skipped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from rich.text import Text
 from textual import work
@@ -68,6 +68,8 @@ class EntryRows(PointedRows, Generic[Entry]):
         self.move_to(keys.index(wanted) if wanted in keys and keys[index] != wanted else index)
 
 
+Parameters = ParamSpec("Parameters")
+ListedPage = TypeVar("ListedPage", bound=Page[Any])
 ListScreen = TypeVar("ListScreen", bound="ListPage[Any, Any]")
 
 
@@ -81,6 +83,20 @@ def change(act: Callable[[ListScreen], Coroutine[Any, Any, None]]) -> Callable[[
             self.complain(error)
 
     return work(exclusive=True, group="change")(guarded)
+
+
+def load(
+    act: Callable[Concatenate[ListedPage, Parameters], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[ListedPage, Parameters], Worker[None]]:
+    """Make of a method that lists something a worker that shows an error in the place of the list."""
+
+    async def guarded(self: ListedPage, *args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            await act(self, *args, **kwargs)
+        except HermesError as error:
+            self.fail(error)
+
+    return work(exclusive=True, group="list")(guarded)
 
 
 def change_entry(
@@ -124,6 +140,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
 
     def list_entries(self, entries: Sequence[Entry], state: str, at: object = None) -> None:
         """Show the entries, and `state` next to the title."""
+        self.listed.problem = ""
         self.listed.show(entries, at)
         self.state(state)
         self.set_class(not entries, "bare")
@@ -207,15 +224,12 @@ class CountedPage(ListPage[None, Entry], Generic[Counted, Entry]):
     def on_mount(self) -> None:
         self.action_count()
 
-    @work(exclusive=True)
+    @load
     async def action_count(self, quiet: bool = False) -> None:
         """Count again and show the result; `quiet` shows no sign of counting."""
         if not quiet:
             self.state("counting …")
-        try:
-            self.list_entries(*self.rows_and_title(await self._count()))
-        except HermesError as error:
-            self.state(str(error))
+        self.list_entries(*self.rows_and_title(await self._count()))
 
 
 class FollowedRows(RowList, Generic[Entry]):
@@ -249,6 +263,7 @@ class FollowedRows(RowList, Generic[Entry]):
 
     def take(self, entries: Sequence[Entry], *, replace: bool = False) -> None:
         """Add entries; with `replace` they replace the others."""
+        self.problem = ""
         if replace:
             self._all, self.entries = [], []
         self._all = [*self._all, *entries][-self.kept :] if entries else self._all
@@ -276,5 +291,5 @@ class FollowedRows(RowList, Generic[Entry]):
     def explain(self, sentence: str) -> None:
         """Show why there are no entries."""
         self._all, self.entries = [], []
-        self.empty = line(sentence)
+        self.problem = line(sentence)
         self.reset(0)

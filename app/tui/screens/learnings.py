@@ -8,13 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.errors import HermesError
 from agent.knowledge.learnings.learning import standing
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
 from themes.states import glyph
@@ -77,12 +75,9 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
     def on_mount(self) -> None:
         self._load()
 
-    @work(exclusive=True, group="list")
+    @load
     async def _load(self, at: int = 0) -> None:
-        try:
-            self._all = await self._book.look()
-        except HermesError as error:
-            self.complain(error, "error")
+        self._all = await self._book.look()
         first = next((each.id for each in self._all if each.pattern == self._first), 0)
         self._show(at or first)
         self._first = ""

@@ -189,6 +189,7 @@ class LogScreen(Page[None]):
             said = f"{number:,} {'warning or error' if number == 1 else 'warnings and errors'}"
         else:
             said = plural(number, {"all": "line", "errors": "error"}[self._shown])
+        self.offer(not self._lines.problem)
         self.state(f"{said}{' · following' if self._lines.follows else ''}")
 
 

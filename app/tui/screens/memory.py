@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
-from textual import work
 from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -19,7 +18,7 @@ from agent.errors import HermesError
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage
 from agent.knowledge.memory.scopes import SCOPES
 from agent.knowledge.memory.service import vet_entries
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
 from app.tui.terminal.editor import edit
@@ -122,7 +121,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
     def on_mount(self) -> None:
         self._load(self._first)
 
-    @work(exclusive=True, group="list")
+    @load
     async def _load(self, at: str = "") -> None:
         self._shown = await asyncio.to_thread(read_memory, self._files)
         self._show(at)
@@ -198,7 +197,7 @@ class MemoryRows(EntryRows[MemoryRow]):
         super().__init__(
             key=lambda row: row.text,
             words=lambda row: f"{row.scope} {one_line(row.text, 4_000)}",
-            empty="Nothing is remembered yet. a adds a note; the agent adds what it learns.",
+            empty="Notes stand here: what the agent is to know in every session. Press n to add one.",
         )
         self._now = now
 

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
+from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from themes.skin import Skin
 from tools.text.safe_text import left_out, reveal
@@ -158,8 +159,9 @@ class KeyLine(Widget):
 
     def say(self, keys: str) -> None:
         """Change the key hints."""
-        self._keys = keys
-        self.refresh()
+        if keys != self._keys:
+            self._keys = keys
+            self.refresh()
 
     def render(self) -> Content:
         return Content(fit_keys(self._keys, self.content_size.width))
@@ -217,6 +219,14 @@ class Page(ClosableModal[Outcome]):
         """Show the keys that work: all keys if there are `some` rows, else the ones that need no row."""
         self.set_class(not some, "bare")
         self.foot.say(self.keys if some else WAYS_OUT)
+
+    def fail(self, error: HermesError) -> None:
+        """Show why there is nothing to list; rows that are listed stay, with the reason beside the title."""
+        self.state(line(str(error)) if self.rows.count else "")
+        if not self.rows.count:
+            self.rows.problem = line(str(error))
+            self.rows.repaint()
+            self.offer(False)
 
     def action_back(self) -> None:
         self.dismiss(None)

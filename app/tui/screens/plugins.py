@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
@@ -19,7 +18,7 @@ from agent.core.home import Home, from_home
 from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
 from app.tui.screens.entry_form import EntryForm, FormLine
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from app.tui.screens.page import line
 from themes.states import state_of
 from tools.text.safe_text import clean
@@ -249,7 +248,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     def open_entry(self, entry: PluginRow) -> None:
         self.app.push_screen(DetailScreen(f"Plugin {entry.name}", in_full(entry), spelled=True, diffs=True))
 
-    @work(exclusive=True, group="list")
+    @load
     async def _load(self, at: str = "") -> None:
         rows = await asyncio.to_thread(self._plugins.load)
         used = sum(row.state == "enabled" for row in rows)

@@ -16,8 +16,7 @@ from textual.content import Content
 from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
-from app.tui.screens.page import line
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from themes.states import WorkState, state_of
 from widgets.rows.row_text import one_line, spread
 
@@ -67,18 +66,10 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         self._load()
         self.set_interval(5, self._load)
 
-    @work(exclusive=True, group="list")
+    @load
     async def _load(self) -> None:
-        try:
-            jobs = await self._book.jobs()
-            self._rows.runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
-        except HermesError as error:
-            # "No jobs yet" would be wrong.
-            self._rows.empty = line(str(error))
-            self.ways_on = ""
-            self.list_entries((), "cannot be read")
-            return
-        self._rows.empty = EMPTY
+        jobs = await self._book.jobs()
+        self._rows.runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
         active = sum(job.standing == "active" for job in jobs)
         self.ways_on = "n new · u undo" if self.undo else "n new"
         wanted, self._wanted = self._wanted, ""

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.core.home import Home
-from agent.errors import ConfigError, HermesError
+from agent.errors import ConfigError
 from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
 from app.tui.screens.entry_form import EntryForm, FormLine
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from app.tui.screens.page import line
 from app.tui.screens.sign_in_dialog import SignInDialog
 from themes.states import glyph, state_of
@@ -119,13 +118,9 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         self._look()
         self.set_interval(POLL, self._look)
 
-    @work(exclusive=True, group="look")
+    @load
     async def _look(self) -> None:
-        try:
-            states = await self._servers.states()
-        except HermesError as error:
-            self.state(line(str(error)))
-            return
+        states = await self._servers.states()
         names = {each.name for each in states}
         self.list_entries(
             [*states, *(each for each in self._added.values() if each.name not in names)],

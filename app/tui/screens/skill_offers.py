@@ -95,8 +95,8 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
         try:
             found = await asyncio.to_thread(self._market.find, self._text)
         except HermesError as error:
-            self._end((), "nothing was found")
-            self.complain(error)
+            self.busy = False
+            self.fail(error)
             return
         number = plural(len(found.offers), "skill")
         self._end(found.offers, f"{number} for {one_line(self._text) or 'everything'}")

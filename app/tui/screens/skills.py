@@ -16,7 +16,7 @@ from textual.content import Content
 
 from agent.core.home import Home, from_home
 from app.tui.screens.detail import DetailScreen
-from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
+from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry, load
 from themes.states import state_of
 from tools.text.safe_text import clean
 from widgets.rows.row_text import one_line, spread
@@ -127,7 +127,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         if self.loaded:
             self._load()
 
-    @work(exclusive=True, group="list")
+    @load
     async def _load(self, at: str = "") -> None:
         found = await asyncio.to_thread(self._shelf.load)
         rows = rows_of(found)

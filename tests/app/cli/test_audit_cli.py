@@ -92,7 +92,7 @@ def test_a_whole_log_verifies_and_a_changed_one_does_not(home: Path) -> None:
 
 @pytest.mark.thorough
 def test_an_empty_log_is_told_and_not_made(home: Path) -> None:
-    assert audit(home)[:2] == (0, "Nothing was asked of the gate yet.\n")
+    assert audit(home)[:2] == (0, "No action was checked yet.\n")
     assert audit(home, "--json")[:2] == (0, "")
     assert audit(home, "--verify")[0] == 0
     assert not (home / "audit").exists()

@@ -102,7 +102,7 @@ async def test_an_empty_log_says_so(tmp_path: Path) -> None:
     host = PageHost(lambda: AuditScreen(tmp_path / "none"))
     async with host.run_test(size=(80, 24)) as pilot:
         await until(
-            pilot, lambda: isinstance(host.screen, AuditScreen) and "Nothing was asked" in shown(host)
+            pilot, lambda: isinstance(host.screen, AuditScreen) and "No action was checked" in shown(host)
         )
 
 

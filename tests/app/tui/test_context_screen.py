@@ -16,6 +16,7 @@ from app.tui.screens.context import ContextScreen, bar, rows_of, share_text, win
 from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
+from widgets.rows.row_list import RowList
 
 KEPT = KeptPassage(
     digest="5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef",
@@ -130,8 +131,8 @@ async def test_a_file_of_outside_stays_text() -> None:
 async def test_what_cannot_be_counted_is_said() -> None:
     host = PageHost(screen(HermesError("The store is gone.")))
     async with host.run_test(size=(80, 24)) as pilot:
-        state = host.screen.query_one("#page-state")
-        await until(pilot, lambda: "The store is gone." in str(state.render()))
+        rows = host.screen.query_one(RowList)
+        await until(pilot, lambda: any("✗ The store is gone." in line for line in lines_of(rows)))
         await pilot.press("escape")
         await until(pilot, lambda: host.outcomes == [None])
 

@@ -24,7 +24,7 @@ from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_form import EntryForm
 from app.tui.screens.schedule import ScheduleScreen, about
 from tests.agent.automation.schedule.sample import job
-from tests.app.tui.pages import PageHost
+from tests.app.tui.pages import PageHost, lines_of
 from tests.support.staged import Staged, drawn
 from tests.support.thorough import thoroughly
 from tests.support.waiting import until
@@ -250,8 +250,8 @@ async def test_a_store_that_cannot_be_read_does_not_look_empty(tmp_path: Path) -
     async with shown(tmp_path, "broken") as screen:
         host = PageHost(lambda: screen)
         async with host.run_test(size=(80, 24)) as pilot:
-            await until(pilot, lambda: screen.loaded)
-            assert "cannot be used" in screen.rows.empty
+            await until(pilot, lambda: "cannot be used" in screen.rows.problem)
+            assert "add one" not in lines_of(screen.rows)[0]
 
 
 @pytest.mark.thorough

@@ -313,6 +313,8 @@ async def test_a_form_is_one_dialog_that_sends_declines_or_is_left() -> None:
 class Typist:
     """A plain terminal at which lines are typed."""
 
+    numbers = False
+
     def __init__(self, *lines: str) -> None:
         self.lines, self.said = list(lines), list[str]()
 

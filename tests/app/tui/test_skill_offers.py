@@ -142,7 +142,7 @@ async def test_another_search_and_a_skill_named_in_full(tmp_path: Path) -> None:
             screen._apply_search(text)
             await until(pilot, lambda: names_of(screen) == names, text)  # noqa: B023
         screen._apply_search("./gone")
-        await until(pilot, lambda: app._notifications, "one sentence")
+        await until(pilot, lambda: screen.rows.problem, "one sentence")
 
 
 async def test_the_command_searches_the_sources_of_the_settings(

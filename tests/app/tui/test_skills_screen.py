@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from agent.core.config.loader import load
 from agent.core.home import Home
+from app.tui.commands.slash_menu import palette_entries
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import TextDialog
 from app.tui.screens.skill_candidate import CandidateScreen
@@ -146,8 +147,8 @@ async def test_a_skills_name_is_offered_in_the_prompt_and_runs_it(tmp_path: Path
         await scene.until(lambda: any(each.name == "greet" for each in scene.app.skills.known), "names")
         prompt = scene.app.session.prompt
         assert {"greet", "planning", "help"} <= {each.name for each in prompt.completer.commands}
-        commands = {each.title for each in scene.app.get_system_commands(scene.app.screen)}
-        assert "Skill: greet" in commands and "Skills" in commands
+        listed = {(each.group, each.name) for each in palette_entries(scene.app, None)}
+        assert ("Skills", "greet") in listed and any(name == "Skills" for _, name in listed)
         prompt.set_text("/greet Ana")
         await scene.type("", "enter")
         await scene.quiet()

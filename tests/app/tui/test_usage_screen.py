@@ -17,6 +17,7 @@ from tests.support.engines import bench
 from tests.support.replies import call, say
 from tests.support.team import by_task, report
 from tests.support.waiting import until
+from widgets.rows.row_list import RowList
 
 SESSION = (
     UsageLine(MAIN, 31, 1_204_000, 1_101_000, 18_300, 0.4231),
@@ -69,8 +70,8 @@ def test_without_requests_and_ceilings_it_says_so() -> None:
 async def test_what_cannot_be_counted_is_said() -> None:
     host = PageHost(screen(HermesError("The store is gone.")))
     async with host.run_test(size=(80, 24)) as pilot:
-        state = host.screen.query_one("#page-state")
-        await until(pilot, lambda: "The store is gone." in str(state.render()))
+        rows = host.screen.query_one(RowList)
+        await until(pilot, lambda: any("✗ The store is gone." in line for line in lines_of(rows)))
 
 
 @pytest.mark.thorough

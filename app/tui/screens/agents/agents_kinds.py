@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
-from textual import work
 from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -21,13 +20,14 @@ from agent.errors import ConfigError, HermesError
 from agent.session.subagents.definitions import UNTRUSTED
 from app.tui.screens.agents import agent_files
 from app.tui.screens.agents.agent_files import AgentKind, limits
-from app.tui.screens.entry_page import EntryRows, ListPage, change, change_entry
+from app.tui.screens.entry_page import EntryRows, ListPage, change, change_entry, load
 from app.tui.screens.page import line
 from themes.states import DOUBT, glyph, look
 from tools.text.words import shorten
 from widgets.rows.row_text import one_line, spread
 
 WAITS = "those of the project wait for hermes config trust"
+EMPTY = "Kinds of agents stand here, each with a task, tools and limits of its own. Press n to write one."
 NAME_CELLS = 18
 """Cells of the names; longer ones are cut."""
 
@@ -35,6 +35,7 @@ NAME_CELLS = 18
 class KindsScreen(ListPage[str | None, AgentKind]):
     """The list of agent kinds. Its result is the name of a kind to mention, or None."""
 
+    CSS = "KindsScreen #page-about { height: 4; }"
     heading = "Kinds of agents"
     keys = "⏎ mention · n new · e edit · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,6 +43,7 @@ class KindsScreen(ListPage[str | None, AgentKind]):
     ]
 
     severity = "warning"
+    ways_on = "n new"
 
     def __init__(self, menu: AgentMenu) -> None:
         super().__init__(KindRows())
@@ -56,10 +58,12 @@ class KindsScreen(ListPage[str | None, AgentKind]):
     def on_mount(self) -> None:
         self._fill()
 
-    @work(exclusive=True, group="list")
+    @load
     async def _fill(self, at: str = "") -> None:
         kinds, problem = await self._menu.list_kinds()
-        self.list_entries(kinds, WAITS if problem == UNTRUSTED else problem, at)
+        self.list_entries(kinds, WAITS if problem == UNTRUSTED else "", at)
+        if problem not in ("", UNTRUSTED):
+            self.complain(problem)
 
     def open_entry(self, entry: AgentKind) -> None:
         if entry.definition is None:
@@ -101,7 +105,7 @@ class KindRows(EntryRows[AgentKind]):
     ]
 
     def __init__(self) -> None:
-        super().__init__(key=lambda kind: kind.name, words=_words)
+        super().__init__(key=lambda kind: kind.name, words=_words, empty=EMPTY)
 
     def draw_entry(self, entry: AgentKind, width: int) -> list[Text]:
         doubts = (DOUBT, "warning") if entry.doubts else (" ", "dim")
@@ -119,7 +123,7 @@ def _words(kind: AgentKind) -> str:
 
 
 def about(kind: AgentKind) -> Content:
-    """Return a kind's limits or problem, and the path of its file, in two lines. Pure."""
+    """Return what a kind does with its limits, or its problem, and the path of its file. Pure."""
     if kind.definition is None:
         more = len(kind.problems) - 1
         first = Content.assemble(
@@ -128,7 +132,7 @@ def about(kind: AgentKind) -> Content:
     elif kind.doubts:
         first = Content.assemble((f"{DOUBT} ", "$warning"), line(kind.doubts[0]))
     else:
-        first = Content(line(limits(kind.definition)))
+        first = Content(line(f"{kind.definition.description} · {limits(kind.definition)}"))
     hides = f" · takes the place of: {', '.join(kind.hides)}" if kind.hides else ""
     return Content.assemble(first, "\n", (line(f"{kind.path}{hides}"), "$text-muted"))
 

@@ -15,6 +15,7 @@ from agent.errors import HermesError
 from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from agent.workspace.checkpoints.entries import PathChange
 from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import load
 from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import Page
@@ -221,15 +222,11 @@ class CompareScreen(Page[None]):
     def on_mount(self) -> None:
         self._load()
 
-    @work(exclusive=True, group="load")
+    @load
     async def _load(self) -> None:
         self.state("comparing …")
-        try:
-            compared, left, right = await self._services.compare()
-            files = await self._services.describe(compared.files)
-        except HermesError as error:
-            self.state(str(error))
-            return
+        compared, left, right = await self._services.compare()
+        files = await self._services.describe(compared.files)
         self._changes = {change.path: change for change in compared.files}
         rows = list(rows_of(compared, left, right, files))
         self._list.show(rows)

@@ -275,7 +275,7 @@ def _makes_folder(item: PlanItem) -> bool:
 class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     """The preview of a restore. Its result is the choice for each file, or None to do nothing."""
 
-    heading = "Before files are changed"
+    heading = "Files to restore"
     words: ClassVar[PlanWords] = RESTORE
     every: ClassVar[bool] = False
     """True if a choice for all includes files without a conflict."""

@@ -20,7 +20,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from agent.workspace.checkpoints.git_words import step_apart
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.state_listings import alike
-from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.entry_page import EntryPage, EntryRows, load
 from app.tui.screens.history.restoring import listing, restore_change
 from app.tui.screens.history.timeline_services import BRING_BACK, WHATS, FileDifferenceRow, TimelinePick
 from app.tui.screens.page import PAUSE, Skinned, line
@@ -175,13 +175,9 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
     def on_mount(self) -> None:
         self._load()
 
-    @work(exclusive=True, group="load")
+    @load
     async def _load(self) -> None:
-        try:
-            said = await self._services.said()
-        except HermesError as error:
-            self.state(str(error))
-            return
+        said = await self._services.said()
         self.rows.empty = EMPTY
         self.list_entries(said, f"{plural(len(said), 'message')} of yours on this branch" if said else "")
         for index, each in enumerate(said[:COUNTED_ROWS]):

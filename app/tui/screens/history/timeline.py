@@ -233,7 +233,7 @@ class TimelineScreen(Page[None]):
             rows, marks = await services.outline(), await services.marks()
             paths, labels = await services.steps(), await services.labels()
         except HermesError as error:
-            self.state(str(error))
+            self.fail(error)
             return
         drawing = await asyncio.to_thread(lay_out_tree, rows, heads, marks, paths, self.timeline.look, labels)
         # Do not move the cursor if the person has moved it.

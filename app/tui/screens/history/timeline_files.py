@@ -17,7 +17,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.entry_page import EntryRows, ListPage
+from app.tui.screens.entry_page import EntryRows, ListPage, load
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import HELP, PAGE_STYLE, KeyLine, ScreenHeader, line, palette_of
 from tools.files.diffs import diff_texts
@@ -78,7 +78,7 @@ class FilesScreen(ListPage[None, FileDifferenceRow]):
     def on_mount(self) -> None:
         self._load()
 
-    @work(exclusive=True, group="load")
+    @load
     async def _load(self) -> None:
         (one, first), (other, second) = self._points
         self.query_one("#files-points", Static).update(
@@ -90,11 +90,7 @@ class FilesScreen(ListPage[None, FileDifferenceRow]):
             )
         )
         self.state("comparing …")
-        try:
-            files = await self._difference(one, other)
-        except HermesError as error:
-            self.state(str(error))
-            return
+        files = await self._difference(one, other)
         self.rows.empty = SAME
         added = sum(change.added or 0 for change in files)
         removed = sum(change.removed or 0 for change in files)

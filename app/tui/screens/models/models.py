@@ -89,7 +89,8 @@ class ModelsScreen(Page[str | None]):
         try:
             self._list.add(await source())
         except HermesError as error:
-            self.state(str(error))
+            self.state("the settings cannot be read")
+            self.notify(line(str(error)), severity="error", markup=False)
             return False
         return True
 

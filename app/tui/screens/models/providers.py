@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from app.tui.screens.models.key_dialog import KeyDialog, ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.page import line
@@ -49,7 +49,7 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
     def on_mount(self) -> None:
         self._begin()
 
-    @change
+    @load
     async def _begin(self) -> None:
         await self._load(self._at)
 

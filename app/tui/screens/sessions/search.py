@@ -72,10 +72,12 @@ class HitRows(RowList):
         cursor = self.cursor
         return self.hits[cursor] if cursor is not None and cursor < len(self.hits) else None
 
-    def take(self, hits: tuple[SearchHit, ...], query: Query, hint: str, *, keep: bool) -> None:
+    def take(
+        self, hits: tuple[SearchHit, ...], query: Query, hint: str, *, keep: bool, problem: str = ""
+    ) -> None:
         """Show other hits; with `keep`, a cursor that was moved stays on its message."""
         before = self.current if keep and self.cursor else None
-        self.hits, self._query, self.empty = hits, query, hint
+        self.hits, self._query, self.empty, self.problem = hits, query, hint, problem
         self.reset(len(hits))
         at = next((at for at, hit in enumerate(hits) if before and _same(hit, before)), 0)
         self.move_to(at)
@@ -387,7 +389,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
             await asyncio.sleep(PAUSE)
             self._show(await self._fetch_hits(asked, ALL, LONG), query, keep=True)
         except HermesError as error:
-            self._rows.take((), query, line(str(error)), keep=False)
+            self._rows.take((), query, "", keep=False, problem=line(str(error)))
             self._around.visible = False
             self._state("")
 

@@ -24,7 +24,7 @@ from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import TextDialog
 from app.tui.screens.page import HELP, Field, KeyLine, MarkedList, ScreenHeader, line
-from themes.states import IN_USE
+from themes.states import IN_USE, glyph
 from tools.text.safe_text import clean, truncate
 from tools.text.words import ago
 
@@ -118,7 +118,10 @@ class SessionsScreen(ClosableModal[str | None]):
         try:
             rows = await self._search_rows(text) if text.strip() else await self._newest()
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            said = Content.assemble((f"{glyph('failed')} {line(str(error))}", "$text-error"))
+            self.query_one("#sessions-text", Static).update(said)
+            self.query_one(KeyLine).say(BACK)
+            self.add_class("none")
             return
         hidden = {session.id for session in self._deleted}
         rows = [row for row in rows if row.session.id not in hidden]
