@@ -190,6 +190,9 @@ def _options(body: str) -> list[str]:
     return ["{" + body + "}"]
 
 
+FEW_PIPES, MOST_PIPES = 64, 2_000
+"""Pipes of one line that are parsed without more ado, and at all: more than commands are read of any text."""
+_CONTINUES = re.compile(rb"\\\n|\|[ \t]*\n(?![ \t]*\|)")
 PORTION = 4_096
 """Bytes the parser reads at a time."""
 LONGEST = 0.008
@@ -269,6 +272,14 @@ def _replace_braces(match: re.Match[bytes]) -> bytes:
     return b"x" + match[1] + b"x" if not at or shown[at - 1] in b";&|(\n" else match[0]
 
 
+def _is_long_pipeline(data: bytes) -> bool:
+    """Return whether one line, with those that continue it, has too many pipes. Rows of a table do not count
+    as such lines.
+    """
+    joined = _CONTINUES.sub(lambda match: match[0][:1].strip(b"\\"), data)
+    return any(line.count(b"|") > MOST_PIPES for line in joined.split(b"\n"))
+
+
 def parse(text: str) -> ParsedText | None:
     """Parse a shell text, with `ERROR` nodes for invalid parts; None if the parser takes too long.
 
@@ -276,9 +287,16 @@ def parse(text: str) -> ParsedText | None:
     characters beyond ASCII, which are letters to the shell. So the parser gets letters in their place. It
     also takes a line feed followed by a backslash for a part of a word. So a backslash at the start of a line
     is replaced by a letter, or by a blank if it continues the line.
+
+    A long pipeline at the end of the text takes it quadratic time, in steps that cannot be stopped. So a line
+    feed is put behind one, and one that is too long to be read in any case is not parsed.
     """
     data = text.encode("utf-8", "replace")
+    if data.count(b"|") > MOST_PIPES and _is_long_pipeline(data):
+        return None
     shown = data.translate(_ASCII)
+    if shown.rpartition(b"\n")[2].count(b"|") > FEW_PIPES and shown[-1:] != b"\\":
+        shown += b"\n"
     if b"\n\\" in shown:
         shown = _OPENS_LINE.sub(lambda match: b"x" if match[1] is None else b" ", shown)
     if b"{" in shown:

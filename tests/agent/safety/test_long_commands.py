@@ -90,6 +90,27 @@ def test_a_command_longer_than_what_is_read_is_never_allowed(gate: Gate, tmp_pat
     assert "write its data to a file" in verdict.reasons[0]
 
 
+@pytest.mark.parametrize("bar", [" | ", " |\n", " \\\n| "])
+@pytest.mark.parametrize(("start", "end"), [("", ""), ("( ", ""), ("", " |"), ("", " )\n")])
+def test_a_pipeline_too_long_to_be_parsed_hides_nothing(
+    gate: Gate, tmp_path: Path, bar: str, start: str, end: str
+) -> None:
+    parts = bar.join(["cat log", *[f"grep x{n}" for n in range(tree.MOST_PIPES)], "sudo rm -rf ~"])
+    assert tree.parse(start + parts + end) is None
+    assert _verdict(gate, start + parts + end, tmp_path).kind == "hardline"
+
+
+def test_a_long_pipeline_at_the_end_is_understood_without_a_line_feed() -> None:
+    source = tree.parse("cat log" + " | grep x" * (tree.FEW_PIPES + 1))
+    assert source is not None and source.complete
+    assert source.text(source.root.children[0]).endswith("grep x")
+
+
+def test_a_long_table_in_a_here_document_is_only_text(gate: Gate, tmp_path: Path) -> None:
+    table = "| name | rm -rf ~ |\n" * tree.MOST_PIPES
+    assert _verdict(gate, f"cat > notes.md <<'END'\n{table}END\n", tmp_path).kind != "hardline"
+
+
 def test_reading_the_start_of_a_long_text_first_leaves_no_trace(gate: Gate, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     long = f"cd a\nf() {{ echo; }}\nv=x\n# {'c' * 50_000}\ncat > g <<'END'\n" + "text\n" * 40_000 + "END\n"
