@@ -424,11 +424,10 @@ class DocumentPicture:
     def _status(self) -> str:
         """Return the text at the right end of the last row."""
         parts: list[str] = []
-        if pattern := self._finder.pattern:
+        if self._finder.pattern:
             count = self._finder.count
             more = " …" if self._finder.searching else ""
-            where = f"{self._finder.number}/{count}{more}" if count else more.strip() or "no match"
-            parts.append(f"{clean(pattern)}  {where}")
+            parts.append(f"{self._finder.number:,} of {count:,}{more}" if count else more or "nothing found")
         if self.unread:
             parts.append(f"↓ {len(self.unread)} new")
         return "   ".join(parts)

@@ -401,7 +401,7 @@ class CommandActions:
         from app.tui.screens.settings.settings import SettingsScreen
 
         app = self._app
-        app.push_screen(SettingsScreen(await app.preferences.read(), app.preferences, app.appearance.palette))
+        app.push_screen(SettingsScreen(await app.preferences.read(), app.preferences))
 
     async def watch(self, argument: str) -> None:
         client = self._app.need_client()

@@ -113,7 +113,7 @@ def turn_end_notices(event: TurnEnded) -> list[tuple[str, str]]:
         case "interrupted":
             return [("info", "Stopped.")]
         case "denied":
-            return [("warning", event.error or "Stopped: an action was denied.")]
+            return [("warning", event.error or "An action was denied in this turn.")]
         case "budget":
             return [("warning", "The limit of requests was reached; send a message to go on.")]
         case _:

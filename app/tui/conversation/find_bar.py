@@ -23,7 +23,9 @@ KEYS = "⏎ next · ↑ previous · esc close"
 
 
 class FindBar(Horizontal):
-    """A field with the number of hits. esc closes it and ends the search; the place that was found stays.
+    """A field below the conversation, which shows the number of hits.
+
+    esc closes it and ends the search; the place that was found stays.
 
     With a text to begin with, the conversation has the focus, where `n` and `N` go on.
     """
@@ -33,7 +35,6 @@ class FindBar(Horizontal):
     FindBar > Static { width: auto; height: 1; color: $text-muted; }
     FindBar > #find-label { color: $accent; }
     FindBar > Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
-    FindBar > #find-count { margin: 0 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", priority=True, id="find.close"),
@@ -45,13 +46,11 @@ class FindBar(Horizontal):
         super().__init__(id="find-bar")
         self._transcript = transcript
         self._text = text
-        self._count = Static(id="find-count")
         self._keys = Static(id="find-keys")
 
     def compose(self) -> ComposeResult:
         yield Static("Find ", id="find-label")
         yield Field(self._text, placeholder="words of the conversation", compact=True, id="find-text")
-        yield self._count
         yield self._keys
 
     def on_mount(self) -> None:
@@ -75,20 +74,9 @@ class FindBar(Horizontal):
                 navigator.find_previous()
         else:
             await navigator.find("")
-        self._tell()
-
-    def _tell(self) -> None:
-        finder = self._transcript.finder
-        if not finder.pattern:
-            self._count.update(Content(""))
-        elif not finder.count and not finder.searching:
-            self._count.update(Content("nothing found"))
-        else:
-            self._count.update(Content(f"{finder.number:,} of {finder.count:,}"))
 
     def action_step(self, step: int) -> None:
         self._transcript.navigator.find_step(step)
-        self._tell()
 
     def action_close(self) -> None:
         """End the search and remove the bar; what was found stays in view."""

@@ -237,7 +237,7 @@ def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_i
     [
         ("done", []),
         ("interrupted", ["Stopped."]),
-        ("denied", ["Stopped: an action was denied."]),
+        ("denied", ["An action was denied in this turn."]),
         ("failed", ["The turn failed."]),
     ],
 )

@@ -22,11 +22,10 @@ from agent.errors import ConfigError, HermesError
 from app.tui.commands.keys import ALIASES, Keys, bindables, resolve
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import Choices, Dialog, Hints
-from app.tui.screens.page import HELP, Field, KeyLine, ScreenHeader, line, words
+from app.tui.screens.page import HELP, Field, KeyLine, ScreenHeader, line, palette_of, words
 from app.tui.screens.settings.preferences import Preferences, Snapshot, takes_effect_at_once
 from themes.states import DOUBT, IN_USE, glyph
 from widgets.key_names import shown_key
-from widgets.palette import Palette
 from widgets.rows.row_list import HeadedRows
 from widgets.rows.row_text import fit, spread
 
@@ -481,11 +480,10 @@ class SettingsScreen(ClosableModal[None]):
         HELP,
     ]
 
-    def __init__(self, snapshot: Snapshot, keeper: Preferences, palette: Palette | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, keeper: Preferences) -> None:
         super().__init__()
         self._snapshot = snapshot
         self._keeper = keeper
-        self._palette = palette
         self._removed: list[SettingRow] = []
         """Settings deleted here that can be restored, the last one last."""
         self._head = ScreenHeader("Settings")
@@ -500,13 +498,12 @@ class SettingsScreen(ClosableModal[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        if self._palette is not None:
-            self.use(self._palette)
+        self._wear_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
         self._tell()
 
-    def use(self, palette: Palette) -> None:
-        """Draw in the styles of another skin."""
-        self.list.use(palette)
+    def _wear_skin(self) -> None:
+        self.list.use(palette_of(self.app))
 
     def on_settings_list_moved(self) -> None:
         self._describe()
