@@ -22,7 +22,7 @@ NO_STATES = {
 
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
-    """Every text of a module that is no docstring."""
+    """Every text of a module that is not a docstring."""
     tree = ast.parse(source)
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -40,7 +40,7 @@ def read(path: Path) -> bytes:
         raise UnreadableSkinError(_reason(error)) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnreadableSkinError("it is no regular file")
+            raise UnreadableSkinError("it is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -48,7 +48,7 @@ def read(path: Path) -> bytes:
     finally:
         os.close(descriptor)
     if len(content) > MAX_BYTES:
-        raise UnreadableSkinError(f"it is larger than {MAX_BYTES // 1024} KB, so it is no skin")
+        raise UnreadableSkinError(f"it is larger than {MAX_BYTES // 1024} KB, so it is not a skin")
     return content
 
 
@@ -141,7 +141,7 @@ def _base(root: SkinSection, report: Report) -> Skin:
     if start in builtin_names():
         return _builtin(start).skin
     if start is not None:
-        sentence = f"`base: {quote(start)}` is no built-in skin{nearest(start, builtin_names())}"
+        sentence = f"`base: {quote(start)}` is not a built-in skin{nearest(start, builtin_names())}"
         report(sentence, root.lines["base"])
     if schema.wants_light(root):
         return replace(Skin(), colors=_builtin(_LIGHT_BASE).skin.colors, dark=False)
@@ -159,7 +159,7 @@ def new_skin(name: str, based_on: Skin) -> str:
     Raises `ValueError` if `name` is not a valid skin name.
     """
     if not is_name(name):
-        raise ValueError(f"`{quote(name)}` is no name for a skin; use letters, digits, - and _.")
+        raise ValueError(f"`{quote(name)}` is not a name for a skin; use letters, digits, - and _.")
     skin = based_on
     lines = [
         f"# A skin for Hermes; `hermes skins show {name}` draws a specimen of it.",

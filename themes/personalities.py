@@ -29,7 +29,7 @@ def personalities() -> tuple[Personality, ...]:
     found: list[Personality] = []
     for name, node in parse(_FILE.read_bytes(), _fail).entries.items():
         if not isinstance(node, SkinSection):
-            raise TypeError(f"{_FILE.name}: {name} is no section")
+            raise TypeError(f"{_FILE.name}: {name} is not a section")
         description, style = node.entries.get("description"), node.entries.get("style")
         if not isinstance(description, SkinValue) or not isinstance(style, SkinValue):
             raise TypeError(f"{_FILE.name}: {name} lacks a description or a style")

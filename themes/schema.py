@@ -77,7 +77,7 @@ def parse(content: bytes, report: Report) -> SkinSection:
         if isinstance(node, SkinValue) and node.empty:
             return SkinSection()
         if not isinstance(node, SkinSection):
-            raise _RefusedError("this is no skin; write `key: value` lines.", node.line)
+            raise _RefusedError("this is not a skin; write `key: value` lines.", node.line)
     except _RefusedError as refused:
         report(refused.message, refused.line)
         return SkinSection()
@@ -313,7 +313,7 @@ class _Parts:
         for role, value in node.entries.items():
             line = node.lines[role]
             if role not in ROLES:
-                self._report(f"`{quote(role)}` is no role of a skin{nearest(role, ROLES)}", line)
+                self._report(f"`{quote(role)}` is not a role of a skin{nearest(role, ROLES)}", line)
             elif (color := _color(role, value, self._report)) is not None:
                 colors[role] = color
         return colors
@@ -337,12 +337,12 @@ def _no_color(text: str) -> str:
     if normalize_color("#" + text.strip()):
         return f'`{shown}` lacks its #; write "#{shown.lower()}".'
     if normalize_color("ansi_" + text.strip().replace(" ", "_")):
-        return f"`{shown}` is no colour; the terminal's own is `ansi_{shown.lower().replace(' ', '_')}`."
+        return f"`{shown}` is not a colour; the terminal's own is `ansi_{shown.lower().replace(' ', '_')}`."
     if text.strip().lower().startswith("ansi"):
-        return f"`{shown}` is no colour of the terminal{nearest(text, (DEFAULT, *TERMINAL_COLORS))}"
+        return f"`{shown}` is not a colour of the terminal{nearest(text, (DEFAULT, *TERMINAL_COLORS))}"
     if text.strip().startswith("#") and normalize_color(text.strip()[:7]):
         return f"`{shown}` has too many digits; colours are opaque: `{text.strip()[:7].lower()}`."
-    return f'`{shown}` is no colour; write "#rrggbb" or a colour of the terminal such as `ansi_red`.'
+    return f'`{shown}` is not a colour; write "#rrggbb" or a colour of the terminal such as `ansi_red`.'
 
 
 def _text(node: Node, key: str, report: Report) -> str | None:

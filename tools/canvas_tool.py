@@ -70,7 +70,7 @@ async def _read_content(arguments: Arguments, context: ToolContext) -> tuple[Can
             raise ToolError(f"A canvas shows files that end with {', '.join(BY_ENDING)}.")
         data, _ = await read_file(context, "canvas", path, LARGEST)
         if kind == "image" and not data.startswith(_IMAGES):
-            raise ToolError("This file is no png, jpeg, gif or webp image.")
+            raise ToolError("This file is not a png, jpeg, gif or webp image.")
         return kind, data
     return _kind_of(content), content.encode("utf-8", "replace")
 
@@ -88,7 +88,7 @@ def _check_drawing(content: bytes) -> None:
     except expat.ExpatError as error:
         said, _, place = str(error).partition(": ")
         raise ToolError(
-            f"This SVG is no well-formed XML, so no browser draws it: {said} at {place}."
+            f"This SVG is not well-formed XML, so no browser draws it: {said} at {place}."
         ) from None
 
 

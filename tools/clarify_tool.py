@@ -17,10 +17,10 @@ MAX_QUESTION = 4_000
 ADVICE: Mapping[str, str] = {
     "declined": (
         "The question was not answered: the user declined it, or nobody is there to answer. "
-        "This is no choice for any option; take the most careful course, or stop and say what you need."
+        "This is not a choice for any option; take the most careful course, or stop and say what you need."
     ),
     "expired": (
-        "Nobody answered in time. This is no choice for any option; "
+        "Nobody answered in time. This is not a choice for any option; "
         "take the most careful course, or stop and say what you need."
     ),
     "cancelled": "The question was withdrawn before it was answered. Stop here.",

@@ -37,7 +37,7 @@ def _assignments(arguments: Arguments) -> list[Assignment]:
     for number, task in enumerate(tasks, 1):
         said = {**arguments, **task}
         if not str(said.get("goal") or "").strip():
-            raise ToolError(f"Task {number} has no goal; say what is to be reached.")
+            raise ToolError(f"Task {number} has no goal; say what should be reached.")
         made.append(
             Assignment(
                 goal=said["goal"],

@@ -101,7 +101,7 @@ registry.register(
     schema={
         "description": (
             "Keep what failed and what worked, so that you are reminded before the same call. For how tools "
-            "and commands behave here (flags, environment, setup), not for mistakes in code that you mended. "
+            "and commands behave here (flags, environment, setup), not for mistakes in code that you fixed. "
             "With candidate, the number of one that you were told of, the rest may be left out."
         ),
         "parameters": {

@@ -37,7 +37,7 @@ Write the best answer to the question. Take what is right wherever it stands, le
 where they differ decide by reasons, not by votes. Say what stays uncertain. Answer the question itself; do
 not tell of the others."""
 _IMPROVE = """\
-Write your own answer anew in the light of theirs: mend what they show to be wrong, keep what you still hold
+Write your own answer again in the light of theirs: fix what they show to be wrong, keep what you still hold
 to be right, and give reasons where you differ. Answer the question itself; do not tell of the others."""
 
 

@@ -72,7 +72,7 @@ class PartKind(NamedTuple):
 
         spec = spec_from_file_location(part.module, part.path)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{part.path} is no Python file")
+            raise ImportError(f"{part.path} is not a Python file")
         module = module_from_spec(spec)
         sys.modules[part.module] = module
         try:

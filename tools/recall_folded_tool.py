@@ -40,7 +40,7 @@ async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str,
 def _page(message: FoundMessage, offset: int) -> dict[str, Any]:
     text = clean(message.text)
     if offset and offset >= len(text):
-        raise ToolError(f"The message has {len(text):,} characters; offset lies behind its end.")
+        raise ToolError(f"The message has {len(text):,} characters; offset is behind its end.")
     shown = text[offset : offset + PAGE]
     result: dict[str, Any] = {"id": message.id, "role": message.role, "text": shown, "characters": len(text)}
     if offset + len(shown) < len(text):

@@ -131,8 +131,13 @@ _tool(
     *("field", "value"),
 )
 _tool(
-    *("rl_start_training", "start", "Start a training run, which goes on by itself.", _start),
-    {"run_id": {"type": "string", "description": "A run that ended early, to go on with; else a new one."}},
+    *("rl_start_training", "start", "Start a training run, which continues by itself.", _start),
+    {
+        "run_id": {
+            "type": "string",
+            "description": "A run that ended early, to continue with; else a new one.",
+        }
+    },
 )
 _tool("rl_check_status", "status", "Tell how far a training run is.", _status, _RUN, "run_id")
 _tool("rl_stop_training", "stop", "End a training run; what it has stays.", _stop, _RUN, "run_id")

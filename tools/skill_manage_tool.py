@@ -118,7 +118,7 @@ registry.register(
     emoji="▤",
     schema={
         "description": (
-            "Write down a way of doing a kind of task, or mend one that turned out wrong; later sessions "
+            "Write down a way of doing a kind of task, or fix one that turned out wrong; later sessions "
             "follow it. create and edit take the whole SKILL.md as content, with name and description as "
             "YAML between two lines of ---; create also a category. patch takes old_string, new_string, "
             "replace_all, and file_path for another file than SKILL.md. Files beside it lie below "

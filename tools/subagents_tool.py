@@ -103,7 +103,7 @@ registry.register(
     schema={
         "description": (
             "Look after agents you sent: list, wait (for one or all), result, send_input (steers it; one "
-            "that has ended goes on), pause, resume (also one that was interrupted or ran out of budget), "
+            "that has ended continues), pause, resume (also one that was interrupted or ran out of budget), "
             "kill. For one with isolation `copy`: diff shows what it changed, merge brings all of it or "
             "`paths` into the workspace, discard throws the rest away."
         ),

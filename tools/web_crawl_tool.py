@@ -58,7 +58,7 @@ registry.register(
     schema={
         "description": (
             "Fetch the pages of a site (one host) as text files with an index. Called again with the same "
-            "arguments, it goes on."
+            "arguments, it continues."
         ),
         "parameters": {
             "type": "object",

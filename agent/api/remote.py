@@ -201,7 +201,7 @@ def _how(code: int) -> str:
 
 
 Listener = Callable[[Event], None]
-GO_ON = "What was said is kept; /resume {} goes on with it."
+GO_ON = "What was said is kept; /resume {} continues with it."
 
 
 class _Port:

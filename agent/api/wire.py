@@ -199,7 +199,7 @@ def _class(name: str) -> type[Any]:
     if not isinstance(found, type) or not (
         dataclasses.is_dataclass(found) or issubclass(found, Enum) or hasattr(found, "_fields")
     ):
-        raise WireError(f"{name} is no data.")
+        raise WireError(f"{name} is not data.")
     _classes[name] = found
     return found
 

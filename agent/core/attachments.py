@@ -91,7 +91,7 @@ class AttachmentStore:
         """
         media, path = sniff(data[:_HEAD]), Path(name)
         if media is None:
-            raise NotAnImageError(f"{short_name(path)} is no png, jpeg, gif or webp image.")
+            raise NotAnImageError(f"{short_name(path)} is not a png, jpeg, gif or webp image.")
         if len(data) > LIMIT:
             raise _too_large(path, len(data))
         return self._take(path, media, data, mention)
@@ -252,11 +252,11 @@ def _open(path: Path) -> tuple[int, str, int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NotAnImageError(f"{short_name(path)} is no file; attach a png, jpeg, gif or webp image.")
+            raise NotAnImageError(f"{short_name(path)} is not a file; attach a png, jpeg, gif or webp image.")
         media = sniff(os.pread(descriptor, _HEAD, 0))
         if media is None:
             raise NotAnImageError(
-                f"{short_name(path)} is no png, jpeg, gif or webp image; mention it as @path instead."
+                f"{short_name(path)} is not a png, jpeg, gif or webp image; mention it as @path instead."
             )
         if status.st_size > LIMIT:
             raise _too_large(path, status.st_size)

@@ -138,7 +138,7 @@ _TOPICS = {
         "reason that the model reads. `--approve deny` refuses everything that would need a yes."
     ),
     "Sessions": (
-        "About sessions: every message is kept the moment it exists. `hermes --continue` goes on with the "
+        "About sessions: every message is kept the moment it exists. `hermes --continue` resumes the "
         "newest session of this folder, `hermes sessions` lists and searches all of them."
     ),
 }
@@ -201,7 +201,7 @@ STEPS = (
     _Step(
         "steer",
         "**steer.** I read a file again and again, slowly. Meanwhile write `enough` and press ^S: "
-        "it reaches me in the middle of the turn. If nothing comes, I go on by myself.",
+        "it reaches me in the middle of the turn. If nothing comes, I continue by myself.",
         tuple(_Call("read_file", f"Reading, slowly: {n} of 6.", {"path": FILE}) for n in range(1, 7)),
         _after_steering,
         until_steered=True,
@@ -288,7 +288,7 @@ STEPS = (
         "branches",
         "**branches** (optional).",
         after=lambda _: (
-            "Send `/branch try` and you go on with a branch that begins here; the one you leave stays. "
+            "Send `/branch try` and you continue with a branch that begins here; the one you leave stays. "
             "`/branches` lists, compares and switches; esc twice goes back to before one of your messages. "
             "alt+u takes you back to where you were."
         ),
@@ -313,7 +313,7 @@ STEPS = (
         after=lambda _: (
             "Press **alt+m**. A model that is ready answers from your next message on; a provider is added "
             "there with its key, which is checked with one request and kept where only you can read it.\n\n"
-            "That was the tour. Work goes on in your own project: `/resume` lists your sessions, and "
+            "That was the tour. Work continues in your own project: `/resume` lists your sessions, and "
             "`hermes` in its folder starts a new one. ^P finds any command, F1 shows the keys of the place "
             f"you are in. What I wrote is in `{FOLDER}`; delete it when you like."
         ),
@@ -430,7 +430,7 @@ def _ending(step: _Step, turn: _Turn, failed: Sequence[str]) -> str:
 
 
 def _offer(step: int) -> str:
-    """Return what comes next, and how the person goes on."""
+    """Return what comes next, and how the person continues."""
     if step == len(STEPS):
         return "Send `tour` to see it once more."
     if not (offer := STEPS[step].offer):
@@ -464,7 +464,7 @@ def _last_turn(messages: Iterable[Mapping[str, Any]]) -> tuple[_Turn, int]:
         text = content if isinstance(content, str) else ""
         if role == "user":
             if turn is not None and turn.results and turn.results[-1].get("status") == "interrupted":
-                turn.over = True  # by the person: what they say then is no steering
+                turn.over = True  # by the person: what they say then is not steering
                 following = following if turn.step is None else turn.step + 1
             if turn is None:
                 turn = _Turn(asked)
@@ -538,4 +538,4 @@ def _object(text: str | bytes, *, strict: bool = False) -> dict[str, Any]:
 
 
 def _no_conversation() -> ModelError:
-    return ModelError("bad_request", "The demo model was sent something that is no conversation.")
+    return ModelError("bad_request", "The demo model was sent something that is not a conversation.")

@@ -365,5 +365,5 @@ def _parse(file: Path) -> dict[str, Any]:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"The dialect in {file} cannot be read ({reason}); correct the file.") from None
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise ConfigError(f"The dialect in {file} is no table of rules; docs/models.md shows one.")
+        raise ConfigError(f"The dialect in {file} is not a table of rules; docs/models.md shows one.")
     return data

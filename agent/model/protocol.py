@@ -273,7 +273,7 @@ COMPACT = Profile(
     tool_descriptions={
         "terminal": "Run a shell command; folder and variables last between calls.",
         "read_file": "Show numbered lines of a text file.",
-        "write_file": "Create a file, or write it anew.",
+        "write_file": "Create a file, or overwrite it.",
         "patch": "Replace one text in a file by another; the old text has to occur exactly once.",
         "search": "Find lines that match a pattern, or with target=files files by name.",
         "todo_write": "Write the whole task list; status: pending, in_progress, completed or cancelled.",

@@ -397,7 +397,7 @@ def checked_url(url: str, place: str) -> str:
     if secret:
         raise ConfigError(f"{place} holds a name or a password; put the key into an environment variable.")
     if not sound or not plain.isprintable() or " " in plain:
-        raise ConfigError(f"{place} is no address of an API; it usually looks like https://host/v1.")
+        raise ConfigError(f"{place} is not an address of an API; it usually looks like https://host/v1.")
     return plain
 
 

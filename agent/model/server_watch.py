@@ -247,7 +247,7 @@ class ServerWatch:
                 elif is_litellm(said.models):
                     said.prices = await self._optional(below(root, "model/info"))
         except (OSError, ValueError, EOFError, TimeoutError) as error:
-            log.info("%s said nothing of its models: %s", urlsplit(self.base_url).netloc, error)
+            log.info("%s did not list its models: %s", urlsplit(self.base_url).netloc, error)
             # A server that answers, but not to this, will not do so later either.
             return said, not isinstance(error, ValueError)
         return said, False

@@ -416,7 +416,7 @@ def _fills_disk(reading: Reading) -> str | None:
     lands = (
         any(not path.startswith("/dev/") for path, _ in reading.writes) or {"dd", "cp", "tee", "gzip"} & names
     )
-    return "goes on without end, into a file" if lands else None
+    return "never ends, into a file" if lands else None
 
 
 def _files(arguments: Sequence[str]) -> list[str]:

@@ -163,7 +163,7 @@ def mark_text(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def _temporary(path: str) -> str | None:
-    """Return the top-level entry of a temporary folder that an absolute path lies in; None if it lies in
+    """Return the top-level entry of a temporary folder that an absolute path is in; None if it is in
     none.
     """
     for folder in TEMPORARY:

@@ -133,7 +133,7 @@ class Engine:
         return await self._agent.dialogue.context()
 
     async def compact(self, focus: str = "") -> str:
-        """Fold the conversation so far with attention to `focus`; return a sentence about the result.
+        """Compact the conversation so far with attention to `focus`; return a sentence about the result.
 
         Messages that arrive meanwhile wait in the queue. Raises `HermesError` while a turn runs, or if
         nothing can be folded.
@@ -146,7 +146,7 @@ class Engine:
         task = self._task
         await asyncio.wait([task])
         if task.cancelled():
-            raise HermesError("Folding the conversation was stopped; nothing was changed.")
+            raise HermesError("Compacting the conversation was stopped; nothing was changed.")
         return task.result()
 
     async def set_mode(self, mode: ModeName) -> Mode:

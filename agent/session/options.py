@@ -25,7 +25,7 @@ class Options:
     """The folder to work in, resolved."""
     model: str | None = None
     resume: str | None = None
-    """Id, start of an id, or title of a session to go on with."""
+    """Id, start of an id, or title of a session to continue with."""
     resume_last: bool = False
     here: bool = False
     """True if a resumed session moves to `workspace`; else it keeps its folder."""

@@ -61,7 +61,7 @@ SUBCOMMANDS = {name: about for section in SECTIONS.values() for name, about in s
 EXAMPLES = (
     ("hermes", "open Hermes in this folder"),
     ('hermes -p "why does the build fail?"', "work on one message, print the answer and exit"),
-    ("hermes --continue", "go on with the newest session of this folder"),
+    ("hermes --continue", "continue with the newest session of this folder"),
 )
 
 LISTS = ("list", "show", "status")
@@ -116,12 +116,14 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--model", metavar="M", help="model to use: a name, provider/name, local or demo")
     parser.add_argument("--demo", action="store_true", help="tour the program with a scripted model")
     parser.add_argument("--cwd", metavar="D", help="folder to work in (default: the current one)")
-    parser.add_argument("--resume", metavar="ID", help="go on with a session: id, start of an id, or title")
+    parser.add_argument(
+        "--resume", metavar="ID", help="continue with a session: id, start of an id, or title"
+    )
     parser.add_argument(
         "--continue",
         dest="resume_last",
         action="store_true",
-        help="go on with the newest session of this folder",
+        help="continue with the newest session of this folder",
     )
     parser.add_argument(
         "--here",

@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     for name, summary, do in (
         ("trust", "show what the project's settings would do, and use them from now on", _trust),
-        ("untrust", "use the project's settings no longer", _untrust),
+        ("untrust", "stop using the project's settings", _untrust),
     ):
         action = add_action(actions, name, summary, do, json="")
         action.add_argument("folder", metavar="PATH", nargs="?", default=".", help="a folder of the project")

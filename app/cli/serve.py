@@ -58,7 +58,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     pair.add_argument("--scope", choices=("look", "talk", "approve"), default="talk", help=_SCOPE)
     pair.add_argument("--name", default="", metavar="N", help="what to call the device")
     add_action(actions, "devices", "list the devices that may come in", _list)
-    revoke = add_action(actions, "revoke", "let a device in no longer", _revoke)
+    revoke = add_action(actions, "revoke", "stop letting a device in", _revoke)
     revoke.add_argument("device", metavar="DEVICE", help="its id, or its name")
 
 
@@ -96,7 +96,7 @@ def _credentials() -> Credentials:
 
 def _revoke(args: argparse.Namespace) -> None:
     device = _credentials().revoke(args.device)
-    answer(args, {"revoked": device.id}, f"{device.name} ({device.id}) is let in no longer.")
+    answer(args, {"revoked": device.id}, f"{device.name} ({device.id}) is no longer let in.")
 
 
 def _pair(args: argparse.Namespace) -> None:

@@ -148,7 +148,7 @@ def _sound(key: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
-            "That is no key: it is empty, or holds blanks or special characters; copy it again."
+            "That is not a key: it is empty, or holds blanks or special characters; copy it again."
         )
     return key
 

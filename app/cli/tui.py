@@ -170,7 +170,7 @@ def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
         say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)
     elif session:
         if served:
-            say("The session goes on in the service.")
+            say("The session continues in the service.")
         way = "--attach" if served else "--resume"
-        say(as_called(f"To go on with this session: hermes {way} {session}"))
+        say(as_called(f"To continue with this session: hermes {way} {session}"))
     return app.return_code or 0

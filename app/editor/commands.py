@@ -34,7 +34,7 @@ async def _compact(client: SessionClient, focus: str) -> str:
 async def _context(client: SessionClient, _words: str) -> str:
     table = await client.context()
     window = "unknown" if table.window is None else f"{table.window:,}"
-    window += " (told by the server)" if table.window_told else ""
+    window += " (reported by the server)" if table.window_told else ""
     rows = [f"- {clean(layer.name)}: {layer.tokens:,} tokens" for layer in table.layers]
     return "\n".join([f"{table.used_tokens:,} tokens of a window of {window}:", "", *rows])
 
@@ -46,7 +46,7 @@ async def _undo(client: SessionClient, _words: str) -> str:
 
 async def _redo(client: SessionClient, _words: str) -> str:
     operation, result = await client.history.redo()
-    return clean(f"Done again: {operation.label}. {result.sentence()}")
+    return clean(f"Redone: {operation.label}. {result.sentence()}")
 
 
 async def _init(client: SessionClient, _words: str) -> str:
@@ -54,10 +54,12 @@ async def _init(client: SessionClient, _words: str) -> str:
 
 
 _ALL = (
-    EditorCommand("compact", "Fold the conversation so far into a summary.", _compact, "what matters most"),
+    EditorCommand(
+        "compact", "Compact the conversation so far into a summary.", _compact, "what matters most"
+    ),
     EditorCommand("context", "What fills the window of the model.", _context),
     EditorCommand("undo", "Take the last turn back, its files with it.", _undo),
-    EditorCommand("redo", "Do again what was undone last.", _redo),
+    EditorCommand("redo", "Redo what was undone last.", _redo),
     EditorCommand("init", "Draft AGENTS.md, or propose improvements to it.", _init, asks=True),
 )
 COMMANDS = {each.name: each for each in _ALL}

@@ -230,7 +230,7 @@ class EditorAgent:
     ) -> schema.ListSessionsResponse:
         """List stored sessions, most recently used first."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
-            raise RequestError(_INVALID_PARAMS, "The cursor is none of ours; leave it out to begin again.")
+            raise RequestError(_INVALID_PARAMS, "The cursor is not one of ours; leave it out to begin again.")
         start = int(cursor or 0)
         found = await self._with_request_errors(self._list_stored(cwd, start))
         more = len(found) > LISTED
@@ -425,7 +425,7 @@ class EditorAgent:
         """Reopen the session with another model, or with the previous one if that fails."""
         before = session.client
         if before.busy:
-            raise ConfigError("A turn is running; stop it before another model goes on.")
+            raise ConfigError("A turn is running; stop it before another model continues.")
         where, id, old = str(before.workspace), before.id, before.model
         await before.aclose()
         try:

@@ -425,7 +425,7 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
                 elif (resource.mime_type or "") in _ENDINGS:
                     images.append((_name_of(resource.uri), _decode_image(resource.blob)))
                 else:
-                    embedded.append(f"`{_name_of(resource.uri)}` holds bytes that are no text.")
+                    embedded.append(f"`{_name_of(resource.uri)}` holds bytes that are not text.")
             case _:
                 raise ConfigError("Hermes takes text, images and files; sound was not announced.")
     text = "".join(said)

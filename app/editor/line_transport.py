@@ -61,13 +61,13 @@ class LineTransport:
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
-                await self._refuse(_PARSE_ERROR, "A line is no JSON.")
+                await self._refuse(_PARSE_ERROR, "A line is not JSON.")
                 continue
             if isinstance(message, dict):
                 if message.get("method") in UNROUTED:
                     message["method"] = f"_{message['method']}"
                 return message
-            await self._refuse(_INVALID_REQUEST, "A message is no object.")
+            await self._refuse(_INVALID_REQUEST, "A message is not an object.")
 
     def leave(self) -> None:
         """Stop reading, so that `receive` returns None."""

@@ -122,7 +122,7 @@ def _forecast(request: ForecastAsked) -> EditorQuestion:
 def _ceiling(request: CeilingAsked) -> EditorQuestion:
     raised = CeilingReply("raised", request.again)
     return EditorQuestion(
-        title=brief(f"{request.agent} cannot go on. {budget.ceiling_text(request)}", LONGEST_NAME),
+        title=brief(f"{request.agent} cannot continue. {budget.ceiling_text(request)}", LONGEST_NAME),
         text="\n".join(f"· {note}" for note in budget.answer_effects(request)),
         choices=(
             EditorChoice(

@@ -46,5 +46,5 @@ async def _take_pipes() -> LineTransport:
         return await over_pipes(incoming, outgoing)
     except ValueError:
         raise ConfigError(
-            "`hermes acp` speaks over pipes or sockets, and stdin or stdout is none; see docs/acp.md."
+            "`hermes acp` speaks over pipes or sockets, and stdin or stdout is not one; see docs/acp.md."
         ) from None

@@ -37,7 +37,7 @@ async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
     """Return the JSON object in a request's body, of at most `most` bytes. Raises `TurnedAwayError`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise TurnedAwayError(415, "The body is to be application/json.")
+        raise TurnedAwayError(415, "The body must be application/json.")
     return parse_object(await body_of(request, most))
 
 
@@ -65,9 +65,9 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise TurnedAwayError(400, "The body is no JSON.") from None
+        raise TurnedAwayError(400, "The body is not JSON.") from None
     if not isinstance(found, dict):
-        raise TurnedAwayError(400, "The body is to be a JSON object.")
+        raise TurnedAwayError(400, "The body must be a JSON object.")
     return found
 
 
@@ -79,7 +79,7 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most
     """
     value = data.get(name, default)
     if not isinstance(value, str):
-        raise TurnedAwayError(400, f"`{name}` is to be a text.")
+        raise TurnedAwayError(400, f"`{name}` must be a text.")
     if len(value) > most:
         raise TurnedAwayError(413, f"`{name}` is longer than {most:,} characters.")
     return value.encode("utf-8", "replace").decode("utf-8")
@@ -132,7 +132,7 @@ def _person_answer(request: QuestionAsked, answer: Any) -> PersonAnswer:
         raise TurnedAwayError(400, "The answer to a question is a text, or null for none.")
     text = answer.encode("utf-8", "replace").decode("utf-8")
     if text not in request.choices and request.choices and not request.allow_freetext:
-        raise TurnedAwayError(400, "The answer is to be one of the choices.")
+        raise TurnedAwayError(400, "The answer must be one of the choices.")
     return PersonAnswer("answered", text)
 
 
@@ -150,5 +150,5 @@ def _form_reply(request: FormAsked, answer: Any) -> FormReply:
 
 def _one_of(answer: Any, allowed: tuple[str, ...]) -> Any:
     if answer not in allowed:
-        raise TurnedAwayError(400, f"The answer is to be one of {', '.join(allowed)}.")
+        raise TurnedAwayError(400, f"The answer must be one of {', '.join(allowed)}.")
     return answer

@@ -206,7 +206,7 @@ class Doors:
         host, origin = headers.get("host", ""), headers.get("origin")
         reached = (scope.get("server") or ("", 0))[0]
         if not self._address.knows(host, reached):
-            raise TurnedAwayError(421, "This name is none of this service; see serve.hosts.")
+            raise TurnedAwayError(421, "This name does not belong to this service; see serve.hosts.")
         if origin is not None and not self._address.origin(host, origin):
             raise TurnedAwayError(403, "This page belongs to somebody else.")
         is_socket = scope["type"] == "websocket"
@@ -294,7 +294,7 @@ def _headers(scope: Message) -> Mapping[str, str]:
     for raw_name, raw in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
         if name in found and name in _ONCE:
-            raise TurnedAwayError(400, f"The header {name} stands there twice.")
+            raise TurnedAwayError(400, f"The header {name} appears twice.")
         found[name] = raw.decode("latin-1")
     return found
 
@@ -331,7 +331,7 @@ def _cookie(headers: Mapping[str, str], name: str) -> str | None:
     if given is None:
         return None
     if sum(each.partition("=")[0].strip() == name for each in given.split(";")) > 1:
-        raise TurnedAwayError(400, "The cookie of this service stands there twice.")
+        raise TurnedAwayError(400, "The cookie of this service appears twice.")
     try:
         morsel = SimpleCookie(given).get(name)
     except CookieError:
@@ -360,7 +360,7 @@ HEAD_SECONDS = 10.0
 MOST_CONNECTIONS = 1_000
 """Connections of everybody together."""
 _SENTENCES = {
-    400: b'{"error": "This is no request of HTTP."}',
+    400: b'{"error": "This is not a request of HTTP."}',
     408: b'{"error": "The head of the request took too long."}',
     431: b'{"error": "The head of the request is too large."}',
     503: b'{"error": "Too many connections; wait a little."}',

@@ -76,7 +76,7 @@ class HostedSession:
         self._decided: OrderedDict[str, str] = OrderedDict()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
         self.followers: list[Callable[[HostedSession], None]] = []
-        """Who goes on with the session where it is opened once more, such as with another model."""
+        """Who continues with the session where it is opened once more, such as with another model."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_be_kept: list[tuple[str, asyncio.Future[None]]] = []
         """Those who wait until the message they sent is stored."""
@@ -346,7 +346,7 @@ class SessionHub:
         self.opened: Callable[[HostedSession], None] = lambda _session: None
         """Hears of each session that is open from now on."""
         self.mover: Mover | None = None
-        """Lets a chat go on with a session; there once the messengers run."""
+        """Lets a chat continue with a session; there once the messengers run."""
         self.move_checker: Callable[[str], Awaitable[None]] | None = None
         """Says whether a session can move somewhere; there once the messengers run."""
 
@@ -533,10 +533,10 @@ def _folder(path: str) -> Path:
     try:
         folder = Path(path).expanduser()
         if not folder.is_absolute():
-            raise TurnedAwayError(400, "`workspace` is to be a full path.")
+            raise TurnedAwayError(400, "`workspace` must be a full path.")
         folder = folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
         raise TurnedAwayError(404, "There is no such folder on the machine of the service.") from None
     if not folder.is_dir():
-        raise TurnedAwayError(400, "`workspace` is no folder.")
+        raise TurnedAwayError(400, "`workspace` is not a folder.")
     return folder

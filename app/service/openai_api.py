@@ -206,7 +206,7 @@ class OpenAiApi:
         data = await json_body(request, ATTACHMENTS)
         messages = data.get("messages")
         if not isinstance(messages, list) or not messages:
-            raise TurnedAwayError(400, "`messages` is to be a list of messages.")
+            raise TurnedAwayError(400, "`messages` must be a list of messages.")
         known = request.headers.get(HEADER)
         # A continued session has the earlier messages: only new ones are sent.
         turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
@@ -260,7 +260,7 @@ class OpenAiApi:
         given = data.get("input")
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
         if not isinstance(messages, list) or not messages:
-            raise TurnedAwayError(400, "`input` is to be a text or a list of messages.")
+            raise TurnedAwayError(400, "`input` must be a text or a list of messages.")
         if isinstance(instructions := data.get("instructions"), str) and not known:
             messages = [{"role": "system", "content": instructions}, *messages]
         turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
@@ -332,7 +332,7 @@ class OpenAiApi:
         require_supported(data)
         model = data.get("model")
         if not isinstance(model, str):
-            raise TurnedAwayError(400, "`model` is to be `hermes`, or a name of /v1/models.")
+            raise TurnedAwayError(400, "`model` must be `hermes`, or a name of /v1/models.")
         if known:
             session = await self._hub.session(known)
             # A turn is over a moment after its last event.

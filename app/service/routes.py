@@ -284,7 +284,7 @@ def number_of(request: Request, name: str, default: int) -> int:
     if value is None:
         return default
     if not (value.isascii() and value.isdigit() and len(value) < 16):
-        raise TurnedAwayError(400, f"`{name}` is to be a whole number.")
+        raise TurnedAwayError(400, f"`{name}` must be a whole number.")
     return int(value)
 
 
@@ -293,10 +293,10 @@ async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequen
     only(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
-        raise TurnedAwayError(400, f"`how` is to be one of {', '.join(HOWS)}.")
+        raise TurnedAwayError(400, f"`how` must be one of {', '.join(HOWS)}.")
     images = data.get("images", [])
     if not isinstance(images, list) or len(images) > 10:
-        raise TurnedAwayError(400, "`images` is to be a list of at most ten.")
+        raise TurnedAwayError(400, "`images` must be a list of at most ten.")
     kept = await asyncio.to_thread(kept_images, images, AttachmentStore(home.attachments)) if images else ()
     return text_of(data, "text"), how, kept
 
@@ -317,7 +317,7 @@ def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachme
                 path.write_bytes(base64.b64decode(text_of(image, "data", most=ATTACHMENTS), validate=True))
                 found.append(store.take(path))
             except binascii.Error:
-                raise TurnedAwayError(400, "The data of an image is to be base64.") from None
+                raise TurnedAwayError(400, "The data of an image must be base64.") from None
             except (AttachmentError, OSError, ValueError) as error:
                 raise TurnedAwayError(400, f"The image {clean(name)} cannot be taken: {error}") from error
     return tuple(found)

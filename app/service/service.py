@@ -236,7 +236,7 @@ def _listening(options: ServiceOptions) -> Iterator[socket.socket]:
         )[0]
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise ConfigError(f"{options.host} is no address of this machine; see --host.") from error
+        raise ConfigError(f"{options.host} is not an address of this machine; see --host.") from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
@@ -244,7 +244,7 @@ def _listening(options: ServiceOptions) -> Iterator[socket.socket]:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRNOTAVAIL:
-            raise ConfigError(f"{options.host} is no address of this machine; see --host.") from error
+            raise ConfigError(f"{options.host} is not an address of this machine; see --host.") from error
         taken = error.errno == errno.EADDRINUSE
         why = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
         raise ConfigError(f"Port {options.port} of {options.host} {why}; see --port.") from error

@@ -66,7 +66,7 @@ class SocketHead:
             if not caller.may("look"):
                 raise TurnedAwayError(403, "This device may not look.")
             if not (after.isascii() and after.isdigit() and len(after) < 16):
-                raise TurnedAwayError(400, "`after` is to be a whole number.")
+                raise TurnedAwayError(400, "`after` must be a whole number.")
             session = await self._hub.session(scope["path_params"]["session"])
         except TurnedAwayError as refusal:
             await refuse(scope, send, refusal)
@@ -262,9 +262,9 @@ async def _context(_hub: SessionHub, session: HostedSession, _rest: str) -> Word
 
 async def _model(hub: SessionHub, session: HostedSession, rest: str) -> Words:
     if not rest:
-        return {"told": f"The model is {session.client.model}; /model NAME goes on with another one."}
+        return {"told": f"The model is {session.client.model}; /model NAME continues with another one."}
     opened = await hub.reopen(session.id, rest)
-    return {"told": f"It goes on with {opened.client.model}."}
+    return {"told": f"Continuing with {opened.client.model}."}
 
 
 async def _effort(_hub: SessionHub, session: HostedSession, rest: str) -> Words:
@@ -296,17 +296,17 @@ async def _move(hub: SessionHub, session: HostedSession, rest: str) -> Words:
 
 _ALL = (
     HeadCommand("undo", "Take back the last turn, with what it did to files.", _undo),
-    HeadCommand("redo", "Do again what was undone.", _redo),
+    HeadCommand("redo", "Redo what was undone.", _redo),
     HeadCommand("stop", "Stop the running turn.", _stop),
     HeadCommand("steer", "Say something that is read before the next request.", _steer, "<text>"),
-    HeadCommand("model", "Show the model, or go on with another one.", _model, "[name]"),
+    HeadCommand("model", "Show the model, or continue with another one.", _model, "[name]"),
     HeadCommand("effort", "Show how much the model thinks, or change it.", _effort, "[level]"),
     HeadCommand("mode", "Show the mode of permissions.", _mode, "[mode]"),
-    HeadCommand("compact", "Fold the conversation so far into a summary.", _compact, "[focus]"),
+    HeadCommand("compact", "Compact the conversation so far into a summary.", _compact, "[focus]"),
     HeadCommand("context", "Show what fills the window of the model.", _context),
     HeadCommand("title", "Give the session a title.", _title, "<title>"),
     HeadCommand("init", "Draft AGENTS.md, or propose improvements to it.", _init),
-    HeadCommand("move", "Go on in a messenger.", _move, "<messenger|here>"),
+    HeadCommand("move", "Continue in a messenger.", _move, "<messenger|here>"),
 )
 COMMANDS = {each.name: each for each in _ALL}
 

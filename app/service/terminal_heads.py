@@ -182,7 +182,7 @@ class _TerminalHead(EngineServer):
             unsubscribe()
             self._stay(attached, heir)
             self._hear_if_there(EffortChanged(effort=heir.client.effort))
-            self._hear_if_there(Noticed(kind="info", text=f"The session goes on with {heir.client.model}."))
+            self._hear_if_there(Noticed(kind="info", text=f"The session continues with {heir.client.model}."))
 
         def leave() -> None:
             unsubscribe()

@@ -54,7 +54,7 @@ class RawPeer:
         self._out.write(line)
 
     def garbage(self, line: bytes) -> None:
-        """Write a line that is no message."""
+        """Write a line that is not a message."""
         self._out.write(line + b"\n")
 
     async def ask(self, method: str, params: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class WireCheck:
         try:
             message = json.loads(line.decode(), parse_constant=_no_constant)
         except ValueError as error:
-            return f"a line is no JSON in UTF-8 ({error})"
+            return f"a line is not JSON in UTF-8 ({error})"
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             return "a message does not say jsonrpc 2.0"
         if "method" in message:
@@ -93,7 +93,7 @@ class WireCheck:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 RESULTS = {

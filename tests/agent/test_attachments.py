@@ -67,7 +67,7 @@ def test_any_bytes_are_an_image_or_not(data: bytes) -> None:
 def test_what_is_no_image_is_refused_whatever_its_name(
     tmp_path: Path, store: AttachmentStore, data: bytes
 ) -> None:
-    with pytest.raises(NotAnImageError, match=r"chart\.png is no png"):
+    with pytest.raises(NotAnImageError, match=r"chart\.png is not a png"):
         store.take(write(tmp_path / "chart.png", data))
     assert not (tmp_path / "home").exists()
 

@@ -21,7 +21,7 @@ from tests.support.replies import by_step, call, say
 
 @pytest.fixture
 def watchers(monkeypatch: pytest.MonkeyPatch) -> list[Watcher]:
-    """The watchers that are made, in order; what is changed before one is ready is no news to it."""
+    """The watchers that are made, in order; what is changed before one is ready is not news to it."""
     made: list[Watcher] = []
 
     class Kept(Watcher):

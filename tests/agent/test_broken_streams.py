@@ -1,4 +1,4 @@
-"""No model output can break a session: any fault, cut at any byte, leaves one that goes on."""
+"""No model output can break a session: any fault, cut at any byte, leaves one that continues."""
 
 from __future__ import annotations
 

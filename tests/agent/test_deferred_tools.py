@@ -161,7 +161,7 @@ async def test_an_agent_that_only_looks_finds_and_reaches_only_what_looks(tmp_pa
 
 
 async def test_a_session_of_an_earlier_version_keeps_the_tools_it_showed(tmp_path: Path) -> None:
-    """One that was opened with everything shown goes on like that, and one opened now keeps its own list."""
+    """One opened with everything shown continues like that, and one opened now keeps its own list."""
     async with bench(tmp_path, lambda _request: say("done")) as at:
         at.config(json.dumps({"tools": {"direct": ["all"]}}))
         await at.turn("go")

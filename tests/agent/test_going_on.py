@@ -72,7 +72,7 @@ async def test_an_answer_that_was_cut_off_is_gone_on_with(tmp_path: Path, cuts: 
         async with each.engine(resume_last=True) as engine:
             ended = await engine.go_on()
         assert ended is not None and (ended.outcome, ended.text) == ("done", "one two three")
-        assert "Go on where your answer stops" in str(each.server.requests[-1].messages[-1]["content"])
+        assert "Continue where your answer stops" in str(each.server.requests[-1].messages[-1]["content"])
 
 
 async def test_a_session_whose_last_turn_ended_has_nothing_to_go_on_with(tmp_path: Path):

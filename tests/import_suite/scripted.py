@@ -1,6 +1,6 @@
 """A model on loopback that does what the prompt says, over four protocols.
 
-The newest prompt has the form `plan: call echo one & call cat gone | say fine`: steps are parted by `|`,
+The newest prompt has the form `plan: call echo one & call cat gone | say fine`: steps are separated by `|`,
 calls of one step by `&`. The step is the number of the model's turns since that prompt. `sleep` waits before
 it answers, `again` calls under the id of the call before, `write PATH TEXT` calls the tool for whole files.
 """

@@ -1,4 +1,4 @@
-"""Answers that break off, are no answers, or refuse."""
+"""Answers that break off, are not answers, or refuse."""
 
 from __future__ import annotations
 

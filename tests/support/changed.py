@@ -56,7 +56,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Nothing to run is no failure."""
+    """Nothing to run is not a failure."""
     if (
         session.config.stash.get(_FILES, None) == frozenset()
         and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
@@ -98,7 +98,7 @@ def imports_of(root: Path) -> dict[Path, frozenset[Path]]:
             if isinstance(node, ast.Import):
                 yield from (place(each.name) for each in node.names)
             elif node.module:
-                # What is no module of the package is a name of the package itself.
+                # What is not a module of the package is a name of the package itself.
                 yield from (place(f"{node.module}.{each.name}") or place(node.module) for each in node.names)
 
     return {path: frozenset(each for each in needed(path) if each is not None) for path in files}

@@ -25,7 +25,7 @@ src/file_{number}.py was read.
 ## Open
 Nothing is broken.
 ## Next
-Go on with what the user asks."""
+Continue with what the user asks."""
 
 
 def condenses(request: Recorded) -> bool:

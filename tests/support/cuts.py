@@ -1,4 +1,4 @@
-"""Streams broken off at any byte, and whether the session behind them can go on."""
+"""Streams broken off at any byte, and whether the session behind them can continue."""
 
 from __future__ import annotations
 

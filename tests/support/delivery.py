@@ -15,7 +15,7 @@ from tests.support.replies import Reply
 
 @dataclass(slots=True)
 class Recorded:
-    """One request as it came in. `body` is None when it was no JSON."""
+    """One request as it came in. `body` is None when it was not JSON."""
 
     method: str
     path: str

@@ -171,7 +171,7 @@ class DialectWalk:
                 return
 
     async def _keep(self, reply: ModelReply) -> bool:
-        """Keep a reply with its results; whether the turn goes on."""
+        """Keep a reply with its results; whether the turn continues."""
         chance = self.chance
         data: dict[str, Any] = {"model": reply.route, "finish": reply.finish}
         if reply.sealed is not None:

@@ -44,7 +44,7 @@ _SUBJECTS = (
         ),
         ("Option", "Default", "Meaning"),
         (
-            ("`maxsize`", "0", "Pieces that wait at most; 0 is no limit"),
+            ("`maxsize`", "0", "Pieces that wait at most; 0 is not a limit"),
             ("`timeout`", "None", "Seconds | or for ever"),
             ("`block`", "True", "Whether to wait <at all>"),
         ),

@@ -64,9 +64,9 @@ class Editor:
     held: asyncio.Event | None = None
     """Permissions wait for it, if it is there."""
     buffers: dict[str, str] = field(default_factory=dict)
-    """Text of files as the editor has it, where that is not what lies on the disk."""
+    """Text of files as the editor has it, where that is not what is on the disk."""
     stuck: set[str] = field(default_factory=set)
-    """Files whose text it saves, and goes on telling the old one of."""
+    """Files whose text it saves, and continues telling the old one of."""
     before_reading: Callable[[], None] = lambda: None
     """What the person does just before it tells a text."""
     terminals: dict[str, tuple[bytes, int]] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Editor:
 
 
 def line_reader(process: asyncio.subprocess.Process, noise: list[bytes]) -> asyncio.StreamReader:
-    """The lines of a process, those that are no JSON kept apart."""
+    """The lines of a process, those that are not JSON kept apart."""
     passed = asyncio.StreamReader(limit=1 << 26)
 
     async def pump() -> None:

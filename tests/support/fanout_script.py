@@ -1,7 +1,7 @@
 """What the model says in a fan-out that may be cut off anywhere, and what that took.
 
 The session's agent sends agents into copies, one that sends others, and some into the
-background. What each says follows from its conversation alone, so a conversation that goes on
+background. What each says follows from its conversation alone, so a conversation that continues
 gets the answer it needs.
 """
 
@@ -75,7 +75,7 @@ def _nesting(lasting: list[tuple[str, str]]) -> Reply:
 
 
 def _recovery(request: Any) -> Reply | None:
-    """What one says that was told to go on, having let those go on that it sent. None: as ever."""
+    """What one says that was told to continue, having let those continue that it sent. None: as ever."""
     told = [
         place
         for place, message in enumerate(request.messages)

@@ -1,4 +1,4 @@
-"""`kill -9` at a random moment of a fan-out, and whether everything goes on from there.
+"""`kill -9` at a random moment of a fan-out, and whether everything continues from there.
 
 Whether anything was paid twice is judged by what the server gave.
 """
@@ -139,7 +139,7 @@ class Program:
             await asyncio.sleep(0.02)
 
     async def hangs(self) -> str:
-        """What it does, as its tasks and its last events tell; it goes on."""
+        """What it does, as its tasks and its last events tell; it continues."""
         tasks = await told_by(self._process.pid or 0, self._told)
         return "\n".join([tasks, *(line[:300] for line in self._lines()[-LINES:])])
 
@@ -297,8 +297,8 @@ def _found_again(made: Bench, engine: Engine) -> tuple[tuple[int, int], list[str
 
 
 async def _to_the_end(made: Bench, engine: Engine) -> list[str]:
-    """Let everything go on that was cut off, and merge what is in copies."""
-    going = asyncio.create_task(_gone_on(engine), name="what goes on")
+    """Let everything continue that was cut off, and merge what is in copies."""
+    going = asyncio.create_task(_gone_on(engine), name="what continues")
     done, _ = await asyncio.wait([going], timeout=PATIENCE)
     if not done:
         hangs = [
@@ -335,7 +335,7 @@ def _missing(workspace: Path, goal: str) -> list[str]:
 
 
 def _accounts(made: Bench, given: Given, firm: bool, kills: int) -> list[str]:
-    """Where what was written down is less than what the server gave, or something is there twice."""
+    """Where what was written down is less than what the server gave, or something appears twice."""
     connection = sqlite3.connect(made.home / "state.db", timeout=30)
     try:
         rows = connection.execute("SELECT state, input + output FROM requests").fetchall()

@@ -80,7 +80,7 @@ LINES = [
 ]
 KINDS = [NUMBERS, ANSWERS, SIGNS, SHELL, PATHS, WIDE, BLANK, LINES]
 SITUATIONS = ["plain", "resumed", "dialog", "key", "asked"]
-"""A model is there; a session goes on; none is chosen; its key is missing; one is named by the command."""
+"""A model is there; a session continues; none is chosen; its key is missing; one is named by the command."""
 SIZES = [(80, 24), (120, 40), (60, 18), (100, 30)]
 
 

@@ -299,7 +299,7 @@ class WhatsAppPlatform(LoopPlatform):
 
 
 class MailPlatform(LoopPlatform):
-    """E-mail. What one person writes goes on in one conversation."""
+    """E-mail. What one person writes continues in one conversation."""
 
     name, owner, stranger = "email", mail_server.OWNER, "mallory@example.net"
     edits = types = False

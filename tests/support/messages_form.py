@@ -424,7 +424,7 @@ def _marks(body: dict[str, Any], blocks: list[dict[str, Any]]) -> None:
 
 
 def _loop_starts_with_thought(messages: list[dict[str, Any]]) -> None:
-    """In the turn that goes on, every answer since the person's last message begins with a thought."""
+    """In the turn that continues, every answer since the person's last message begins with a thought."""
     begin = max(
         number
         for number, message in enumerate(messages)

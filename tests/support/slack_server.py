@@ -127,7 +127,7 @@ class SlackServer:
         await self.envelope("interactive", payload)
 
     async def envelope(self, kind: str, payload: dict[str, Any], **more: Any) -> None:
-        """Send something that is to be acknowledged."""
+        """Send something that must be acknowledged."""
         name = f"dbdd0ef3-1543-4f94-bfb4-{next(self._numbers):012d}"
         envelope = {
             "envelope_id": name,

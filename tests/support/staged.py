@@ -82,7 +82,7 @@ async def drawn(pilot: Pilot[Any]) -> None:
     """Wait until what was told stands on the screen, and the screen has come to rest.
 
     A key that is pressed while parts are still laid out or the prompt has not yet been focused would meet
-    another screen than the one the scene means, and no waiting afterwards would mend that.
+    another screen than the one the scene means, and no waiting afterwards would fix that.
     """
     app = pilot.app
     assert isinstance(app, Staged)

@@ -72,7 +72,7 @@ THINKING: tuple[Thinking | None, ...] = (None, "off", "low", "high", 2_000)
 
 class _Gate:
     """Lets requests of the chosen model through and turns those of all others away, as a provider does
-    that is overloaded: so the dialogue goes on to the next route by itself."""
+    that is overloaded: so the dialogue continues to the next route by itself."""
 
     def __init__(self, client: ModelClient, label: str, walk: Walk) -> None:
         self._client = client
@@ -113,7 +113,7 @@ class Walk:
         self.chance = Random(self.seed)
 
     async def run(self, switches: int) -> None:
-        """Go on until so many switches have been made."""
+        """Continue until so many switches have been made."""
         forms = {"/v1/messages": self.messages, "/v1/responses": self.responses}
         async with (
             ModelServer(self._reply, forms=forms) as server,

@@ -118,7 +118,7 @@ class TerminalHead:
 
 
 class PageHead:
-    """The page's own way: one socket that goes on behind the last number it heard."""
+    """The page's own way: one socket that continues behind the last number it heard."""
 
     name = "page"
 

@@ -17,7 +17,7 @@ SHORT = 0.2
 
 
 async def until(pilot: Pilot[Any], true: Callable[[], object], what: str = "it") -> None:
-    """Let an application go on until something is true. Raises `AssertionError` if it never is."""
+    """Let an application continue until something is true. Raises `AssertionError` if it never is."""
     start = time.monotonic()
     while True:
         waited = time.monotonic() - start

@@ -238,7 +238,7 @@ def _check_schema(schema: Any, tool: str, path: tuple[str, ...]) -> None:
     if not isinstance(required, list) or not all(isinstance(item, str) for item in required):
         raise _bad_schema(tool, f"{where}'required' is not an array of strings")
     if missing := [item for item in required if properties and item not in properties]:
-        raise _bad_schema(tool, f"{where}'required' names {missing[0]!r}, which is no property")
+        raise _bad_schema(tool, f"{where}'required' names {missing[0]!r}, which is not a property")
     if kinds == "array" and "items" not in schema:
         raise _bad_schema(tool, f"{where}array schema missing items")
     if "enum" in schema and (not isinstance(schema["enum"], list) or not schema["enum"]):
@@ -401,10 +401,10 @@ def _check_arguments(arguments: Any, where: str) -> None:
         parsed = parse_body(arguments.encode("utf-8"))
     except Refused:
         raise Refused(
-            f"Invalid '{where}': the arguments are no valid JSON.", where, "invalid_value"
+            f"Invalid '{where}': the arguments are not valid JSON.", where, "invalid_value"
         ) from None
     if not isinstance(parsed, dict):
-        raise Refused(f"Invalid '{where}': the arguments are no JSON object.", where, "invalid_value")
+        raise Refused(f"Invalid '{where}': the arguments are not a JSON object.", where, "invalid_value")
 
 
 def _check_pairs(messages: list[dict[str, Any]]) -> None:

@@ -62,7 +62,7 @@ def test_an_empty_file_is_the_default_skin_under_its_own_name(load: Write) -> No
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("colors:\n  acent: '#fff'", "mine.yaml:2: `acent` is no role of a skin; did you mean `accent`?"),
+        ("colors:\n  acent: '#fff'", "mine.yaml:2: `acent` is not a role of a skin; did you mean `accent`?"),
         (
             "colors:\n  accent: #fff",
             'mine.yaml:2: `colors.accent` is empty; a colour needs quotes: "#rrggbb".',
@@ -71,11 +71,11 @@ def test_an_empty_file_is_the_default_skin_under_its_own_name(load: Write) -> No
         ("colors:\n  dim: 123456", 'mine.yaml:2: `colors.dim`: `123456` lacks its #; write "#123456".'),
         (
             "colors:\n  dim: red",
-            "mine.yaml:2: `colors.dim`: `red` is no colour; the terminal's own is `ansi_red`.",
+            "mine.yaml:2: `colors.dim`: `red` is not a colour; the terminal's own is `ansi_red`.",
         ),
         (
             "colors:\n  dim: ansi_rad",
-            "mine.yaml:2: `colors.dim`: `ansi_rad` is no colour of the terminal; did you mean `ansi_red`?",
+            "mine.yaml:2: `colors.dim`: `ansi_rad` is not a colour of the terminal; did you mean `ansi_red`?",
         ),
         (
             "colors:\n  dim: '#11223344'",
@@ -83,7 +83,7 @@ def test_an_empty_file_is_the_default_skin_under_its_own_name(load: Write) -> No
         ),
         (
             "colors:\n  dim: mauve",
-            'mine.yaml:2: `colors.dim`: `mauve` is no colour; write "#rrggbb" or a colour of the terminal '
+            'mine.yaml:2: `colors.dim`: `mauve` is not a colour; write "#rrggbb" or a colour of the terminal '
             "such as `ansi_red`.",
         ),
         ("colors:\n  dim: [a]", "mine.yaml:2: `colors.dim` must be one colour."),
@@ -104,7 +104,7 @@ def test_an_empty_file_is_the_default_skin_under_its_own_name(load: Write) -> No
         ("tool_icons: yes", "mine.yaml:1: `tool_icons` must be a section of `tool: glyph` lines."),
         ("tool_icons:\n  read: abc", "mine.yaml:2: `tool_icons.read`: `abc` is wider than 2 columns."),
         ("banner: [a]", "mine.yaml:1: `banner` must be text; begin it with `banner: |`."),
-        ("base: nigth", "mine.yaml:1: `base: nigth` is no built-in skin; did you mean `night`?"),
+        ("base: nigth", "mine.yaml:1: `base: nigth` is not a built-in skin; did you mean `night`?"),
         ("name: other", "mine.yaml:1: the skin is called `mine` like its file, not `other`."),
         ("welcome: a\nwelcome: b", "mine.yaml:2: `welcome` is given twice; the one on line 1 counts."),
         ("? [a]\n: b", "mine.yaml:1: a key must be a word."),
@@ -142,11 +142,11 @@ def test_one_mistake_costs_one_part_only(load: Write) -> None:
         ("a: [" + "x," * 5000 + "]", "more than 4,000 values"),
         ("a: 1\n---\nb: 2", "a second document"),
         ("colors:\n\taccent: x", "indented with a tab"),
-        ("a: [1, 2", "this is no YAML"),
-        ("just words", "this is no skin"),
-        ("- a\n- b", "this is no skin"),
-        ("a: 'open", "this is no YAML"),
-        ("%YAML 9.9\n---\na: b", "this is no YAML"),
+        ("a: [1, 2", "this is not YAML"),
+        ("just words", "this is not a skin"),
+        ("- a\n- b", "this is not a skin"),
+        ("a: 'open", "this is not YAML"),
+        ("%YAML 9.9\n---\na: b", "this is not YAML"),
     ],
 )
 def test_what_is_no_skin_or_hostile_is_refused_whole(load: Write, text: str, part: str) -> None:
@@ -355,8 +355,8 @@ def test_files_that_cannot_be_read_are_told_and_never_waited_for(tmp_path: Path)
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     (tmp_path / "large.yaml").write_bytes(b"#" * (MAX_BYTES + 1))
     reasons = {name: told(load_skin(name, tmp_path))[0] for name in ("pipe", "folder", "loop", "large")}
-    assert reasons["pipe"].startswith("pipe.yaml: cannot be read: it is no regular file")
-    assert reasons["folder"].startswith("folder.yaml: cannot be read: it is no regular file")
+    assert reasons["pipe"].startswith("pipe.yaml: cannot be read: it is not a regular file")
+    assert reasons["folder"].startswith("folder.yaml: cannot be read: it is not a regular file")
     assert reasons["loop"].startswith("loop.yaml: cannot be read: too many levels of symbolic links")
     assert reasons["large"].startswith("large.yaml: cannot be read: it is larger than 256 KB")
 
@@ -404,7 +404,7 @@ def test_a_new_skin_keeps_art_icons_and_awkward_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "é", "x" * 65, "-x", "a.b"])
 def test_a_new_skin_needs_a_plain_name(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name for a skin"):
+    with pytest.raises(ValueError, match="is not a name for a skin"):
         new_skin(name, Skin())
 
 

@@ -104,7 +104,7 @@ async def test_a_file_passes_the_gate_first(context: FakeContext) -> None:
     (context.workspace / "plot.png").write_bytes(PNG)
     (context.workspace / "bad.png").write_bytes(b"MZ")
     assert (await show(context, path="plot.png"))["kind"] == "image"
-    assert "no png" in (await show(context, path="bad.png"))["error"]
+    assert "not a png" in (await show(context, path="bad.png"))["error"]
     assert [type(each).__name__ for each in context.actions] == ["ReadPath", "ReadPath"]
     context.verdict = deny_all
     assert (await show(context, path="plot.png"))["status"] == "blocked"

@@ -100,7 +100,7 @@ def test_what_a_service_calls_a_secret_is_masked_and_its_surroundings_stay(kept,
     "text",
     [
         "docker run -u node:node-app x; curl -u admin:$PASSWORD http://h",
-        "please login with password first, then go on",
+        "please login with password first, then continue",
         "npm WARN cookie: none",
         "ssh://git@github.com/x https://user@host/x",
         '"integrity": "sha512-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08==",',

@@ -91,7 +91,7 @@ async def test_a_fault_is_handed_over_and_the_next_picture_is_painted_all_the_sa
 
 
 class Loop:
-    """An event loop whose clock goes on only while a picture is painted."""
+    """An event loop whose clock continues only while a picture is painted."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -131,7 +131,7 @@ def test_signs_become_sixel_graphics_on_their_way_to_the_terminal() -> None:
     part = held.with_graphics(first.crop(2, 5).text)  # as it is cut where something lies over it
     assert part.count("▀") == 3 and "\x1bP" not in part
     assert held.with_graphics(first.text + second.text) == " " * 12, (
-        "rows that touch are no row of one picture"
+        "rows that touch are not a row of one picture"
     )
     held.drop(slot)
     assert held.with_graphics(first.text) == " " * 6

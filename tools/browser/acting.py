@@ -94,7 +94,7 @@ def key_press(name: str) -> KeyPress:
     modifiers = 0
     for each in before:
         if each.strip().lower() not in _MODIFIERS:
-            raise ValueError(f"{each!r} is no modifier; use Control, Alt, Shift or Meta")
+            raise ValueError(f"{each!r} is not a modifier; use Control, Alt, Shift or Meta")
         modifiers |= _MODIFIERS[each.strip().lower()]
     lowered = last.lower() if last == " " else last.strip().lower()
     lowered = _ALSO.get(lowered, lowered)
@@ -104,7 +104,7 @@ def key_press(name: str) -> KeyPress:
         code = "Space" if key == " " else key
         return KeyPress(key, code, number, "" if quiet else text, modifiers)
     if len(last) != 1:
-        raise ValueError(f"{last!r} is no key; use a character or a name such as Enter, Tab, ArrowDown")
+        raise ValueError(f"{last!r} is not a key; use a character or a name such as Enter, Tab, ArrowDown")
     letter = last.upper() if modifiers & 8 else last
     code = f"Key{last.upper()}" if last.isascii() and last.isalpha() else ""
     code = f"Digit{last}" if last.isdigit() else code
@@ -250,9 +250,7 @@ async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) 
     if covered := outer.get("covered"):
         raise ToolError(f"{found.ref} is covered by {covered}; nothing was clicked.", covered_by=covered)
     if "x" not in outer:
-        raise ToolError(
-            f"{found.ref} lies in a frame that cannot be scrolled into view; nothing was clicked."
-        )
+        raise ToolError(f"{found.ref} is in a frame that cannot be scrolled into view; nothing was clicked.")
     return outer["x"], outer["y"], moved
 
 

@@ -287,12 +287,14 @@ async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
         async with session.using(permit):
             yield Call(tool, context, session, note)
     except BrowserGoneError as error:
-        raise ToolError("The browser crashed; call browser_navigate to go on with a new one.") from error
+        raise ToolError("The browser crashed; call browser_navigate to continue with a new one.") from error
     except GoneError as error:
         raise ToolError("That element is gone from the page; call browser_snapshot.") from error
     except CdpError as error:
         if not session.is_alive:
-            raise ToolError("The browser crashed; call browser_navigate to go on with a new one.") from error
+            raise ToolError(
+                "The browser crashed; call browser_navigate to continue with a new one."
+            ) from error
         if crashed := [tab for tab in session.tabs if tab.crashed]:
             await asyncio.gather(*map(session.close_tab, crashed))
             raise ToolError(
@@ -544,7 +546,7 @@ async def upload(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         found = [access.target(str(each)) for each in given]
         for path in found:
             if not await asyncio.to_thread(path.is_file):
-                raise ToolError(f"{access.name(path)} is no file; nothing was uploaded.")
+                raise ToolError(f"{access.name(path)} is not a file; nothing was uploaded.")
             await access.permit_read(path)
         names = ", ".join(access.name(path) for path in found)
         at = f" into {call.label(ref)}" if ref else ""

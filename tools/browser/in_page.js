@@ -208,7 +208,7 @@ globalThis.hermes = globalThis.hermes || (() => {
     choose(node, wanted) {
       const el = element(node);
       if (!el.isConnected) return { gone: true };
-      if (el.tagName !== "SELECT") return { why: "is no list of options" };
+      if (el.tagName !== "SELECT") return { why: "is not a list of options" };
       if (el.disabled) return { why: "is disabled" };
       const flat = (text) => text.trim().replace(/\s+/g, " ");
       const options = [...el.options];

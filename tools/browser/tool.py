@@ -103,7 +103,7 @@ _tool(
 )
 _tool(
     "snapshot",
-    "The page anew: what is in view, with full all of it; with query only lines with these words, wherever "
+    "The page again: what is in view, with full all of it; with query only lines with these words, wherever "
     "they are: refs work off-screen too.",
     {"full": {"type": "boolean"}, "query": _TEXT},
     verb="look",
@@ -135,7 +135,7 @@ _tool(
 )
 _tool(
     "scroll",
-    "Scroll the page, or what ref lies in, by screens (0.85).",
+    "Scroll the page, or what ref is in, by screens (0.85).",
     {
         "direction": {"type": "string", "enum": ["up", "down", "left", "right"]},
         "amount": {"type": "number"},

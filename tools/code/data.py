@@ -186,9 +186,9 @@ def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
     try:
         data = _decode(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        raise BadRequestError("The request is no JSON.") from None
+        raise BadRequestError("The request is not JSON.") from None
     if not isinstance(data, dict):
-        raise BadRequestError("The request is no JSON object.")
+        raise BadRequestError("The request is not a JSON object.")
     number = data.get("id")
     number = number if isinstance(number, int) and not isinstance(number, bool) else None
     given = data.get("token")

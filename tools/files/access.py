@@ -335,7 +335,7 @@ _CAUSES = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the file would be larger than allowed",
     errno.ENAMETOOLONG: "its name is too long",
-    errno.ENOTDIR: "a part of the path is no folder, or was swapped for a link meanwhile",
+    errno.ENOTDIR: "a part of the path is not a folder, or was swapped for a link meanwhile",
     errno.ELOOP: "it was swapped for a link meanwhile, or its links form a loop",
     errno.EISDIR: "it is a folder",
     errno.EEXIST: "it exists already",

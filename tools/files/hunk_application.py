@@ -429,7 +429,7 @@ def _place(index: LineIndex, hunk: PatchHunk, cursor: int, drift: int, name: str
     if _is_there_already(lines, hunk, first):
         raise PatchError(
             f"Hunk {hunk.number} is in {name} already: the lines it adds stand beside line {first + 1}. "
-            "If they are to stand there twice, quote a line above and a line below them."
+            "If they should appear there twice, quote a line above and a line below them."
         )
     return _Placed(first, found.strategy, hunk)
 

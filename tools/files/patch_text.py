@@ -574,7 +574,7 @@ class _Parser:
             self._check_outside(number, line, inside=True)
         elif line.startswith("***") and not (_MOVE_TO.match(line) or _END_OF_FILE.match(line)):
             raise PatchError(
-                f"Line {number} of the patch: {line.strip()!r} is no known header; "
+                f"Line {number} of the patch: {line.strip()!r} is not a known header; "
                 "lines of the file itself start with a space, + or -."
             )
         elif self._section.verb == "Update":
@@ -689,7 +689,7 @@ class _Parser:
         if self._operations and re.match(r"(\+|-|@@)", line):
             raise PatchError(f"Line {number} of the patch stands outside of any section: {line.strip()!r}.")
         if line.startswith("***") and (self._operations or inside):
-            raise PatchError(f"Line {number} of the patch: {line.strip()!r} is no known header.")
+            raise PatchError(f"Line {number} of the patch: {line.strip()!r} is not a known header.")
 
 
 def _unframed(lines: list[str]) -> list[str]:

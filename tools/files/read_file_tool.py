@@ -122,7 +122,7 @@ def _format_window(window: Window, name: str, offset: int, limit: int) -> dict[s
         result["truncated_by"] = "characters" if len(shown) < len(window.lines) else "lines"
         result["next_offset"] = last + 1
         of = f"of {total} " if total is not None else ""
-        result["hint"] = f"Lines {offset}–{last} {of}are shown; go on with offset={last + 1}."
+        result["hint"] = f"Lines {offset}–{last} {of}are shown; continue with offset={last + 1}."
     elif not total:
         result["hint"] = "The file is empty."
     return result

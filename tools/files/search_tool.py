@@ -85,7 +85,7 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     pattern = args["pattern"]
     file_glob = args.get("file_glob") or ""
     if not pattern or not _is_plain(pattern + file_glob):
-        raise ToolError("The pattern is empty or holds what is no text; give the text or glob to look for.")
+        raise ToolError("The pattern is empty or holds what is not text; give the text or glob to look for.")
     if len(pattern) > MAX_PATTERN or len(file_glob) > MAX_PATTERN:
         raise ToolError(f"The pattern has more than {MAX_PATTERN:,} characters; look for a part of it.")
     root = await asyncio.to_thread(access.target, args.get("path") or ".")
@@ -220,7 +220,7 @@ def _with_notes(
     result["truncated"] = more or bool(ending.incomplete)
     if more and shown:
         result["next_offset"] = offset + shown
-        hints.append(f"{shown} of {available} shown; go on with offset={offset + shown}.")
+        hints.append(f"{shown} of {available} shown; continue with offset={offset + shown}.")
     elif available and (more or (offset and not shown)):
         hints.append(f"There are only {available} results; use a smaller offset.")
     if ending.incomplete:
@@ -240,7 +240,7 @@ def _with_notes(
 def _invalid(error: ToolError, pattern: str) -> ToolError:
     reason = " ".join(str(error).split())
     return ToolError(
-        f"The pattern is no valid regular expression ({reason}). To find this very text, escape it.",
+        f"The pattern is not a valid regular expression ({reason}). To find this very text, escape it.",
         literal=re.escape(pattern),
     )
 

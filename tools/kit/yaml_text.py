@@ -66,7 +66,7 @@ class YamlSyntaxError(YamlError):
         return (
             f"{self.message}."
             if self.message.startswith("this line")
-            else f"this is no YAML: {self.message}."
+            else f"this is not YAML: {self.message}."
         )
 
 

@@ -78,7 +78,7 @@ def open_picture(data: bytes) -> Image.Image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=_FORMATS)
     except UnidentifiedImageError:
-        raise ToolError("This is no png, jpeg, gif, webp, bmp or tiff picture.") from None
+        raise ToolError("This is not a png, jpeg, gif, webp, bmp or tiff picture.") from None
     except Image.DecompressionBombError:
         raise _too_many(0, 0) from None
     except Exception as error:

@@ -52,7 +52,7 @@ def _inline(source: str) -> bytes:
     try:
         return base64.b64decode(unquote_to_bytes(body), validate=True)
     except (binascii.Error, ValueError):
-        raise ToolError("What stands in this data: address is no base64.") from None
+        raise ToolError("What stands in this data: address is not base64.") from None
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

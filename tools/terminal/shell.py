@@ -101,7 +101,7 @@ class Shell:
         except (OSError, RuntimeError, ValueError) as error:
             raise ToolError(f"workdir {workdir!r} cannot be used: {error}.") from error
         if not is_folder:
-            raise ToolError(f"workdir {workdir!r} is no folder; make it first or name another.")
+            raise ToolError(f"workdir {workdir!r} is not a folder; make it first or name another.")
         return ShellPlace(path, path, False, note)
 
     async def ready(self) -> str:
@@ -422,7 +422,7 @@ async def _leftovers(child: ShellChild, command: str, ending: ShellEnding) -> li
     return [
         f"Left running in the background: {names}. Their further output is lost, and later commands may "
         "neither see nor stop them; "
-        "use background=true for processes that should go on, to read their output and to stop them."
+        "use background=true for processes that should continue, to read their output and to stop them."
     ]
 
 

@@ -267,7 +267,7 @@ class AgentsPane(Pane):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "ask('kill')", "Stop the agent for good", id="agents.kill"),
-        Binding("p", "ask('pause')", "Pause the agent, or let it go on", id="agents.pause"),
+        Binding("p", "ask('pause')", "Pause the agent, or let it continue", id="agents.pause"),
         Binding("a,m", "ask('merge')", "Merge what the agent changed in its copy", id="agents.merge"),
         Binding("A,M", "ask('merge_all')", "Merge all copies, one after the other", id="agents.merge_all"),
         Binding("C", "ask('clear')", "Clear away agents that are over", id="agents.clear"),

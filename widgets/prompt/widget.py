@@ -42,7 +42,7 @@ class Prompt(Widget, can_focus=True):
     """A multi-line prompt with history, completion, pastes, vi keys and a message queue above it.
 
     It grows with its text to a third of the screen; other changes repaint only the changed rows. Unused keys
-    go on to the application, including escape and ctrl+c unless they close a menu, search or selection.
+    continue to the application, including escape and ctrl+c unless they close a menu, search or selection.
     """
 
     DEFAULT_CSS = """

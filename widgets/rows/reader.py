@@ -24,7 +24,7 @@ from widgets.transcript.drawing import SCROLLBAR, Span, thumb_rows
 from widgets.transcript.wrap import TAB, Row, WideRows, expand_tabs, flat, rows_for, whole_text
 
 PIECE = 2_048
-"""Characters of a piece. A longer line goes on in the next one, however wide the screen is."""
+"""Characters of a piece. A longer line continues in the next one, however wide the screen is."""
 NEAR = 128
 """Characters before the end of a piece within which a blank is a better place to cut."""
 KEPT = 512

@@ -45,7 +45,7 @@ class DrawnLine(NamedTuple):
     """Index in the tree."""
     lane: int
     rails: int
-    """Bits: which of the `RAILS` lanes left of this one go on below; the lowest is the farthest left."""
+    """Bits: which of the `RAILS` lanes left of this one continue below; the lowest is the farthest left."""
     joins: bool
     """Whether the lane begins here, at a fork of the lane left of it."""
     fold: Literal["", "folded", "open", "closed"]

@@ -137,7 +137,7 @@ def _fields(value: Any) -> list[Any]:
     """Return the field values of a dataclass in order. Raises `TypeError` for other values."""
     names = getattr(type(value), "__match_args__", None)
     if names is None:
-        raise TypeError(f"A {type(value).__name__} is no plain data.")
+        raise TypeError(f"A {type(value).__name__} is not plain data.")
     return [getattr(value, name) for name in names]
 
 

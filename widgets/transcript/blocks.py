@@ -45,7 +45,7 @@ _BAR = lazy_pattern(r"(?<!\\)\|")
 _DELIMITERS = lazy_pattern(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 Within = Literal["", "paragraph", "other"]
-"""What a line comes after: a blank line, text that could go on, or another open block."""
+"""What a line comes after: a blank line, text that could continue, or another open block."""
 
 
 def is_blank(line: str) -> bool:

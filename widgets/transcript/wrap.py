@@ -20,7 +20,7 @@ from widgets.rows.row_text import countable
 Row = list[Segment]
 
 CUT = "›"
-"""Stands at the right edge of a row that goes on beyond it."""
+"""Stands at the right edge of a row that continues beyond it."""
 CUT_LEFT = "‹"
 """Stands at the left edge of a row that began before it."""
 

@@ -122,7 +122,7 @@ class AssignedTask:
     shown: str
     attempt: int = 1
     session: str = ""
-    """The session to go on with; empty for a new one."""
+    """The session to continue with; empty for a new one."""
     source: str = ""
     """A folder whose content its folder begins with."""
     toolsets: tuple[str, ...] = ()

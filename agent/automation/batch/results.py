@@ -28,7 +28,9 @@ class ResultsNotWrittenError(HermesError):
 
     def __init__(self, path: Path, error: OSError) -> None:
         reason = error.strerror or str(error)
-        super().__init__(f"{path} cannot be written: {reason}; mend that, and the same command goes on.")
+        super().__init__(
+            f"{path} cannot be written: {reason}; fix that, and run the same command again to continue."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class ResultFolder:
             private_folder(self.root)
         except ConfigError as error:
             cause = getattr(error.__cause__, "strerror", "") or str(error)
-            reason = "it is no folder" if self.root.exists() and not self.root.is_dir() else cause
+            reason = "it is not a folder" if self.root.exists() and not self.root.is_dir() else cause
             raise ConfigError(f"{self.root} cannot be used: {reason}; choose another with -o.") from error
 
     def prepare(self) -> None:

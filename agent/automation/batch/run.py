@@ -251,7 +251,9 @@ class BatchRun:
             return replace(_unasked_result(numbered, left.session, attempt, str(error)), outcome="failed")
         if result.outcome == "budget" and "this home" in result.error:
             result = replace(result, error=result.error.replace("this home", "this batch"))
-            self._closed = "The ceiling of the batch is reached; raise --max-tokens or --max-cost to go on."
+            self._closed = (
+                "The ceiling of the batch is reached; raise --max-tokens or --max-cost to continue."
+            )
         return result
 
     def _toolsets(self, numbered: NumberedTask) -> tuple[str, ...]:

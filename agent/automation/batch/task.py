@@ -102,7 +102,7 @@ def task_of(given: object) -> BatchTask:
     if not isinstance(given, Mapping):
         raise ConfigError("a task is a mapping with `prompt`")
     if unknown := [str(name) for name in given if name not in FIELDS]:
-        raise ConfigError(f"`{unknown[0]}` is no part of a task; those are {', '.join(FIELDS)}")
+        raise ConfigError(f"`{unknown[0]}` is not part of a task; those are {', '.join(FIELDS)}")
     prompt = given.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         raise ConfigError("`prompt` is missing or empty")
@@ -218,7 +218,7 @@ def _files(given: object) -> dict[str, str]:
             raise ConfigError("`files` is a mapping of paths to text")
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts or "\0" in path or "\\" in path:
-            raise ConfigError(f"`files` names {path!r}, which is no path within the folder of the task")
+            raise ConfigError(f"`files` names {path!r}, which is not a path within the folder of the task")
         try:
             long = max(len(os.fsencode(part)) for part in parts) > _LONGEST_NAME
             text.encode("utf-8", "surrogateescape")
@@ -271,13 +271,13 @@ def read_tasks(path: Path) -> list[NumberedTask]:
     readers = {".jsonl": _lines, ".ndjson": _lines, ".csv": _table, ".yaml": _list, ".yml": _list}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise ConfigError(f"{path.name} is no task file: it has to end in .jsonl, .csv or .yaml.")
+        raise ConfigError(f"{path.name} is not a task file: it has to end in .jsonl, .csv or .yaml.")
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path.name} is larger than 1 GB; part it.")
+            raise ConfigError(f"{path.name} is larger than 1 GB; split it.")
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:
-        raise ConfigError(f"{path.name} is not written in UTF-8; save it so.") from None
+        raise ConfigError(f"{path.name} is not encoded in UTF-8; save it as UTF-8.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     found: list[NumberedTask] = []
@@ -310,7 +310,7 @@ def _lines(name: str, text: str) -> Iterator[tuple[str, Any]]:
             yield f"line {number}", json.loads(line)
         except (ValueError, RecursionError) as error:
             told = getattr(error, "msg", "too deeply nested, or a number too long")
-            raise ConfigError(f"{name}, line {number}: is no JSON ({told}).") from None
+            raise ConfigError(f"{name}, line {number}: is not JSON ({told}).") from None
 
 
 def _table(name: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -322,7 +322,7 @@ def _table(name: str, text: str) -> Iterator[tuple[str, Any]]:
             raise ConfigError(f"{name}: the column {unknown[0]!r} is unknown; there are {', '.join(FIELDS)}.")
         names = list(rows.fieldnames or ())
         if twice := [column for column in names if names.count(column) > 1]:
-            raise ConfigError(f"{name}: the column {twice[0]!r} is there twice.")
+            raise ConfigError(f"{name}: the column {twice[0]!r} appears twice.")
         for row in rows:
             if not any(row.values()):
                 continue  # as a spreadsheet writes below the last task
@@ -331,7 +331,7 @@ def _table(name: str, text: str) -> Iterator[tuple[str, Any]]:
                 raise ConfigError(f"{name}, {where}: has more values than columns.")
             yield where, {column: _cell(name, where, column, value) for column, value in row.items() if value}
     except csv.Error as error:
-        raise ConfigError(f"{name}, line {rows.line_num}: is no table ({error}).") from None
+        raise ConfigError(f"{name}, line {rows.line_num}: is not a table ({error}).") from None
 
 
 def _cell(name: str, where: str, column: str, value: str) -> Any:
@@ -350,7 +350,7 @@ def _list(name: str, text: str) -> Iterator[tuple[str, Any]]:
         given = load_yaml(text, YamlForm("a task file", depth=64, values=1_000_000))
     except YamlError as error:
         where = f", line {error.line}" if error.line else ""
-        raise ConfigError(f"{name}{where}: is no YAML ({error.message}).") from None
+        raise ConfigError(f"{name}{where}: is not YAML ({error.message}).") from None
     if isinstance(given, dict) and list(given) == ["tasks"]:
         given = given["tasks"]
     if not isinstance(given, list):

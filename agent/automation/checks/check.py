@@ -138,7 +138,7 @@ def _require_text(name: str, kind: str, value: Any) -> None:
         try:
             re.compile(value)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ConfigError(f"`{name}` is no regular expression: {error}") from None
+            raise ConfigError(f"`{name}` is not a regular expression: {error}") from None
 
 
 def _given_text(given: Any) -> str:
@@ -199,7 +199,7 @@ def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
     try:
         value = json_in(answer)
     except (ValueError, RecursionError):
-        return False, "the answer is no JSON"
+        return False, "the answer is not JSON"
     try:
         kind = _with_time_limit(validator_for(schema))
         kind.check_schema(schema)

@@ -161,7 +161,7 @@ def read_result(where: Path) -> SuiteResult:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise ConfigError(f"{path} is no result of `hermes eval run`.") from None
+        raise ConfigError(f"{path} is not a result of `hermes eval run`.") from None
     if not result.runs_of_tasks:
         raise ConfigError(f"{path} holds no runs.")
     return result
@@ -181,7 +181,7 @@ def _result(given: Any) -> SuiteResult:
     )
     expected = list(range(1, result.runs + 1))
     if any(sorted(run.run for run in each) != expected for each in result.by_task().values()):
-        raise ValueError("a run of a task is missing, or there twice")
+        raise ValueError("a run of a task is missing, or appears twice")
     return result
 
 

@@ -212,7 +212,7 @@ def _write(folder: Path, result: SuiteResult) -> None:
         except OSError as error:
             raise ConfigError(
                 f"{folder / name} cannot be written: {error.strerror}; "
-                "mend that, and the same command goes on."
+                "fix that, and run the same command again to continue."
             ) from error
 
 

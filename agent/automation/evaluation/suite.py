@@ -48,7 +48,7 @@ def _parse_yaml(path: Path, text: str) -> Any:
         return load_yaml(text, form)
     except YamlError as error:
         where = f", line {error.line}," if error.line else ""
-        raise ConfigError(f"{path}{where} is no YAML: {error.message}.") from None
+        raise ConfigError(f"{path}{where} is not YAML: {error.message}.") from None
 
 
 def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = None) -> int:
@@ -67,7 +67,7 @@ def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = N
         for key, value in node.value:
             name = str(key.value)
             if name in seen and name != "<<":
-                raise ConfigError(f"{path}, line {key.start_mark.line + 1}: `{name[:60]}` is there twice.")
+                raise ConfigError(f"{path}, line {key.start_mark.line + 1}: `{name[:60]}` appears twice.")
             seen.add(name)
             count += _values(path, value, depth + 1, known)
     elif isinstance(node, SequenceNode):
@@ -127,7 +127,7 @@ def read_suite(where: str) -> Suite:
         root = _BUNDLED / where
     if not root.is_dir():
         raise ConfigError(
-            f"{where} is no folder of a suite; there are {', '.join(bundled_suites())}, or a path."
+            f"{where} is not a folder of a suite; there are {', '.join(bundled_suites())}, or a path."
         )
     path = root / "suite.yaml"
     head = read_mapping(path, ("name", "description", "runs", "defaults", "pairs"))
@@ -158,7 +158,7 @@ def _folders(root: Path) -> list[Path]:
         name = folder.name
         if not name.isprintable() or len(os.fsencode(name)) > _LONGEST_NAME:
             raise ConfigError(
-                f"{root / 'tasks'}: {name[:40]!r} is no name for a task; names are printable "
+                f"{root / 'tasks'}: {name[:40]!r} is not a name for a task; names are printable "
                 f"and have at most {_LONGEST_NAME} bytes."
             )
         if not _within(folder, root):
@@ -227,7 +227,7 @@ def _content(path: Path, kind: int, workspace: Path) -> bytes:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     if not stat.S_ISDIR(kind):
-        raise ConfigError(f"{path} is no file, folder or link, and cannot be copied.")
+        raise ConfigError(f"{path} is not a file, folder or link, and cannot be copied.")
     return b""
 
 

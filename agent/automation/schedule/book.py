@@ -190,7 +190,7 @@ class JobBook:
     async def _require_own(self, id: str) -> None:
         if (await self.job(id)).beats:
             raise ScheduleError(
-                "The heartbeat is no job of its own; HEARTBEAT.md and the settings under `heartbeat` say "
+                "The heartbeat is not a job of its own; HEARTBEAT.md and the settings under `heartbeat` say "
                 "what it looks after and how often."
             )
 

@@ -127,7 +127,9 @@ def _of_nickname(text: str) -> str:
     found = NICKNAMES.get(text.lower())
     if found is None:
         what = (
-            "runs at the start of a machine, which is no time" if text.lower() == "@reboot" else "is unknown"
+            "runs at the start of a machine, which is not a time"
+            if text.lower() == "@reboot"
+            else "is unknown"
         )
         raise ScheduleError(f"{text[:40]!r} {what}; there are {', '.join(NICKNAMES)}.")
     return found
@@ -162,7 +164,7 @@ def _complaint(words: list[str], said: str) -> str:
                 return f"The {FIELDS[index]} field {word[:40]!r} is wrong: {problem}."
     if said == "Bad day-of-month":
         return _never(words)
-    return f"{' '.join(words)[:60]!r} is no cron expression ({said}); write {_ORDER}, as in 0 9 * * 1-5."
+    return f"{' '.join(words)[:60]!r} is not a cron expression ({said}); write {_ORDER}, as in 0 9 * * 1-5."
 
 
 def _problem(index: int, term: str) -> str:
@@ -265,18 +267,18 @@ def looks_like_duration(text: str) -> bool:
 def parse_duration(text: str) -> timedelta:
     """Parse a duration from lower-case text. Raises `ScheduleError`."""
     if not _WHOLE.fullmatch(text):
-        raise ScheduleError(f"{text[:40]!r} is no duration; {FORM}.")
+        raise ScheduleError(f"{text[:40]!r} is not a duration; {FORM}.")
     total = 0
     for digits, word in _PIECE.findall(text):
         if word not in _WORDS:
-            raise ScheduleError(f"{word[:20]!r} is no unit of time; {FORM}.")
+            raise ScheduleError(f"{word[:20]!r} is not a unit of time; {FORM}.")
         if len(digits) > MOST_DIGITS:
             raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST_DURATION.days} days.")
         total += int(digits) * UNITS[_WORDS[word]][1]
         if total > LONGEST_DURATION.total_seconds():
             raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST_DURATION.days} days.")
     if not total:
-        raise ScheduleError(f"{text[:40]!r} is no time at all; give at least one second.")
+        raise ScheduleError(f"{text[:40]!r} is not a time at all; give at least one second.")
     return timedelta(seconds=total)
 
 
@@ -594,7 +596,7 @@ class Schedule:
     def instant(self) -> datetime:
         """Return the instant (UTC) of a schedule with a fixed time.
 
-        Raises `ScheduleError` if it lies outside the calendar.
+        Raises `ScheduleError` if it is outside the calendar.
         """
         if self.at is not None:
             return self.at
@@ -602,7 +604,7 @@ class Schedule:
         try:
             return first_instant(zone(self.zone), self.local)
         except (OverflowError, ValueError):
-            raise ScheduleError(f"{self.text!r} lies beyond the calendar; {FORMS}.") from None
+            raise ScheduleError(f"{self.text!r} is beyond the calendar; {FORMS}.") from None
 
 
 def parse_schedule(text: str, zone_name: str) -> Schedule:
@@ -636,11 +638,11 @@ def parse_schedule(text: str, zone_name: str) -> Schedule:
         return replace(found, delay=_delay(lower))
     if _DATE_LIKE.match(lower) and len(words.split()) < 4:
         raise ScheduleError(
-            f"{words[:40]!r} is no ISO time; "
+            f"{words[:40]!r} is not an ISO time; "
             "write 2030-01-31T09:00, with an offset such as +02:00 or Z if you like."
         )
     if " " not in words and not words.startswith("@"):
-        raise ScheduleError(f"{words[:40]!r} is no schedule; {FORMS}.")
+        raise ScheduleError(f"{words[:40]!r} is not a schedule; {FORMS}.")
     return replace(found, kind="cron", cron=parse_cron(words))
 
 
@@ -682,7 +684,7 @@ def _at(found: Schedule, match: re.Match[str]) -> Schedule:
     except (ValueError, OverflowError) as error:
         reason = str(error) if "must be in" in str(error) or "out of range" in str(error) else "no such time"
         raise ScheduleError(
-            f"{found.text[:40]!r} is no time of the calendar ({reason}); write one like 2030-01-31T09:00."
+            f"{found.text[:40]!r} is not a time of the calendar ({reason}); write one like 2030-01-31T09:00."
         ) from None
     return replace(found, at=at)
 
@@ -696,7 +698,7 @@ def parse_moment(text: str, zone_name: str) -> datetime:
     match = _ISO.fullmatch(words) if words.isascii() else None
     if match is None:
         raise ScheduleError(
-            f"{text[:40]!a} is no ISO time; write one like 2030-01-31T09:00 or 2030-01-31T09:00Z."
+            f"{text[:40]!a} is not an ISO time; write one like 2030-01-31T09:00 or 2030-01-31T09:00Z."
         )
     found = _at(Schedule(text=words, zone=zone_name, kind="once"), match)
     if found.at is not None:
@@ -706,4 +708,4 @@ def parse_moment(text: str, zone_name: str) -> datetime:
         # Within a gap wall time runs on as before it.
         return found.local.replace(tzinfo=zone(found.zone)).astimezone(UTC)
     except (OverflowError, ValueError):
-        raise ScheduleError(f"{text[:40]!r} lies beyond the calendar; write a later year.") from None
+        raise ScheduleError(f"{text[:40]!r} is beyond the calendar; write a later year.") from None

@@ -259,16 +259,16 @@ def check_intent(intent: JobIntent) -> JobIntent:
         ("overlap", intent.overlap, get_args(Overlap)),
     ):
         if value not in known:
-            raise ScheduleError(f"{value!r} is no way for {name}; give {', '.join(known)}.")
+            raise ScheduleError(f"{value!r} is not a way for {name}; give {', '.join(known)}.")
     if not 0 <= intent.jitter <= MOST_JITTER:
         raise ScheduleError(f"The jitter {intent.jitter} is out of range; give 0 to {MOST_JITTER} seconds.")
     if intent.repeat is not None and intent.repeat < 1:
         raise ScheduleError(f"A job cannot repeat {intent.repeat} times; give a number from 1.")
     if intent.deliver not in ("notice", "none") and not re.match(r"(file|mail|message):.", intent.deliver):
-        raise ScheduleError(f"{intent.deliver[:40]!r} is no way to deliver; give {DELIVERIES}.")
+        raise ScheduleError(f"{intent.deliver[:40]!r} is not a way to deliver; give {DELIVERIES}.")
     for rule in intent.allow:
         if not re.fullmatch(r"[\w.*-]+(\(.+\))?", rule.strip()):
-            raise ScheduleError(f"{rule[:40]!r} is no rule; give one like terminal(git status).")
+            raise ScheduleError(f"{rule[:40]!r} is not a rule; give one like terminal(git status).")
     intent.last_instant()
     for finding in scan_order(intent.prompt):
         if finding.severity in ("high", "critical"):

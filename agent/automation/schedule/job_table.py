@@ -41,7 +41,7 @@ def job(connection: Connection, id: str) -> Job:
     found = [each for each in jobs(connection) if id and each.intent.name == id]
     found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
     if len(found) != 1:
-        what = "is more than one job" if found else "is no job"
+        what = "is more than one job" if found else "is not a job"
         raise ScheduleError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
     return found[0]
 
@@ -203,7 +203,7 @@ def ask_for(connection: Connection, id: str, now_ms: int, why: str = "asked") ->
         "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (found.id,)
     ).fetchone()
     if busy is not None:
-        raise ScheduleError(f"The job {found.title!r} is at work already; wait for it.")
+        raise ScheduleError(f"The job {found.title!r} is already running; wait for it.")
     # Due times of the schedule are whole seconds, so one asked for never takes the place of one.
     due = now_ms
     while due % 1000 == 0 or _is_taken(connection, found.id, due):

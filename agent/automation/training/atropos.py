@@ -49,7 +49,7 @@ class AtroposClient:
             url = urlsplit("")
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ConfigError(
-                f"{address[:80]!r} is no address of an API; give one like http://127.0.0.1:8000."
+                f"{address[:80]!r} is not an address of an API; give one like http://127.0.0.1:8000."
             )
         self._address = address.rstrip("/")
         self._client = httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=not is_loopback(address))
@@ -126,5 +126,5 @@ def _read(content: bytes) -> dict[str, Any]:
     except ValueError:
         given = None
     if not isinstance(given, dict):
-        raise AtroposError("The API answers with something that is no JSON object; check the address.")
+        raise AtroposError("The API answers with something that is not a JSON object; check the address.")
     return given

@@ -109,7 +109,7 @@ def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesEr
     """
     return HermesError(
         f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
-        "give more, and the same training goes on."
+        "give more to continue the same training."
     )
 
 
@@ -117,7 +117,7 @@ def _refuse_unanswered(step: int, results: Sequence[TaskResult]) -> None:
     """Raise `HermesError` if the model answered in no rollout of a step: all scores would be zero."""
     if all(each.outcome == "failed" and not each.usage.get("requests") for each in results):
         raise HermesError(
-            f"The model answered in no rollout of step {step}, and the training goes on with the same line "
+            f"The model answered in no rollout of step {step}, and the training continues with the same line "
             f"once it does: {results[0].error}"
         )
 

@@ -19,7 +19,7 @@ TRAINERS: tuple[Trainer, ...] = get_args(Trainer)
 _MOST_PROMPTS, _LONGEST_PROMPT = 20, 2_000
 _PROMPTS = (
     "Work on the task.",
-    "Look at everything that the task speaks of before you change anything.",
+    "Look at everything that the task mentions before you change anything.",
     "Say first what has to hold in the end, then do it, then check that it holds.",
 )
 

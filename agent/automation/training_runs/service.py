@@ -101,7 +101,7 @@ class SessionTraining(TrainingKeeper):
             found = await self._find_run(run)
             record = await asyncio.to_thread(found.record)
             if record["state"] == "running":
-                raise ToolError(f"The run {run} is at work; rl_check_status tells how far it is.")
+                raise ToolError(f"The run {run} is running; rl_check_status tells how far it is.")
             given = record["configuration"]
         else:
             configuration = await self._configuration()
@@ -126,7 +126,7 @@ class SessionTraining(TrainingKeeper):
         found = await self._find_run(run)
         lock = run_lock(found.folder)
         if not await asyncio.to_thread(lock.is_held):
-            raise ToolError(f"The run {run} is not at work.")
+            raise ToolError(f"The run {run} is not running.")
         pid = lock.holder()
         waited = 0.0
         if pid is not None:

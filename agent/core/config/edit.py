@@ -154,7 +154,7 @@ def _sound(content: bytes) -> SettingsDocument:
     before = parse(content, "config.yaml")
     broken = [problem for problem in before.problems if not problem.key]
     if broken:
-        raise ConfigError(f"{broken[0]} Mend that first; nothing was changed.")
+        raise ConfigError(f"{broken[0]} Fix that first; nothing was changed.")
     return before
 
 

@@ -28,7 +28,7 @@ def keep_key(home: Home, variable: str, key: str) -> None:
     try:
         before = settings_file.read_file(home.env) or b""
     except settings_file.UnreadableSettingsError as error:
-        raise ConfigError(f"{home.env} cannot be read ({error}); mend it, or write the key there.") from error
+        raise ConfigError(f"{home.env} cannot be read ({error}); fix it, or write the key there.") from error
     value = key if _PLAIN.fullmatch(key) else "'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
     data = _with_line(before, variable, f"{variable}={value}".encode())
     try:
@@ -37,7 +37,7 @@ def keep_key(home: Home, variable: str, key: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(
-            f"{home.env} cannot be written ({reason}); mend that, or set HERMES_HOME."
+            f"{home.env} cannot be written ({reason}); fix that, or set HERMES_HOME."
         ) from error
 
 

@@ -43,24 +43,24 @@ def parse_answer(output: bytes) -> HookAnswer:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise HookError("its output is no JSON") from None
+        raise HookError("its output is not JSON") from None
     if not isinstance(data, dict):
-        raise HookError("its output is no JSON object")
+        raise HookError("its output is not a JSON object")
     return answer_of(data)
 
 
 def answer_of(data: Any) -> HookAnswer:
     """Return the answer in parsed data. Raises `HookError` for anything else."""
     if not isinstance(data, dict):
-        raise HookError("its answer is no object")
+        raise HookError("its answer is not an object")
     decision = data.get("decision", "allow")
     if decision not in _STRICTNESS:
         raise HookError("its `decision` is not allow, ask or block")
     reason, arguments = data.get("reason", ""), data.get("arguments")
     if not isinstance(reason, str):
-        raise HookError("its `reason` is no text")
+        raise HookError("its `reason` is not text")
     if arguments is not None and not isinstance(arguments, dict):
-        raise HookError("its `arguments` are no object")
+        raise HookError("its `arguments` are not an object")
     return HookAnswer(
         cast("HookDecision", decision), clean(reason)[:LONGEST_REASON], arguments, data.get("result")
     )

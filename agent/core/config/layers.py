@@ -193,7 +193,7 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
     if field_info is None or setting_names.holds_keys(setting_names.type_at(path)):
         return f"`{name}` is {_value_words(value)}; it takes a section of `key: value` lines below it."
     if setting_names.is_secret(path):
-        return f"`{name}` is no text; put it in quotes."
+        return f"`{name}` is not text; put it in quotes."
     if setting_names.type_at(path) is str and isinstance(value, (bool, int, float)):
         return f"`{name}` is read as {_value_words(value)}; put the text in quotes."
     if detail["type"] == "string_pattern_mismatch":

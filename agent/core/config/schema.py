@@ -357,7 +357,7 @@ class LocalSettings(SettingsSection):
 class DisplaySettings(SettingsSection):
     skin: str = Field("night", description="Look of the application; see `hermes skins list`.")
     personality: str = Field("", description="How Hermes speaks, such as `concise`; empty = plainly.")
-    motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
+    motion: bool = Field(True, description="Whether spinners turn; off, words say what is happening.")
     vi: bool = Field(False, description="Whether the prompt takes vi keys.")
     wrap_code: bool = Field(False, description="Whether long lines of code wrap instead of being cut.")
     reader: Literal["auto", "true", "false"] = Field(
@@ -565,7 +565,7 @@ class Settings(SettingsSection):
     )
     keys: dict[str, str] = Field(
         default={},
-        description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",
+        description="Keys by the id of what they do, as `view.log: ctrl+l`; separate several with commas.",
     )
 
 

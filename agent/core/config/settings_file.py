@@ -45,7 +45,7 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
         if stat.S_ISDIR(mode):
             raise UnreadableSettingsError("it is a folder; a file belongs there")
         if not stat.S_ISREG(mode):
-            raise UnreadableSettingsError("it is no regular file")
+            raise UnreadableSettingsError("it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -54,7 +54,7 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
         os.close(descriptor)
     if len(content) > MAX_BYTES:
         raise UnreadableSettingsError(
-            f"it is larger than {MAX_BYTES // 1_000_000} MB, so it is no settings file"
+            f"it is larger than {MAX_BYTES // 1_000_000} MB, so it is not a settings file"
         )
     return content
 

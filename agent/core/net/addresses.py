@@ -73,7 +73,7 @@ def canonical(host: str) -> str:
     if found:
         return str(found[0])
     if not _NAME.fullmatch(folded):
-        raise ValueError("is no name of a host")
+        raise ValueError("is not a name of a host")
     return folded
 
 
@@ -88,15 +88,15 @@ def readings(host: str) -> tuple[Address, ...]:
         try:
             return (IPv6Address(text.partition("%")[0]),)
         except ValueError:
-            raise ValueError("is no address") from None
+            raise ValueError("is not an address") from None
     parts = text.split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return ()
     if len(parts) > 4 or not all(map(_NUMBER.fullmatch, parts)):
-        raise ValueError("ends in a number and is no address")
+        raise ValueError("ends in a number and is not an address")
     found = dict.fromkeys(_numbers(parts))
     if not found:
-        raise ValueError("ends in a number and is no address")
+        raise ValueError("ends in a number and is not an address")
     return tuple(found)
 
 
@@ -181,7 +181,7 @@ def _normalize_host(host: str) -> str:
         try:
             text = text.encode("idna").decode()
         except UnicodeError:
-            raise ValueError("is no name of a host") from None
+            raise ValueError("is not a name of a host") from None
     return text.lower().removesuffix(".")
 
 

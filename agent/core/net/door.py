@@ -99,7 +99,7 @@ def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
         parts = urlsplit(joined)
         port = parts.port
     except ValueError:
-        raise AddressError(f"{address_text(text)} is no address that can be read.") from None
+        raise AddressError(f"{address_text(text)} is not an address that can be read.") from None
     if parts.scheme not in _PORTS:
         kind = f"{parts.scheme}: addresses" if parts.scheme else "addresses without http:// or https://"
         raise AddressError(f"{address_text(text)} is not fetched: {kind} are not; use http or https.")

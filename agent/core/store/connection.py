@@ -31,7 +31,7 @@ class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and ca
 
     def __init__(self, session: str, head: str, expected: Expected, found: int | None) -> None:
         super().__init__(
-            f"The branch {head} of session {session} went on in another window; "
+            f"The branch {head} of session {session} was continued in another window; "
             "resume the session again to see what was added."
         )
         self.session = session

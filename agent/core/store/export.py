@@ -162,7 +162,7 @@ def value_of(text: str) -> Any:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:

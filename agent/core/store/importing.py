@@ -69,9 +69,9 @@ def parse_sessions(lines: Iterable[str]) -> list[SessionRecord]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise StoreError(f"Line {number} is no JSON ({error}); nothing was imported.") from None
+            raise StoreError(f"Line {number} is not JSON ({error}); nothing was imported.") from None
         if not isinstance(record, dict):
-            raise _wrong(number, "is no JSON object")
+            raise _wrong(number, "is not a JSON object")
         name = record.get("session")
         if not isinstance(name, str) or not name.strip() or clean(name) != name or len(name) > 200:
             raise _wrong(number, "names no session")
@@ -119,7 +119,7 @@ def _is_time(value: Any) -> bool:
 def _describe(number: int, record: Mapping[str, Any], session: SessionRecord, node: NodeRecord) -> None:
     heads = record.get("heads", [])
     if not isinstance(heads, list) or not all(isinstance(head, str) and head.strip() for head in heads):
-        raise _wrong(number, "has heads that are no names of branches")
+        raise _wrong(number, "has heads that are not names of branches")
     for head in heads:
         session.heads[storable(clean(head))[:100]] = node.id
     for name in ("title", "workspace", "model"):

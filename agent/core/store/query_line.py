@@ -172,7 +172,7 @@ def parse_line(line: str, now: float) -> QueryLine:
             found = _READERS[name](found, value, now)
         else:
             if _looks_like_a_filter(match, value):
-                found = _with_note(found, f"{name}: is no filter and is searched as text.")
+                found = _with_note(found, f"{name}: is not a filter and is searched as text.")
             parts.append(token + '"' if token.count('"') == 1 and match["quoted"] is not None else token)
     return replace(found, text=" ".join(part for part in parts if part.strip('"')))
 

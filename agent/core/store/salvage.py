@@ -97,7 +97,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != schema.APPLICATION_ID or version != schema.VERSION:
-        raise StoreError(f"{path} is no session store of this version of Hermes.")
+        raise StoreError(f"{path} is not a session store of this version of Hermes.")
 
 
 def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> None:

@@ -349,7 +349,7 @@ def _is_new(path: Path) -> bool:
             if path.is_symlink() and not path.exists():
                 raise StoreError(f"{path} is a link that leads nowhere; remove it.") from None
     if not path.is_file():
-        raise StoreError(f"{path} is no file; move it away so that Hermes can keep its sessions there.")
+        raise StoreError(f"{path} is not a file; move it away so that Hermes can keep its sessions there.")
     return path.stat().st_size == 0
 
 
@@ -369,7 +369,7 @@ def _check_owner(path: Path) -> None:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
             raise StoreError(
-                f"{path} is no session store of Hermes; move it away or set HERMES_HOME."
+                f"{path} is not a session store of Hermes; move it away or set HERMES_HOME."
             ) from None
         raise explain(error, path) from error
     if application != APPLICATION_ID:

@@ -157,7 +157,7 @@ class SessionBrowsers:
         if not program:
             named = self._settings.program
             raise ToolError(
-                f"browser.program names {named}, which is no program that can be started."
+                f"browser.program names {named}, which is not a program that can be started."
                 if named
                 else "No browser is installed; install chromium (`apt-get install chromium`)."
             )

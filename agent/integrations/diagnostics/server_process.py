@@ -59,9 +59,9 @@ async def read_message(reader: asyncio.StreamReader) -> tuple[dict[str, Any], in
     try:
         message = await asyncio.to_thread(json.loads, data) if size > _MUCH else json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise FramingError("it sent a message that is no JSON") from error
+        raise FramingError("it sent a message that is not JSON") from error
     if not isinstance(message, dict):
-        raise FramingError("it sent a message that is no object")
+        raise FramingError("it sent a message that is not an object")
     return message, size
 
 

@@ -118,7 +118,7 @@ class Incoming:
     token: str = ""
     """What `Adapter.acknowledge` needs of a button press."""
     moved_to: str = ""
-    """With the kind `moved`: the id under which the chat of `place` goes on."""
+    """With the kind `moved`: the id under which the chat of `place` continues."""
     unreadable: str = ""
     """Why nothing of it can be read, as a sentence for people who may talk; then it is not a message."""
 
@@ -535,4 +535,4 @@ def require_host(url: str, hosts: tuple[str, ...], api_url: str) -> str:
         return url
     if api_url and urlsplit(url).netloc == ours.netloc and urlsplit(url).scheme == ours.scheme:
         return url
-    raise UndeliverableError("The file does not lie with the platform; it is not fetched.")
+    raise UndeliverableError("The file is not stored by the platform; it is not fetched.")

@@ -57,13 +57,13 @@ COMMANDS = {
         ChatCommand("stop", "stop what runs", at_once=True),
         ChatCommand("steer", "TEXT: be read before the next request of the running turn", at_once=True),
         ChatCommand("status", "session, model, what runs and what waits", "look", at_once=True),
-        ChatCommand("model", "[NAME]: the model, or go on with another one"),
+        ChatCommand("model", "[NAME]: the model, or continue with another one"),
         ChatCommand("sessions", "the sessions used last", "look"),
-        ChatCommand("resume", "ID: go on with one of them here"),
+        ChatCommand("resume", "ID: continue with one of them here"),
         ChatCommand("undo", "take back the last turn, with what it did to files"),
-        ChatCommand("redo", "do again what was undone"),
-        ChatCommand("compact", "fold the conversation"),
-        ChatCommand("move", "GATEWAY | terminal: go on in another messenger, or only in the terminal"),
+        ChatCommand("redo", "redo what was undone"),
+        ChatCommand("compact", "compact the conversation"),
+        ChatCommand("move", "GATEWAY | terminal: continue in another messenger, or only in the terminal"),
         ChatCommand("id", "your id and that of this chat, for the settings", "look", at_once=True),
     )
 }
@@ -164,7 +164,7 @@ class ChatActions:
         head = self._head
         session = await head.session_for(row.incoming)
         if not rest:
-            await head.say(f"The model is {session.client.model}; `/model NAME` goes on with another one.")
+            await head.say(f"The model is {session.client.model}; `/model NAME` continues with another one.")
             return
         id, gateway = session.id, head.gateway
         name, place = gateway.name, head.place
@@ -175,7 +175,7 @@ class ChatActions:
             opened = await gateway.host.reopen(id, surface, rest)
         finally:
             await head.attach(bound)
-        await head.say(f"It goes on with {opened.client.model}.")
+        await head.say(f"Continuing with {opened.client.model}.")
 
     async def _sessions(self, _rest: str, row: ReceivedMessage) -> None:
         if row.incoming.group:
@@ -193,17 +193,17 @@ class ChatActions:
             raise HermesError("Write /resume and the id of one session; /sessions shows them.")
         session = await self._head.gateway.host.session(str(found[0]["id"]), self._head.surface)
         await self._head.bind(session.id, await _end(session), False)
-        await self._head.say(f"Here goes on: {session.title or session.id}")
+        await self._head.say(f"Continuing here: {session.title or session.id}")
 
     async def _undo(self, _rest: str, row: ReceivedMessage) -> None:
         session = await self._head.session_for(row.incoming)
         operation, _ = await session.client.history.undo()
-        await self._head.say(f"Taken back: {clean(operation.label)[:200]}")
+        await self._head.say(f"Undone: {clean(operation.label)[:200]}")
 
     async def _redo(self, _rest: str, row: ReceivedMessage) -> None:
         session = await self._head.session_for(row.incoming)
         operation, _ = await session.client.history.redo()
-        await self._head.say(f"Done again: {clean(operation.label)[:200]}")
+        await self._head.say(f"Redone: {clean(operation.label)[:200]}")
 
     async def _compact(self, rest: str, row: ReceivedMessage) -> None:
         session = await self._head.session_for(row.incoming)
@@ -233,10 +233,10 @@ class ChatActions:
 
         head.detach()
         await head.write(rebind)
-        await head.say(f"It goes on at {target}.")
+        await head.say(f"Continuing at {target}.")
 
         def announce(c: Any) -> None:
-            body = {"text": f"Here goes on: {session.title or session.id}"}
+            body = {"text": f"Continuing here: {session.title or session.id}"}
             book.deliver(c, target, there, "text", body, _now())
 
         await head.write(announce)
@@ -284,7 +284,7 @@ class ChatHead(ChatPlace):
         self._questions = ChatQuestions(self)
         self._others: set[asyncio.Task[Any]] = set()
         self._resuming = False
-        """Whether a turn that was cut off is about to go on: what waits comes after it."""
+        """Whether a turn that was cut off is about to continue: what waits comes after it."""
         self._heard = 0
         """The last node of the session whose turn is told of by the events that were heard."""
         self._until_idle: asyncio.Task[Any] | None = None

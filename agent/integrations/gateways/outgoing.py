@@ -381,7 +381,7 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
     now, left = time.time(), list[tuple[str, Place]]()
     if to is not None:
         refuse_group(c, to)
-    words = f"It goes on at {to.gateway}." if to is not None else back_words(session)
+    words = f"Continuing at {to.gateway}." if to is not None else back_words(session)
     for gateway, each in book.places_of(c, session):
         if to is not None and (gateway, each.place) == (to.gateway, to.place):
             continue
@@ -390,7 +390,7 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
         left.append((gateway, each.place))
     if to is not None:
         book.bind(c, to.gateway, to.place, session, end, False, now)
-        body = {"text": f"Here goes on: {title or session}"}
+        body = {"text": f"Continuing here: {title or session}"}
         book.deliver(c, to.gateway, to.place, "text", body, now)
     return SessionMove(tuple(left), to)
 
@@ -405,4 +405,4 @@ def refuse_group(c: Connection, to: ChatTarget) -> None:
 def back_words(session: str) -> str:
     """Return the message for a chat whose session continues in the terminal."""
     back = f"`hermes --attach {session}`"
-    return f"It goes on in the terminal ({back}) and on the page; /resume brings it back."
+    return f"The session continues in the terminal ({back}) and on the page; /resume brings it back."

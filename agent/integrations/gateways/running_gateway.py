@@ -440,9 +440,9 @@ class AllGateways:
                 running.head(place).detach()
                 running.owe()
         if to is None:
-            return "It goes on here; no chat has it any more."
+            return "The session continues here; no chat has it any more."
         self.wake_place(to.gateway, to.place)
-        return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
+        return f"The session continues in your chat at {to.gateway} too; `/move here` takes it back."
 
     async def destination(self, where: str) -> ChatTarget | None:
         """Return the chat that a session can move to; None for the terminal.

@@ -77,7 +77,7 @@ def read_tools(given: Sequence[Any]) -> ToolListing:
     if len(given) > MOST_TOOLS:
         problems.append(f"it lists {len(given):,} tools, of which the first {MOST_TOOLS:,} are taken")
     for each in given[:MOST_TOOLS]:
-        name, wrong = "", "it is no object"
+        name, wrong = "", "it is not an object"
         if isinstance(each, Mapping):
             given_name = each.get("name")
             name = given_name if isinstance(given_name, str) else ""
@@ -98,7 +98,7 @@ def _fault(name: str, schema: Any) -> str:
     if len(name) > LONGEST_NAME or clean(name) != name:
         return "its name is too long or holds control characters"
     if not isinstance(schema, Mapping):
-        return "its schema is no object"
+        return "its schema is not an object"
     if schema.get("type") in SCALARS:
         return "its schema does not describe an object"
     if _depth(schema) > DEEPEST:

@@ -182,7 +182,7 @@ def _check_address(where: str, url: str) -> None:
         parts = urlsplit(url)
         port_is_fine = parts.port is None or parts.port > 0
     except ValueError:
-        raise ConfigError(f"{where} has the address {url!r}, which is none.") from None
+        raise ConfigError(f"{where} has the address {url!r}, which is not valid.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
         raise ConfigError(f"{where} needs an address that begins with http:// or https://, not {url!r}.")
     if parts.username or parts.password:
@@ -374,7 +374,7 @@ def _project_entries(root: Path, problems: list[str]) -> Mapping[str, Any]:
         if not isinstance(servers, dict):
             raise TypeError
     except (ValueError, AttributeError, TypeError, RecursionError):
-        problems.append(f'{PROJECT_FILE} is no JSON object with "mcpServers"; its servers are left out.')
+        problems.append(f'{PROJECT_FILE} is not a JSON object with "mcpServers"; its servers are left out.')
         return {}
     if len(servers) > MOST:
         problems.append(f"{PROJECT_FILE} has {len(servers)} servers, of which {MOST} are read.")
@@ -388,7 +388,7 @@ def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
     from agent.core.config.schema import McpServerSettings
 
     if not isinstance(entry, dict):
-        raise ConfigError(f"the server {name!r} is no object; give it `command` or `url`.")
+        raise ConfigError(f"the server {name!r} is not an object; give it `command` or `url`.")
     known = {key: value for key, value in entry.items() if key in McpServerSettings.model_fields}
     kind = entry.get("type")
     if kind is not None:

@@ -191,7 +191,7 @@ def _limit(value: Any) -> float | None:
 
 LONGEST_REQUEST = 2_000
 """Characters of a server's message that are shown."""
-_DECLINE, _OPENED = "Decline", "Done, go on"
+_DECLINE, _OPENED = "Decline", "Done, continue"
 
 
 class FormAsker(Asker):

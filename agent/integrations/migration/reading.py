@@ -68,7 +68,9 @@ class ForeignFiles:
         except OSError as error:
             self.unreadable(path, error)
             return False
-        self.problems.append(f"{self._short_path(path)} is no plain file of the folder and was left alone.")
+        self.problems.append(
+            f"{self._short_path(path)} is not a plain file of the folder and was left alone."
+        )
         return False
 
     def unreadable(self, path: Path, error: Exception) -> None:
@@ -84,7 +86,7 @@ class ForeignFiles:
         try:
             found = _parse_json(text)
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{self._short_path(path)} is no JSON ({short_text(str(error))}).")
+            self.problems.append(f"{self._short_path(path)} is not JSON ({short_text(str(error))}).")
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -96,7 +98,7 @@ class ForeignFiles:
         try:
             return tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{self._short_path(path)} is no TOML ({short_text(str(error))}).")
+            self.problems.append(f"{self._short_path(path)} is not TOML ({short_text(str(error))}).")
             return {}
 
     def files(self, folder: Path, pattern: str) -> list[Path]:
@@ -155,7 +157,7 @@ def records(path: Path, left: Counter[str] | None = None) -> Iterator[dict[str, 
                 found = json.loads(line.decode("utf-8", "replace"))
             except (ValueError, RecursionError):
                 if line.strip():
-                    skipped["line that is no JSON" if whole else "unfinished last line"] += 1
+                    skipped["line that is not JSON" if whole else "unfinished last line"] += 1
                 continue
             if isinstance(found, dict):
                 yield found

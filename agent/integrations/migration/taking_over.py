@@ -218,7 +218,7 @@ def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Find
     root = Path(given).expanduser() if given else _usual(agent, user, environ)
     settings = _settings(given, root, user, environ) if agent == "opencode" else root
     if not root.is_dir() and not settings.is_dir():
-        raise ConfigError(f"{root} is no folder; say with --from where {agent} keeps its things.")
+        raise ConfigError(f"{root} is not a folder; name the folder of {agent} with --from.")
     if root.resolve() == home.resolve() and agent != "hermes":
         raise ConfigError(f"{root} is the home of this Hermes; name the folder of {agent}.")
     return opencode.look(root, settings) if agent == "opencode" else _LOOKS[agent](root)

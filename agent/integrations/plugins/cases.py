@@ -118,13 +118,13 @@ def _read_list(content: bytes, name: str) -> list[Any]:
     except (UnusableError, YamlError) as error:
         raise PluginError(f"{name} cannot be read: {brief(error.message.rstrip('.'), 300)}.") from None
     if not isinstance(data, list) or not 0 < len(data) <= MOST:
-        raise PluginError(f"{name} is no list of cases.")
+        raise PluginError(f"{name} is not a list of cases.")
     return data
 
 
 def _case(number: int, given: Any, file: str) -> PluginCase:
     if not isinstance(given, dict):
-        raise PluginError(f"{file}: case {number} is no mapping.")
+        raise PluginError(f"{file}: case {number} is not a mapping.")
     kinds = [kind for kind in KINDS if kind in given]
     expected = {key: given[key] for key in _EXPECTED if key in given}
     unknown = [key for key in given if key not in ("name", "given", *KINDS, *_EXPECTED)]
@@ -133,7 +133,7 @@ def _case(number: int, given: Any, file: str) -> PluginCase:
     if len(kinds) != 1 or not isinstance(given[kinds[0]], str):
         raise PluginError(f"{file}: case {number} names not one of {', '.join(KINDS)}.")
     if not expected:
-        raise PluginError(f"{file}: case {number} says nothing of {', '.join(_EXPECTED)}.")
+        raise PluginError(f"{file}: case {number} lacks one of {', '.join(_EXPECTED)}.")
     called = given[kinds[0]]
     default: Any = {"tool": {}, "hook": {}, "provider": {}, "cli_command": []}.get(kinds[0], "")
     return PluginCase(

@@ -71,7 +71,7 @@ def inside(root: Path, path: Path) -> Path:
     if not real.is_relative_to(root):
         raise OutsideError("it leads out of the plugin")
     if _PASSED_OVER.intersection(real.relative_to(root).parts):
-        raise OutsideError("it leads to what is no part of the plugin")
+        raise OutsideError("it leads to what is not part of the plugin")
     return real
 
 
@@ -87,7 +87,7 @@ def read_part(root: Path, name: str, limit: int = LARGEST) -> bytes | None:
     try:
         return read_bytes(real, limit)[0]
     except NotAFileError as error:
-        raise OSError(errno.EINVAL, "it is no plain file") from error
+        raise OSError(errno.EINVAL, "it is not a plain file") from error
     except FileNotFoundError as error:
         raise OSError(errno.ENOENT, "it is a link that leads nowhere") from error
     except OSError as error:
@@ -129,7 +129,7 @@ def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, Plu
             file = read_file(root, path)
         except OSError as error:
             raise PluginError(
-                f"{brief(path, 300)} cannot be read: {error.strerror or error}; mend or remove it."
+                f"{brief(path, 300)} cannot be read: {error.strerror or error}; fix or remove it."
             ) from None
         total += len(file.content)
         if found >= MOST_FILES or total > MOST_BYTES:
@@ -150,7 +150,7 @@ def walk(root: Path) -> Iterator[Path]:
     """Yield all files and links of a plugin in order. Links to folders are not followed."""
 
     def fail(error: OSError) -> None:
-        raise PluginError(f"{brief(error.filename, 300)} cannot be read: {error.strerror}; mend it.")
+        raise PluginError(f"{brief(error.filename, 300)} cannot be read: {error.strerror}; fix it.")
 
     for parent, below, files in os.walk(root, onerror=fail):
         below[:] = sorted(name for name in below if name not in _PASSED_OVER)
@@ -218,11 +218,11 @@ def read_object(content: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON (line {error.lineno}: {error.msg})") from None
+        raise ValueError(f"it is not JSON (line {error.lineno}: {error.msg})") from None
     except (ValueError, RecursionError):
-        raise ValueError("it is no JSON that can be read") from None
+        raise ValueError("it is not JSON that can be read") from None
     if not isinstance(data, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - the caller knows one kind
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - the caller knows one kind
     return data
 
 
@@ -244,16 +244,16 @@ def manifest_of(content: bytes) -> Manifest:
         )
     if not is_name(data.get("name")):
         raise PluginError(
-            f"{FILE}: the field name is no name for a plugin; use 1 to {LONGEST_NAME} of a-z, 0-9, - and ., "
+            f"{FILE}: the field name is not a plugin name; use 1 to {LONGEST_NAME} of a-z, 0-9, - and ., "
             "a letter or digit at both ends, no -- and no two dots in a row."
         )
     for key in _TEXTS:
         if key in data and not isinstance(data[key], str):
-            raise PluginError(f"{FILE}: the field {key} is no text.")
+            raise PluginError(f"{FILE}: the field {key} is not text.")
     _check_author(data)
     keywords = data.get("keywords", [])
     if not isinstance(keywords, list) or not all(isinstance(each, str) for each in keywords):
-        raise PluginError(f"{FILE}: the field keywords is no list of texts.")
+        raise PluginError(f"{FILE}: the field keywords is not a list of texts.")
     skipped = [
         SkippedPart(f"{FILE}: {brief(key)}", "the format does not know this field")
         for key in data
@@ -261,7 +261,7 @@ def manifest_of(content: bytes) -> Manifest:
     ]
     extensions = data.get("extensions", {})
     if not isinstance(extensions, dict):
-        skipped.append(SkippedPart(f"{FILE}: extensions", "it is no object"))
+        skipped.append(SkippedPart(f"{FILE}: extensions", "it is not an object"))
     elif NAMESPACE in extensions:
         reason = f"Hermes reads the folder {NAMESPACE} instead"
         skipped.append(SkippedPart(f"{FILE}: extensions.{NAMESPACE}", reason))
@@ -278,7 +278,7 @@ def _check_author(data: dict[str, Any]) -> None:
         return
     author = data["author"]
     if not isinstance(author, dict):
-        raise PluginError(f"{FILE}: the field author is no object.")
+        raise PluginError(f"{FILE}: the field author is not an object.")
     for key, value in author.items():
         if key not in _AUTHOR or not isinstance(value, str):
             raise PluginError(f"{FILE}: author.{brief(key)} is not name, email or url with a text.")
@@ -343,11 +343,11 @@ def capabilities_of(given: Any, origin: str) -> tuple[DeclaredCapabilities, tupl
     if given is None:
         return DeclaredCapabilities(), ()
     if not isinstance(given, Mapping):
-        return DeclaredCapabilities(), (SkippedPart(f"{origin}: capabilities", "it is no mapping"),)
+        return DeclaredCapabilities(), (SkippedPart(f"{origin}: capabilities", "it is not a mapping"),)
     reader = _Reader(origin)
     paths = given.get("paths")
     if paths is not None and not isinstance(paths, Mapping):
-        reader.skip("paths", "it is no mapping with read and write")
+        reader.skip("paths", "it is not a mapping with read and write")
         paths = None
     paths = paths or {}
     found = DeclaredCapabilities(
@@ -381,13 +381,13 @@ class _Reader:
         if given is None:
             return ()
         if not isinstance(given, list):
-            self.skip(key, "it is no list")
+            self.skip(key, "it is not a list")
             return ()
         if len(given) > MOST:
             self.skip(key, f"it has more than {MOST} entries; those behind are not read")
         found: list[str] = []
         for each in given[:MOST]:
-            wrong = check(each) if isinstance(each, str) else "it is no text"
+            wrong = check(each) if isinstance(each, str) else "it is not text"
             if wrong:
                 self.skip(f"{key}: {brief(each)}", wrong)
             elif each not in found:
@@ -396,12 +396,12 @@ class _Reader:
 
 
 def _tool(text: str) -> str:
-    return "" if TOOL_NAME.fullmatch(text) else "no tool can be called so; use letters, digits, _ and -"
+    return "" if TOOL_NAME.fullmatch(text) else "that is not a valid tool name; use letters, digits, _ and -"
 
 
 def _path(text: str) -> str:
     if not text.strip() or "\0" in text or not text.isprintable():
-        return "it is no path"
+        return "it is not a path"
     if re.search(r"[*?\[]", text):
         return "patterns are not read; name the folder"
     return ""
@@ -421,5 +421,5 @@ def _event(text: str) -> str:
 
 def _variable(text: str) -> str:
     if not _VARIABLE.fullmatch(text):
-        return "no variable can be called so"
+        return "that is not a valid variable name"
     return "it is not for plugins to choose" if _NEVER_PASSED.fullmatch(text) else ""

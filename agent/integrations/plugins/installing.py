@@ -273,7 +273,7 @@ def _without_missing(plugin: PluginPackage, registered: Registrations) -> Regist
         try:
             real = inside(plugin.root, plugin.root / path)
             if not real.is_file() or real.suffix not in (".yaml", ".yml"):
-                raise OutsideError("it is no YAML file")
+                raise OutsideError("it is not YAML file")
             looks.append(real.relative_to(plugin.root).as_posix())
         except OutsideError as error:
             skipped.append(SkippedPart(f"skin {brief(path)}", str(error)))
@@ -318,7 +318,7 @@ def stage_copy(home: Home, source: Path) -> Iterator[PluginPackage]:
     hashes(plugin.root)
     if plugin.root.is_relative_to(home.plugins.resolve()):
         raise PluginError(
-            f"{brief(source, 300)} lies among your plugins already; see `hermes plugin enable {plugin.name}`."
+            f"{brief(source, 300)} is among your plugins already; see `hermes plugin enable {plugin.name}`."
         )
     folder = Path(tempfile.mkdtemp(prefix=_STAGED, dir=private_folder(home.plugins)))
     try:
@@ -389,7 +389,7 @@ def _copy_tree(root: Path, target: Path) -> None:
             mode = PRIVATE_FOLDER if status.st_mode & 0o100 else PRIVATE_FILE
             write_new(place, content, mode)
     except NotAFileError as error:
-        raise PluginError(f"{brief(root, 300)} holds what is no plain file: {error}.") from error
+        raise PluginError(f"{brief(root, 300)} holds what is not a plain file: {error}.") from error
     except OSError as error:
         raise PluginError(
             f"{brief(error.filename or target, 300)} cannot be copied: {error.strerror or error}."
@@ -463,7 +463,7 @@ def create(folder: Path) -> tuple[str, ...]:
     name = folder.name
     if not is_name(name):
         raise PluginError(
-            f"{brief(name)} is no name for a plugin; use a-z, 0-9, - and ., a letter or digit at both ends."
+            f"{brief(name)} is not a plugin name; use a-z, 0-9, - and ., a letter or digit at both ends."
         )
     tool = name.replace("-", "_").replace(".", "_")
     tool = f"{tool}_count" if tool[0].isalpha() else f"count_{tool}"

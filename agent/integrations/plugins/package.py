@@ -106,7 +106,7 @@ def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, .
             raise ValueError(f"its $schema is not {SCHEMA}")
         servers = document.get("mcpServers")
         if not isinstance(servers, dict):
-            raise ValueError("the field mcpServers is no object")  # noqa: TRY004
+            raise ValueError("the field mcpServers is not an object")  # noqa: TRY004
     except ValueError as error:
         return (), (SkippedPart(SERVERS_FILE, str(error)),)
     found: list[PluginServer] = []
@@ -121,7 +121,7 @@ def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, .
 
 def _server(name: str, entry: Any, root: Path, data: Path) -> PluginServer:
     if not isinstance(entry, dict):
-        raise _EntryError("it is no object")
+        raise _EntryError("it is not an object")
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in _SERVER_FIELDS:
         raise _EntryError("its type is not stdio, streamable-http or sse")
@@ -138,7 +138,7 @@ def _server(name: str, entry: Any, root: Path, data: Path) -> PluginServer:
 def _local(name: str, entry: Mapping[str, Any], root: Path, data: Path) -> PluginServer:
     args = entry.get("args", [])
     if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
-        raise _EntryError("its args are no list of texts")
+        raise _EntryError("its args are not a list of texts")
     env = _texts(entry, "env")
     for reserved in (ROOT, DATA):
         if reserved in env:
@@ -147,7 +147,7 @@ def _local(name: str, entry: Mapping[str, Any], root: Path, data: Path) -> Plugi
         raise _EntryError("its env has a name that no variable can have")
     cwd = entry.get("cwd", "")
     if not isinstance(cwd, str) or ("cwd" in entry and not cwd):
-        raise _EntryError("its cwd is no text")
+        raise _EntryError("its cwd is not text")
     server = PluginServer(
         name=name,
         kind="stdio",
@@ -208,7 +208,7 @@ def _url(given: Any) -> str:
     except ValueError:
         raise _EntryError("its url cannot be read") from None
     if parts.scheme not in ("http", "https") or not host or any(each <= " " for each in given):
-        raise _EntryError("its url is no absolute address of http or https")
+        raise _EntryError("its url is not an absolute address of http or https")
     if "@" in parts.netloc:
         raise _EntryError("its url holds a user or a password")
     if "#" in given:
@@ -232,14 +232,14 @@ def _headers(entry: Mapping[str, Any]) -> Mapping[str, str]:
         raise _EntryError("its headers name one twice")
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise _EntryError(f"its header {brief(name)} is no header of HTTP")
+            raise _EntryError(f"its header {brief(name)} is not a header of HTTP")
     return headers
 
 
 def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
     given = entry.get(key, {})
     if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
-        raise _EntryError(f"its {key} is no object of texts")
+        raise _EntryError(f"its {key} is not an object of texts")
     return dict(given)
 
 
@@ -283,7 +283,7 @@ def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
     name = data.get("name", "")
     if named and not is_name(name):
         raise ExtrasError(
-            f"its name is no name for a plugin; use 1 to {LONGEST_NAME} of a-z, 0-9, - and ., a letter or "
+            f"its name is not a name for a plugin; use 1 to {LONGEST_NAME} of a-z, 0-9, - and ., a letter or "
             "digit at both ends"
         )
     texts = {}
@@ -292,7 +292,7 @@ def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str):
-            skipped.append(SkippedPart(f"{origin}: {key}", "it is no text"))
+            skipped.append(SkippedPart(f"{origin}: {key}", "it is not text"))
             value = ""
         texts[key] = brief(value, 1_000)
     in_process = data.get("in_process", False)
@@ -322,7 +322,7 @@ def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[Ski
             skipped.append(SkippedPart(f"{origin}: {brief(event)}", "there is no such event"))
             continue
         if not isinstance(entries, list):
-            skipped.append(SkippedPart(f"{origin}: {event}", "it is no list"))
+            skipped.append(SkippedPart(f"{origin}: {event}", "it is not a list"))
             continue
         for number, given in enumerate(entries, 1):
             found = _hook(event, given)
@@ -338,7 +338,7 @@ def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[Ski
 def _hook(event: Any, given: Any) -> Hook | str:
     """Return a hook, or a text on why the entry is invalid."""
     if not isinstance(given, Mapping):
-        return "it is no mapping"
+        return "it is not a mapping"
     for key in given:
         if key not in _HOOK_FIELDS:
             return f"a hook has no field {brief(key)}"
@@ -347,9 +347,9 @@ def _hook(event: Any, given: Any) -> Hook | str:
     if not isinstance(command, str) or not command.strip():
         return "its command is missing"
     if not isinstance(match, str):
-        return "its match is no text"
+        return "its match is not text"
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_WAIT:
-        return f"its timeout is no number of seconds up to {LONGEST_WAIT:g}"
+        return f"its timeout is not a number of seconds up to {LONGEST_WAIT:g}"
     if not isinstance(required, bool):
         return "its required is neither true nor false"
     return Hook(event, command, match, float(timeout), required)
@@ -360,7 +360,9 @@ def _mapping(content: bytes) -> dict[str, Any]:
     if document.problems:
         problem = document.problems[0]
         where = f" in line {problem.place.line}" if problem.place else ""
-        raise ExtrasError(f"it is no YAML that can be used{where}: {brief(problem.message, 200).rstrip('.')}")
+        raise ExtrasError(
+            f"it is not YAML that can be used{where}: {brief(problem.message, 200).rstrip('.')}"
+        )
     return document.data
 
 
@@ -434,7 +436,7 @@ def read_plugin(folder: Path, data: Path) -> PluginPackage:
     except (OSError, RuntimeError) as error:
         raise PluginError(f"There is no folder {brief(folder, 300)}; give that of a plugin.") from error
     if not root.is_dir():
-        raise PluginError(f"{brief(folder, 300)} is no folder; give that of a plugin.")
+        raise PluginError(f"{brief(folder, 300)} is not a folder; give that of a plugin.")
     if os.path.lexists(root / files.FILE):
         return _agent_plugin(root, data)
     if os.path.lexists(root / EXTRAS_FILE):
@@ -451,7 +453,7 @@ def _agent_plugin(root: Path, data: Path) -> PluginPackage:
     if os.path.lexists(root / NAMESPACE):
         try:
             if not inside(root, root / NAMESPACE).is_dir():
-                raise OutsideError("it is no folder")
+                raise OutsideError("it is not a folder")
             content = _optional(root, prefix + EXTRAS_FILE, skipped)
             if content is not None:
                 own = read_extras(content, prefix + EXTRAS_FILE, named=False)
@@ -514,7 +516,7 @@ def _code(
         try:
             handler = inside(root, root / name)
             if not handler.is_file():
-                raise OutsideError("it is no plain file")
+                raise OutsideError("it is not a plain file")
         except OutsideError as error:
             handler = None
             skipped.append(SkippedPart(name, str(error)))
@@ -544,7 +546,7 @@ def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> 
         return ()
     try:
         if not inside(root, folder).is_dir():
-            raise OutsideError("it is no folder")
+            raise OutsideError("it is not a folder")
         names = sorted(each.name for each in folder.iterdir())
     except (OutsideError, OSError) as error:
         skipped.append(SkippedPart(SKILLS, str(error)))
@@ -572,7 +574,7 @@ def read_skill(root: Path, path: Path, *, strict: bool = False) -> PluginSkill:
     folder = inside(root, path)
     file = inside(root, folder / "SKILL.md")
     if not file.is_file():
-        raise OutsideError("its SKILL.md is no plain file")
+        raise OutsideError("its SKILL.md is not a plain file")
     if strict and (wrong := validate(read_text(file, root), path.name)):
         raise SkillFormatError(wrong[0][0].lower() + wrong[0][1:].rstrip("."))
     return PluginSkill(load(folder, "plugin").name, folder)

@@ -127,7 +127,7 @@ def granted_paths(
         for text in given:
             path, wrong = _resolve_path(text, workspace, user)
             if not wrong and any(path.is_relative_to(each) for each in closed):
-                wrong = "it lies where secrets are kept, which no plugin is shown"
+                wrong = "it is where secrets are kept, which no plugin is shown"
             if wrong:
                 refused.append(SkippedPart(f"capabilities.paths.{kind}: {brief(text)}", wrong))
             else:

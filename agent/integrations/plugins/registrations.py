@@ -202,23 +202,23 @@ class _Reader:
         import json
 
         if not TOOL_NAME.fullmatch(name):
-            return _no("no tool can be called so")
+            return _no("that is not a valid tool name")
         if name not in self._granted.tools:
             return _no("its plugin.yaml does not declare it in capabilities.tools")
         parameters = entry.get("parameters")
         if parameters is None:
             parameters = {"type": "object", "properties": {}}
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
-            return _no('its parameters are no JSON schema of {"type": "object"}')
+            return _no('its parameters are not a JSON schema of {"type": "object"}')
         if not isinstance(parameters.get("properties", {}), dict):
-            return _no("the properties of its parameters are no object")
+            return _no("the properties of its parameters are not an object")
         if len(json.dumps(parameters)) > LARGEST_SCHEMA:
             return _no(f"its parameters have more than {LARGEST_SCHEMA:,} characters")
         return RegisteredTool(name, _description(entry), clean_data(parameters))
 
     def _command(self, name: str, entry: dict[str, Any]) -> RegisteredCommand | SkippedPart:
         if not is_name(name):
-            return _no("no command can be called so; use a-z, 0-9, - and .")
+            return _no("that is not a valid command name; use a-z, 0-9, - and .")
         return RegisteredCommand(name, _description(entry))
 
     _cli_command = _command
@@ -253,7 +253,7 @@ class _Reader:
         if kind not in PROVIDER_KINDS:
             return _no(f"nothing asks providers of that kind; there is {', '.join(PROVIDER_KINDS)}")
         if not is_name(name):
-            return _no("no provider can be called so; use a-z, 0-9, - and .")
+            return _no("that is not a valid provider name; use a-z, 0-9, - and .")
         return RegisteredProvider(str(kind), name)
 
 

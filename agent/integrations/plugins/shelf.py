@@ -192,7 +192,7 @@ def _folders(
     if os.path.realpath(folder) != os.path.realpath(home.plugins):
         doubt = _distrust(home, workspace)
         for path in _below(folder):
-            outside = "" if path.is_relative_to(root) else "it lies outside of the project"
+            outside = "" if path.is_relative_to(root) else "it is outside of the project"
             yield path, "project", outside or doubt
     for point in packages():
         if (path := folder_of(point)) is not None:

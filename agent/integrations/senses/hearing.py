@@ -102,7 +102,7 @@ def check_recording(data: bytes, name: str, language: str) -> tuple[str, str]:
     """Return file extension and language of a recording. Raises `ToolError` if the input is invalid."""
     ending = Path(name).suffix.lower()
     if ending not in _KINDS:
-        raise ToolError(f"{name} is no recording that is known; {', '.join(_KINDS)} are.")
+        raise ToolError(f"{name} is not a recording that is known; {', '.join(_KINDS)} are.")
     if not data:
         raise ToolError(f"{name} is empty.")
     language = language.strip().lower()

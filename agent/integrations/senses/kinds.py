@@ -81,7 +81,7 @@ async def draw_picture(service: BroughtService, order: PictureOrder, permit: Per
     files = [(picture_ending(data) or ".png", data) for data in order.like]
     answer = await service.ask(given, files)
     if not (ending := picture_ending(answer.data)):
-        raise ToolError(f"{service.name} gave something that is no png, jpeg or webp picture.")
+        raise ToolError(f"{service.name} gave something that is not a png, jpeg or webp picture.")
     return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer), seed=_seed(answer))
 
 
@@ -90,7 +90,7 @@ async def speak_text(service: BroughtService, text: str, voice: str, permit: Per
     await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
     answer = await service.ask({"text": text, "voice": voice})
     if not (ending := sound_ending(answer.data)):
-        raise ToolError(f"{service.name} gave something that is no wav, mp3, ogg or flac sound.")
+        raise ToolError(f"{service.name} gave something that is not a wav, mp3, ogg or flac sound.")
     return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer))
 
 

@@ -310,7 +310,7 @@ class HomeDevices:
     async def _call(self, arguments: Mapping[str, Any], entity: str, permit: Permit) -> Mapping[str, Any]:
         service = _check_name(str(arguments.get("service") or ""), _ENTITY, "service")
         if not service:
-            raise ToolError("Which service is to be called? Name one, such as light.turn_on.")
+            raise ToolError("Which service should be called? Name one, such as light.turn_on.")
         given = arguments.get("data") or {}
         if not isinstance(given, Mapping):
             raise ToolError("The data of a call is an object.")
@@ -334,7 +334,7 @@ def _check_name(text: str, form: re.Pattern[str], what: str) -> str:
     text = text.strip()
     if text and not form.fullmatch(text):
         raise ToolError(
-            f"{text[:60]!r} is no {what}; names are small letters, digits and _, parted by one dot."
+            f"{text[:60]!r} is no {what}; names are small letters, digits and _, separated by one dot."
         )
     return text
 
@@ -347,7 +347,7 @@ def _brief(state: Mapping[str, Any]) -> dict[str, str]:
 
 def _state(state: Any) -> dict[str, Any]:
     if not isinstance(state, Mapping):
-        raise ToolError("Home Assistant answers something that is no state.")
+        raise ToolError("Home Assistant answers something that is not a state.")
     return {
         "entity": state.get("entity_id"),
         "state": state.get("state"),

@@ -262,7 +262,7 @@ class Artist:
         else:
             raise ToolError("The image service sent no picture.")
         if not picture_ending(data):
-            raise ToolError("The image service sent something that is no png, jpeg or webp picture.")
+            raise ToolError("The image service sent something that is not a png, jpeg or webp picture.")
         return data
 
 

@@ -84,7 +84,7 @@ class Speaker:
         async with self._account.paying(name, price):
             answer = await self._online.raw(service, path, body, limits=_LIMITS)
             if (ending := sound_ending(answer.body)) == "":
-                raise ToolError(f"{service.name} sent something that is no sound.")
+                raise ToolError(f"{service.name} sent something that is not a sound.")
         return Made(data=answer.body, ending=ending, by=name, cost=price)
 
     def _order(self, backend: str, text: str, voice: str) -> tuple[ServiceAddress, str, object]:

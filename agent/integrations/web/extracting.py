@@ -192,7 +192,7 @@ async def batch(web: WebServices, gate: CallGate, lines: Iterable[str]) -> Async
         except (ValueError, RecursionError):
             order = None
         if not isinstance(order, dict):
-            yield {"id": None, "line": number, "error": f"Line {number} is no JSON object."}
+            yield {"id": None, "line": number, "error": f"Line {number} is not a JSON object."}
             continue
         named = {"id": order.get("id", number)} | ({"url": order["url"]} if order.get("url") else {})
         try:

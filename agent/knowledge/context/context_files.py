@@ -91,7 +91,7 @@ def _problem(real: Path, target: str, root: Path, depth: int, count: int) -> str
             named = inside and target.endswith(_DOCUMENTS)
             return "there is no such file" if named else ""
         if not inside:
-            return "it lies outside of the project"
+            return "it is outside of the project"
         CredentialGuard({}).check_read(real, target)
     except ToolError:
         return "it holds credentials"
@@ -355,7 +355,7 @@ def text_of(path: Path, inside: Path) -> str:
         content = file.read(MAX_BYTES)
     marked = mark_of(content)
     if marked is None and b"\0" in content[:_LOOKED_AT]:
-        raise OSError(errno.EILSEQ, "it is no text")
+        raise OSError(errno.EILSEQ, "it is not text")
     if marked is not None or len(content) == MAX_BYTES:
         # Of a long file the last character may be cut, which must not change how the others are read.
         mark, encoding = marked or (b"", "utf-8")

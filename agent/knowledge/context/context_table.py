@@ -327,7 +327,7 @@ def _stored_breaks(path: Sequence[Node]) -> list[Break]:
             prompted = True
         elif node.kind == "assistant" and (name := str(node.data.get("model", ""))):
             if model and name != model:
-                found.append(Break(f"Another model went on: {name}.", True))
+                found.append(Break(f"Another model took over: {name}.", True))
             model = name
     return found
 

@@ -220,7 +220,7 @@ def let_in(home: Home, passage: KeptPassage) -> None:
     """Approve a passage in every file, from the next session on. Raises `ConfigError`."""
     folder = private_folder(home.passages)
     if _NAME.fullmatch(passage.digest) is None:
-        raise ConfigError(f"{passage.digest!r} is no hash of a passage.")
+        raise ConfigError(f"{passage.digest!r} is not a hash of a passage.")
     try:
         write_atomically(folder / passage.digest, f"{passage.place}\n".encode(), PRIVATE_FILE)
     except OSError as error:

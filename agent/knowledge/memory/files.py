@@ -365,7 +365,7 @@ class MemoryFile:
             raise self._unusable(error.strerror or str(error)) from error
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise self._unusable("it is no plain file")
+                raise self._unusable("it is not a plain file")
             with os.fdopen(file, "rb", closefd=False) as opened:
                 content = opened.read(LARGEST + 1)
         except OSError as error:
@@ -386,7 +386,7 @@ class MemoryFile:
         return parse(text)
 
     def _unusable(self, cause: str) -> MemoryFileError:
-        return MemoryFileError(f"{self.path} cannot be used as memory: {cause}; mend it or move it away.")
+        return MemoryFileError(f"{self.path} cannot be used as memory: {cause}; fix it or move it away.")
 
     def _origins(self) -> tuple[Origins, str]:
         """Return the stored origins, and a description of what is wrong with them (empty if nothing)."""

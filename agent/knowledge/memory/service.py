@@ -202,7 +202,7 @@ class SessionMemory:
             MemoryOperation(cast(Change, each.action), each.content, each.old_text) for each in changes
         ]
         if self.asks and not await self._ask_person(scope, operations):
-            raise ToolError("The user did not agree to this note; go on without it.", status="declined")
+            raise ToolError("The user did not agree to this note; continue without it.", status="declined")
         if permit is not None and (leaving := self.provider.leaving()) is not None:
             await permit(leaving)
         await self._announce(call, scope)
@@ -242,7 +242,7 @@ class SessionMemory:
         except MemoryFileError:
             shown, used = [], ""
         if self.refused >= MOST_REFUSALS:
-            given_up = "Leave memory as it is for now and go on with the task."
+            given_up = "Leave memory as it is for now and continue with the task."
             return ToolError(f"{error} {given_up}", current_entries=shown, usage=used, done=True)
         return ToolError(str(error), current_entries=shown, usage=used)
 

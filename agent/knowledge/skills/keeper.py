@@ -145,7 +145,7 @@ def _new(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
     category = "" if not change.category else _checked_category(change.category)
     folder = home.skills / category / name if category else home.skills / name
     if os.path.lexists(folder):
-        raise ToolError(f"{from_home(folder)} is there already, and is no skill; choose another name.")
+        raise ToolError(f"{from_home(folder)} is there already, and is not a skill; choose another name.")
     path = folder / _TEXT
     return SkillWrite(folder, {path: None}, {path: _instructions(change.content)})
 
@@ -169,7 +169,7 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
     file = change.file or main
     if change.act in ("write_file", "remove_file") and (file == main or not change.file):
         raise ToolError(
-            f"{file or 'file_path'} is no file beside SKILL.md; use edit, patch or delete for that."
+            f"{file or 'file_path'} is not a file beside SKILL.md; use edit, patch or delete for that."
         )
     relative = inside(folder, file)
     if file != main and file.split("/")[0] not in LINKED_FOLDERS:
@@ -210,7 +210,7 @@ def _copy_of(
     skill = next((each for each in named if each.scope == "bundled"), None)
     if skill is None and named:
         raise ToolError(
-            f"{change.name} lies in {from_home(named[0].folder)}, where it belongs to others; change its "
+            f"{change.name} is in {from_home(named[0].folder)}, where it belongs to others; change its "
             "files there with patch, or create one with another name."
         )
     if skill is None:
@@ -222,7 +222,9 @@ def _copy_of(
         )
     folder = home.skills / skill.category / skill.name if skill.category else home.skills / skill.name
     if os.path.lexists(folder):
-        raise ToolError(f"{from_home(folder)} is there already, and is no skill; ask the user to look at it.")
+        raise ToolError(
+            f"{from_home(folder)} is there already, and is not a skill; ask the user to look at it."
+        )
     copies = {folder / path.relative_to(skill.folder): path for path in _files(skill.folder)}
     executable = frozenset(to for to, path in copies.items() if os.access(path, os.X_OK))
     return skill, folder, {to: _content(path) for to, path in copies.items()}, executable
@@ -257,7 +259,7 @@ def _refuse_installed(skill: Skill, home: Home) -> None:
 
 def _checked_name(name: str) -> str:
     if not name or len(name) > NAME_LENGTH or "/" in name or name.startswith("."):
-        raise ToolError(f"{clean(name)[:80]!r} is no name for a skill; use a-z, 0-9 and single hyphens.")
+        raise ToolError(f"{clean(name)[:80]!r} is not a name for a skill; use a-z, 0-9 and single hyphens.")
     return name
 
 
@@ -265,7 +267,7 @@ def _checked_category(category: str) -> str:
     parts = category.strip("/").split("/")
     if len(parts) > 2 or not all(part.replace("-", "").isalnum() and part.isascii() for part in parts):
         raise ToolError(
-            f"{clean(category)[:80]!r} is no category; use one or two words of a-z, 0-9 and hyphens."
+            f"{clean(category)[:80]!r} is not a category; use one or two words of a-z, 0-9 and hyphens."
         )
     return "/".join(parts).lower()
 
@@ -314,7 +316,7 @@ def _files(folder: Path) -> list[Path]:
 def _refuse_links(folder: Path, path: Path) -> None:
     below = [path, *(parent for parent in path.parents if parent.is_relative_to(folder))]
     if any(each.is_symlink() for each in below):
-        raise ToolError(f"{path.name} is, or lies behind, a link; links of skills are not written through.")
+        raise ToolError(f"{path.name} is, or is behind, a link; links of skills are not written through.")
 
 
 def _without_empty(folder: Path) -> None:

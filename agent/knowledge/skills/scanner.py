@@ -120,7 +120,7 @@ def scan_folder(folder: Path, *, outside: bool = True) -> SkillScan:
                 )
             continue
         if not stat.S_ISREG(status.st_mode):
-            findings.append(_structure("device", "critical", name, "it is no plain file"))
+            findings.append(_structure("device", "critical", name, "it is not a plain file"))
             continue
         count += 1
         total += status.st_size
@@ -182,7 +182,7 @@ def _read(path: Path, name: str, outside: bool) -> list[SkillFinding]:
         if not outside:
             return []
         severity: Severity = "high" if path.suffix.lower() in _TEXT_SUFFIXES or not path.suffix else "medium"
-        return [_structure("binary", severity, name, "it is no text")]
+        return [_structure("binary", severity, name, "it is not text")]
     return list(_texts(content.decode("utf-8", "replace"), name))
 
 

@@ -129,7 +129,7 @@ def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
             raise _BrokenYamlError(f"the YAML cannot be read: {_cause(fault)}") from None
         warnings.append("a value with special characters is not quoted")
     if not isinstance(data, dict):
-        raise SkillFormatError("the YAML at the start is no mapping of fields")
+        raise SkillFormatError("the YAML at the start is not a mapping of fields")
     return {str(key): value for key, value in data.items()}
 
 
@@ -208,7 +208,7 @@ def _strict(head: str) -> dict[str, Any]:
     except YamlError as fault:
         raise SkillFormatError(f"the YAML cannot be read: {_cause(fault)}") from None
     if not isinstance(data, dict):
-        raise SkillFormatError("the YAML at the start is no mapping of fields")
+        raise SkillFormatError("the YAML at the start is not a mapping of fields")
     return data
 
 
@@ -402,7 +402,7 @@ def load(folder: Path, scope: Scope, category: str = "") -> Skill:
     if not loadable_name(name):
         if not (_TITLE.fullmatch(name) and loadable_name(folder.name)):
             raise SkillFormatError(
-                f"the name {clean(name)[:80]!r} is no name for a skill; use a-z, 0-9 and -"
+                f"the name {clean(name)[:80]!r} is not a name for a skill; use a-z, 0-9 and -"
             )
         warnings.append(f"the name {name!r} is a title, so the name of the folder is used")
         name = folder.name
@@ -423,7 +423,7 @@ def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
         file = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise SkillFormatError(f"{path.name} is no plain file")
+                raise SkillFormatError(f"{path.name} is not a plain file")
             with os.fdopen(file, "rb", closefd=False) as opened:
                 content = opened.read(limit + 1)
         finally:

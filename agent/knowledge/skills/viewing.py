@@ -100,7 +100,7 @@ def _variables(skill: Skill, environ: Mapping[str, str], passed: tuple[str, ...]
         "missing_environment_variables": list(missing),
     }
     if missing:
-        result["setup"] = f"Ask the user to set {', '.join(missing)} in ~/.hermes/.env, then go on."
+        result["setup"] = f"Ask the user to set {', '.join(missing)} in ~/.hermes/.env, then continue."
     unseen = [each for each in skill.required_variables if each not in missing and each not in passed]
     if unseen:
         result["note"] = (
@@ -138,7 +138,7 @@ def inside(folder: Path, file: str) -> Path:
     """
     parts = file.replace("\\", "/").split("/")
     if file.startswith("/") or "\0" in file or any(part in ("", ".", "..") for part in parts):
-        raise ToolError(f"{clean(file)[:200]!r} is no path below the folder of the skill.")
+        raise ToolError(f"{clean(file)[:200]!r} is not a path below the folder of the skill.")
     return folder.joinpath(*parts)
 
 
@@ -204,7 +204,7 @@ class Capabilities:
         listed = ", ".join(sorted(self.tools)) or "no tools at all"
         return (
             f"The skill {self.skill} allows only {listed} while it is in force, so {tool} is not run; "
-            "go on without it, or tell the user."
+            "continue without it, or tell the user."
         )
 
     def limit(self, action: Action) -> str:

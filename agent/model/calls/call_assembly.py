@@ -125,7 +125,7 @@ class CallAssembler:
                 repairs.append(f"The tool name {slot.name!r} was read as {name!r}.")
             arguments, fault, repair = mended_arguments(raw)
             if repair:
-                repairs.append(f"{name}: mended in the arguments: {repair}.")
+                repairs.append(f"{name}: repaired in the arguments: {repair}.")
             if fault or not name:
                 broken[call_id] = fault or NO_NAME
             calls.append(ToolCall(call_id, without_surrogates(name) or UNNAMED, arguments))

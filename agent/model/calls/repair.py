@@ -354,7 +354,7 @@ def _repair_text(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str
         value, end = reader.read()
         value, rest = _choose(reader, value, end)
     except LenientError as error:
-        return None, f"The arguments are no valid JSON: {error}. Send one JSON object."
+        return None, f"The arguments are not valid JSON: {error}. Send one JSON object."
     notes = (*notes, *reader.notes, *(("text after the object",) if rest else ()))
     if isinstance(value, str) and wrappings and not reader.truncated:
         inner = value.strip(_EDGE)

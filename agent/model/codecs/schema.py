@@ -208,7 +208,7 @@ class SchemaDecoder:
         if arguments is None or why == TRUNCATED:
             reason = _CUT if why == TRUNCATED else why
             return self._reply("", (ToolCall(call_id, name, "{}"),), (reason,), {call_id: reason})
-        repairs = (f"Arguments of {name} mended: {why}.",) if why else ()
+        repairs = (f"Arguments of {name} repaired: {why}.",) if why else ()
         return self._reply("", (ToolCall(call_id, name, arguments),), repairs)
 
     def _parse(self, whole: str) -> DecodedReply | None:

@@ -111,7 +111,7 @@ class TextDecoder(NativeDecoder):
             if fault or wrong or not name:
                 broken[call.id] = fault or wrong or NO_NAME
             if repair:
-                repairs.append(f"{call.name}: mended in the arguments: {repair}.")
+                repairs.append(f"{call.name}: repaired in the arguments: {repair}.")
         return blocks.prose, Assembled(tuple(made), broken, tuple(repairs))
 
 
@@ -142,7 +142,7 @@ class _Blocks:
         try:
             value, end = reader.read(at)
         except LenientError as error:
-            fault = f"The call is no valid JSON: {error}. Nothing was run; send it again as one JSON object."
+            fault = f"The call is not valid JSON: {error}. Nothing was run; send it again as one JSON object."
             return self._break(text, at, fault)
         name = value.get("name", "")
         arguments = value.get("arguments", value.get("parameters", {}))

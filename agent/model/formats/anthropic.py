@@ -104,7 +104,7 @@ class AnthropicFramer:
         self._texts = dialect.calls.text
         self._ids = CallIds(form="plain" if form == "any" else form)
         self._after_results = False
-        """True if the newest message of the person's side holds results, so that its loop goes on."""
+        """True if the newest message of the person's side holds results, so that its loop continues."""
         self._loop_thinks: bool | None = None
         """True if the answers since the person's last message all have the thoughts they came with; None:
         there are none yet."""

@@ -18,7 +18,7 @@ SourceName = Literal["auto", "hub", "index"]
 
 _SPARE = 100 << 20
 """Bytes that must stay free beside the file and one packed part."""
-AGAIN = "Run the same command again to go on where it stopped."
+AGAIN = "Run the same command again to continue where it stopped."
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class LocalServer:
                 f"Cannot read the model {self._model}: {reason}; fetch one with: hermes model pull"
             ) from None
         if magic != _MAGIC:
-            raise ConfigError(f"{self._model} is no GGUF file; fetch one with: hermes model pull")
+            raise ConfigError(f"{self._model} is not a GGUF file; fetch one with: hermes model pull")
         spec = importlib.util.find_spec(self._library)
         if spec is None or spec.origin is None:
             raise ConfigError(MISSING)

@@ -165,7 +165,7 @@ class StoppedError(HermesError):
 def check_stop(stop: Event) -> None:
     """Raise `StoppedError` once `stop` is set."""
     if stop.is_set():
-        raise StoppedError("The fetch was stopped; run the same command again to go on.")
+        raise StoppedError("The fetch was stopped; run the same command again to continue.")
 
 
 def place_of(weights: Weights) -> tuple[str, str]:

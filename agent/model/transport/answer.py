@@ -242,11 +242,11 @@ class AnswerReader:
         if data is None and stripped == "null":
             return []
         if not isinstance(data, dict):
-            raise self._failures.bad_reply("something that is no JSON object", stripped[:200])
+            raise self._failures.bad_reply("something that is not a JSON object", stripped[:200])
         if (complaint := self._reader.complaint(data)) is not None:
             raise await asyncio.to_thread(self._failures.in_stream, complaint)
         if self._kind == "document" and not self._reader.is_reply(data):
-            raise self._failures.bad_reply("an object that is no reply", stripped[:200])
+            raise self._failures.bad_reply("an object that is not a reply", stripped[:200])
         self.model = self.model or _model_in(data)
         deltas = self._reader.read(data)
         if self._reader.failed:
@@ -268,7 +268,7 @@ class AnswerReader:
             return self._end()
         if not self._saw_event and self._head.strip() and not self._is_event_stream:
             found = self._head[:200].decode("utf-8", "replace")
-            raise self._failures.bad_reply("something that is no answer", found)
+            raise self._failures.bad_reply("something that is not an answer", found)
         raise self._failures.cut_error()
 
     def _end(self) -> list[Delta]:

@@ -299,7 +299,7 @@ class FormatClient:
         if not _is_usable(self._url):
             raise ModelError(
                 "unreachable",
-                f"The address {self._failures.address!r} of {provider} is no http:// or https:// address "
+                f"The address {self._failures.address!r} of {provider} is not an http:// or https:// address "
                 f"with a host and a valid port; correct it: {self._failures.setting('base_url', 'URL')}.",
             )
         if not _is_header_value(self._key):

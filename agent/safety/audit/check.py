@@ -158,7 +158,7 @@ class _Check:
             self._torn = None
             file, line = self._at
             self.problems.append(
-                AuditFinding(file, max(line - 1, 0), "a line is no ruling and nothing explains it")
+                AuditFinding(file, max(line - 1, 0), "a line is not a ruling and nothing explains it")
             )
 
     def _wrong(self, sentence: str) -> None:

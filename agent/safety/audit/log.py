@@ -102,7 +102,7 @@ class AuditLog:
             self._end = None
             reason = error.strerror or str(error)
             raise AuditError(
-                f"The audit log in {self.folder} cannot be written: {reason}; make room or mend it, "
+                f"The audit log in {self.folder} cannot be written: {reason}; make room or fix it, "
                 "because nothing is done that cannot be taken down."
             ) from error
 
@@ -242,7 +242,7 @@ def _open_plain(path: Path, flags: int) -> int:
     descriptor = os.open(path, flags, PRIVATE_FILE)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, f"{path.name} is no plain file")
+        raise OSError(errno.EINVAL, f"{path.name} is not a plain file")
     return descriptor
 
 

@@ -145,7 +145,7 @@ def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFi
     try:
         root = compose_yaml(decode(content), YamlForm("a permissions file"))
     except (YamlError, UnusableError):
-        problem = SettingProblem(origin, "this is no YAML that can be read.")
+        problem = SettingProblem(origin, "this is not YAML that can be read.")
         return PermissionFile(problems=(problem,), readable=False)
     return _Reader(origin, setting).read(root)
 
@@ -188,7 +188,7 @@ class _Reader:
         try:
             return canonical(name) if name is not None else None
         except ValueError:
-            self._report(node, f"`{short_text(name)}` is no mode; modes are {', '.join(MODES)}.")
+            self._report(node, f"`{short_text(name)}` is not a mode; modes are {', '.join(MODES)}.")
             return None
 
     def _read_rules(self, node: Node, surface: str) -> None:
@@ -245,7 +245,7 @@ class _Reader:
         if name is not None:
             self._report(
                 node,
-                f"`{short_text(name)}` is no verdict; "
+                f"`{short_text(name)}` is not a verdict; "
                 f"the rule `{short_text(text)}` needs allow, ask or deny.",
             )
         return None
@@ -343,7 +343,7 @@ def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> 
     content = before or b""
     known = parse_file(content, "permissions.yaml", setting)
     if not known.sound:
-        raise ConfigError(f"{known.problems[0]} Mend that first; nothing was changed.")
+        raise ConfigError(f"{known.problems[0]} Fix that first; nothing was changed.")
     path = ("rules", text)
     data = parse(content, "permissions.yaml").data
     try:

@@ -221,7 +221,7 @@ def _spec(glob: str) -> Matcher:
         try:
             return pathspec.GitIgnoreSpec.from_lines([text])
         except ValueError:
-            raise ValueError("is no glob") from None
+            raise ValueError("is not a glob") from None
 
     anchored = "/" + glob.lstrip("/") if not glob.startswith("**/") else glob
     match = compiled(_folded(anchored)).patterns[0].match_file

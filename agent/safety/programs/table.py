@@ -327,7 +327,7 @@ def _pattern(place: str, text: object) -> re.Pattern[str]:
     try:
         return re.compile(str(text), re.DOTALL)
     except re.error as error:
-        raise ProgramError(f"{place}: `plain` is no regular expression: {error}.") from error
+        raise ProgramError(f"{place}: `plain` is not a regular expression: {error}.") from error
 
 
 def _wrapper(place: str, spec: object) -> Wrapper:

@@ -305,7 +305,7 @@ class ScriptReader:
         text = self.text(node)
         is_open = node.type == "c_style_for_statement" and node.child_by_field_name("condition") is None
         if is_open or (_ENDLESS.match(text) and not _PAUSES.search(text)):
-            self.doubt("it goes on without end or pause")
+            self.doubt("it never ends or pauses")
         if "shift" in text:
             self.state.positional = None
         for match in _SETS.finditer(text):

@@ -204,7 +204,7 @@ class DrawnShape:
     def is_mounted(self, pid: int) -> bool:
         """Return whether the process started as `pid` still has a mount at each place.
 
-        A mount goes when something outside removes what it lies on, even if another name of it remains.
+        A mount goes when something outside removes what it is on, even if another name of it remains.
         """
         try:
             inside = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]

@@ -292,7 +292,7 @@ class LiveSession:
         name = next(candidate for candidate in candidates if candidate not in names)
         await self.store.fork(self.id, tip, name)
         self.head = name
-        words = f"This session went on in another window; here it continues as branch {name}."
+        words = f"This session was continued in another window; here it continues as branch {name}."
         self._emit(Noticed(kind="warning", text=words))
 
     def _take(self, node: Node) -> None:

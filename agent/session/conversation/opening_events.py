@@ -73,7 +73,7 @@ def permission_problems(policy: PermissionPolicy) -> list[str]:
     problems = [str(problem) for problem in policy.problems]
     if problems:
         problems.append(
-            "Until that is mended nothing in the file allows anything; what it denies and asks still counts."
+            "Until that is fixed nothing in the file allows anything; what it denies and asks still counts."
         )
     if policy.project == "untrusted":
         problems.append(

@@ -108,7 +108,7 @@ class ScriptRecord:
             parts.append(f"Under way or waiting for approval, perhaps done in part: {shown}{more}.")
         if done:
             parts.append(
-                f'To go on, run the same code again with resume="{self.script}": completed calls are '
+                f'To continue, run the same code again with resume="{self.script}": completed calls are '
                 "answered from the record, everything else is done again."
             )
         return " ".join(parts)

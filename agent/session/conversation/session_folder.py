@@ -31,7 +31,7 @@ class SessionFolder:
     """The folder in which a session works."""
 
     options: Options
-    """With its workspace, and with its id where it goes on."""
+    """With its workspace, and with its id where it continues."""
     left: str = ""
     """The folder from which it moves."""
     told: str = ""
@@ -67,8 +67,8 @@ async def session_folder(options: Options, home: Home, database: Database | None
     if await asyncio.to_thread(worked_in, home, record.id, options.workspace, newest=True):
         return SessionFolder(chosen, there, f"The folder {clean(there)} is {clean(here)} now.")
     raise ConfigError(
-        f"The folder {clean(there)}, where the session worked, is gone. To go on in another one, change to "
-        f"it and say so: hermes --resume {record.id} --here"
+        f"The folder {clean(there)}, where the session worked, is gone. To continue in another one, change "
+        f"to it and say so: hermes --resume {record.id} --here"
     )
 
 

@@ -207,7 +207,7 @@ def patch_between(
     folders: list[PathChange] = []
     apart = git_apart(changes, units)
     repositories = {found.root if (found := units.part(each.path)) else each.path for each in apart.git}
-    left_out += [LeftOut(folder, "where git stands is no part of a patch") for folder in repositories]
+    left_out += [LeftOut(folder, "where git stands is not part of a patch") for folder in repositories]
     for change in sorted(apart.files, key=lambda each: os.fsencode(each.path)):
         if _is_folder(change.before) or _is_folder(change.after):
             folders.append(change)
@@ -230,7 +230,7 @@ def _sections(change: PathChange, objects: ObjectStore, text: bool) -> list[Patc
     if before == after:
         return []
     if is_outside(change.path) and not text:
-        raise _LeftOutError("lies outside of the workspace")
+        raise _LeftOutError("is outside of the workspace")
     if reason := path_problem(change.path):
         raise _LeftOutError(reason)
     return list(sections(os.fsencode(change.path), before, after, text=text))
@@ -243,7 +243,7 @@ def _blob(entry: PathEntry | None, objects: ObjectStore) -> PatchBlob | None:
     if entry.kind is PathKind.LINK:
         return PatchBlob(LINK, os.fsencode(entry.target))
     if entry.kind is PathKind.OTHER or entry.digest is None:
-        raise _LeftOutError(f"its contents were not kept: {entry.reason or 'it is no plain file'}")
+        raise _LeftOutError(f"its contents were not kept: {entry.reason or 'it is not a plain file'}")
     if entry.size > LARGEST:
         raise _LeftOutError(f"larger than {LARGEST // 1_000_000} MB")
     try:

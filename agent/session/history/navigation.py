@@ -421,7 +421,7 @@ class HistoryNavigation:
         path = self._session.path
         last = next((node for node in reversed(path) if node.kind == "assistant"), None)
         await self._store.fork(self._session.id, path[-1].id if last is None else last.parent, name)
-        return f"Branch {name} begins here; the conversation goes on in {self._session.head}."
+        return f"Branch {name} begins here; the conversation continues in {self._session.head}."
 
     @uninterrupted
     async def rename(self, head: str, name: str) -> None:
@@ -478,7 +478,7 @@ class HistoryNavigation:
         """Repeat the last undone operation; return it, and the result. Raises `HermesError`."""
         operation = await self.redoable()
         if operation is None:
-            raise HermesError("There is nothing to do again.")
+            raise HermesError("There is nothing to redo.")
         return operation, await self._again(operation, operation.after, "redo", False, choices)
 
     async def _again(
@@ -557,7 +557,7 @@ class HistoryNavigation:
         await self._store.use_head(self._session.id, head)
         path = await self._store.path(self._session.id, head)
         self._session.move(head, path)
-        await self._moved("the conversation goes on from another place")
+        await self._moved("the conversation continues from another place")
         await self._forget(left)
         node = path[-1].id if path else None
         self._emit(BranchSwitched(head=head, node=node, reason=reason, draft=draft))

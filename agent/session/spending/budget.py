@@ -120,7 +120,7 @@ class BudgetReachedError(HermesError):
         else:
             sentence = _reached_text(owner, measure, ceiling, used, wanted)
             if setting:
-                sentence += f" To go on, raise {setting}, for example with "
+                sentence += f" To continue, raise {setting}, for example with "
                 sentence += f"`hermes config set {setting} {_example(measure, used + wanted, ceiling)}`."
         super().__init__(sentence)
 

@@ -62,7 +62,7 @@ async def begin(store: Store, record: Session, known: StoredAgent) -> None:
 async def record_resume(store: Store, session: str, *, by_person: bool) -> None:
     """Record that an ended agent continues."""
     data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
-    await store.append(session, "notice", "The agent goes on.", data)
+    await store.append(session, "notice", "The agent continues.", data)
 
 
 async def record_copy(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:

@@ -91,7 +91,7 @@ class Agents:
         """Pause or resume an agent and all agents below it."""
         run = self._run(agent)
         if run.is_over:
-            raise HermesError(f"{run.id} has ended; open it and tell it something to let it go on.")
+            raise HermesError(f"{run.id} has ended; open it and tell it something to let it continue.")
         with _as_error():
             if run.pause.on:
                 await self._scheduler().resume(agent)

@@ -246,7 +246,7 @@ class _Reader:
         if self._source == "project" and name.startswith("local:"):
             self._wrong("model", "cannot name weights in a project; name a configured model.")
         if len(name) > 200 or not name.isprintable():
-            self._wrong("model", "is no name of a model; write it as provider/name.")
+            self._wrong("model", "is not a name of a model; write it as provider/name.")
         return name
 
     def _effort(self) -> Thinking | None:
@@ -391,7 +391,7 @@ def doubts(
 ) -> list[str]:
     """Return one sentence for each name in a definition that does not exist with these settings."""
     found = [
-        f"`tools` names {clean(name)}, which is no toolset or tool here; correct it or leave it out."
+        f"`tools` names {clean(name)}, which is not a toolset or tool here; correct it or leave it out."
         for name in definition.tools
         if members(name, registry) is None
     ]

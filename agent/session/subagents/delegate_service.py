@@ -206,7 +206,7 @@ def _within(path: str, root: Path, origin: Path) -> str:
         if given.is_relative_to(above):
             relative = given.relative_to(above).as_posix()
             return "" if relative == "." else relative
-    raise ToolError(f"{clean(path)} lies neither in the workspace nor in the copy.")
+    raise ToolError(f"{clean(path)} is neither in the workspace nor in the copy.")
 
 
 def _after(run: LiveAgent, done: int, left: int) -> str:

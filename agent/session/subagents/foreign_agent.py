@@ -147,7 +147,7 @@ class ForeignAgent:
         if kept is not None and kept.step is not None:
             self.emit(step_event(kept.step, self.session.path[-1].id))
         if stopped == "refusal":
-            raise HermesError(f"The agent {self.program.name} refused to go on.")
+            raise HermesError(f"The agent {self.program.name} refused to continue.")
         return _STOPS.get(stopped, "done")
 
     def _count(self, turn: _Turn) -> None:

@@ -227,5 +227,5 @@ class FileTurn:
         if known is not None and known != self._agent:
             self._tell(
                 f"[{path} was changed by {known} before you, who works in the same folder. "
-                "Read it again before you go on, and keep what the other one did.]"
+                "Read it again before you continue, and keep what the other one did.]"
             )

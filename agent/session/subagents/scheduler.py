@@ -47,7 +47,7 @@ class SenderNotices:
         told = words if len(words) <= QUOTED else f"{words[:QUOTED]}…"
         said = f"\nThey told it: {told}" if told else ""
         turn_queue.remember(
-            f"{_lets(run)}{was} go on. What it reported before may not hold any more; "
+            f"{_lets(run)}{was} continue. What it reported before may not hold any more; "
             f"you are told when it has ended again.]{said}"
         )
         self.when_over(run)
@@ -65,7 +65,7 @@ class SenderNotices:
         for run, known in owed:
             if known.let_go_on > await _last_note(store, root, _lets(run)):
                 self._turn_queue.remember(
-                    f"{_lets(run)} go on. What it reported before may not hold any more.]"
+                    f"{_lets(run)} continue. What it reported before may not hold any more.]"
                 )
             ended = run.report is not None and run.report.outcome != "interrupted"
             if ended and run.report and known.ended > await _last_note(store, root, _end_note(run)):
@@ -120,7 +120,7 @@ async def _last_note(store: Store, session: str, begins: str) -> int:
 
 PERSON = ""
 """The requester if it is not an agent."""
-CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
+CONTINUE = "Continue where you stopped, and end with your report as you were asked to."
 CLOSING = "The session is being closed; no agent is sent any more."
 
 
@@ -183,7 +183,9 @@ class Steering:
         `door`.
         """
         if run.stop:
-            raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
+            raise ToolError(
+                f"{run.id} is being stopped; tell it when it has ended, and it continues with it."
+            )
         await self._keep(run, text)
         if run.child is not None and run.state == "running":
             run.child.turn_queue.steer(text)
@@ -203,7 +205,7 @@ class Steering:
             raise ToolError(CLOSING)
         sender = self.register.get(run.parent)
         if sender is not None and sender.is_over:
-            raise ToolError(f"{run.parent}, which sent {run.id}, has ended; let that one go on first.")
+            raise ToolError(f"{run.parent}, which sent {run.id}, has ended; let that one continue first.")
         # From now on stopping its sender stops it too.
         before, run.report, run.state = run.report, None, "queued"
         run.over.clear()

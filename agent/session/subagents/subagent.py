@@ -43,7 +43,7 @@ from tools.services.actions import Action, DeletePath, RunCommand, RunScript, Se
 from tools.text.safe_text import clean
 from tools.toolsets import members, no_such, specific
 
-GONE = "It works with {model}, which is not configured any more; configure it again, then let it go on."
+GONE = "It works with {model}, which is not configured any more; configure it again, then let it continue."
 _CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
 
 

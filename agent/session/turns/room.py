@@ -178,7 +178,7 @@ class ContextRoom:
         """
         path = await self._session.whole_path()
         if not self._has_news(path):
-            raise HermesError("Nothing was said since the last compaction; there is nothing to fold.")
+            raise HermesError("Nothing was said since the last compaction; there is nothing to compact.")
         window = self._meter.window or max(UNKNOWN_WINDOW, used * 4 // 3)
         try:
             plan = await self._make_fold(path, used, window, focus=focus, automatic=False)
@@ -230,7 +230,7 @@ class ContextRoom:
             self._told_at = asked
             words = (
                 "The window fills faster than it can be emptied: no further compaction until you say how to "
-                "go on, with a message, /compact or a model with a larger window."
+                "continue, with a message, /compact or a model with a larger window."
             )
             self._emit(Noticed(kind="warning", text=words))
         for plan in (mask, plan_mask(path, 0)):

@@ -89,7 +89,7 @@ class TurnHelpers:
         log.error("%s failed: %r", name, error, exc_info=None if name in self._told else error)
         if name not in self._told:
             self._told.add(name)
-            text = f"{name} failed ({cause(error)}). The work goes on without it; the log has the details."
+            text = f"{name} failed ({cause(error)}). The work continues without it; the log has the details."
             self.emit(Noticed(kind="warning", text=text))
 
 

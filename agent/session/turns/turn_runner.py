@@ -43,9 +43,7 @@ MAX_NUDGES = 2
 CONTINUE = (
     "[Your answer reached the output limit. Continue exactly where it stopped, without repeating anything.]"
 )
-CUT_OFF = (
-    "[The program ended while you were writing. Go on where your answer stops, without repeating anything.]"
-)
+CUT_OFF = "[The program ended while you were writing. Continue where your answer stops, repeating nothing.]"
 EMPTY = "[Your reply was empty. Answer the user, or call a tool.]"
 WRAP_UP = (
     "[The limit of requests for this turn is reached. Do not call tools any more. "
@@ -60,7 +58,7 @@ FILTERED = (
     "The model broke its answer off: its provider objects to the content. Rephrase, or choose another model."
 )
 REFUSED = (
-    "What was refused stays here for you and is not sent again: say it in other words, or undo and go on."
+    "What was refused stays here for you and is not sent again: say it in other words, or undo and continue."
 )
 
 EXIT_CODES: dict[TurnOutcome, ExitCode] = {

@@ -110,7 +110,7 @@ class PluginMemory:
     def _contents(self, scope: Scope, said: Any) -> MemoryContents:
         entries = _entries(said)
         if entries is None:
-            raise MemoryFileError(f"{self.name} gave no list of notes; mend the plugin, or disable it.")
+            raise MemoryFileError(f"{self.name} gave no list of notes; fix the plugin, or disable it.")
         return MemoryContents(self._place(scope), entries, Origins(), self._limits[scope], on_disk=False)
 
     def _place(self, scope: Scope) -> Path:

@@ -74,7 +74,7 @@ class PluginService:
             try:
                 return base64.b64decode(packed, validate=True)
             except (binascii.Error, ValueError):
-                raise ToolError(f"{self.name} gave data that is no base64.") from None
+                raise ToolError(f"{self.name} gave data that is not base64.") from None
         return b""
 
 
@@ -117,7 +117,7 @@ class _Folder:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(path.name, flags, dir_fd=self._descriptor), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("it is no plain file")
+                raise ValueError("it is not a plain file")
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise ValueError(f"it is larger than {LARGEST // 1_000_000} MB")

@@ -24,7 +24,7 @@ def coverage_of(
     for change in changes:
         for entry in (change.before, change.after):
             if entry is not None and not entry.is_restorable:
-                left.append(LeftOut(change.path, entry.reason or "is no file"))
+                left.append(LeftOut(change.path, entry.reason or "is not a file"))
                 break
     return _with_names(left)
 
@@ -53,7 +53,7 @@ class Uncovered:
         entry = known.entry if known is not None else None
         if known is None or entry is None or known.blob or entry.is_restorable:
             return
-        reason = self._reasons[path] = entry.reason or "is no file"
+        reason = self._reasons[path] = entry.reason or "is not a file"
         self._groups.setdefault((_top(path), reason), {})[path] = None
 
     def coverage(self, closed: Iterable[LeftOut]) -> Coverage:
@@ -77,7 +77,7 @@ def _with_names(left: list[LeftOut]) -> Coverage:
 
 NO_REPOSITORY = "there is no repository"
 ABOVE = "the repository begins above the workspace"
-ELSEWHERE = "the repository of this work tree lies outside of the workspace"
+ELSEWHERE = "the repository of this work tree is outside of the workspace"
 UNKEPT = "what happens to files is not kept"
 
 

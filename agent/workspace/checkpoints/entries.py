@@ -206,7 +206,7 @@ def entry_of(record: Any) -> PathEntry | None:
         kind, mode, size, modified, digest, *rest = record
         return PathEntry(PathKind(kind), int(mode), int(size), int(modified), digest, *map(str, rest))
     except (TypeError, ValueError) as error:
-        raise ValueError("this is no record of a file") from error
+        raise ValueError("this is not a record of a file") from error
 
 
 def change_record(change: PathChange) -> list[Any]:
@@ -219,7 +219,7 @@ def change_of(record: Any) -> PathChange:
     try:
         path, before, after = record
     except (TypeError, ValueError) as error:
-        raise ValueError("this is no record of a change") from error
+        raise ValueError("this is not a record of a change") from error
     return PathChange(str(path), entry_of(before), entry_of(after))
 
 
@@ -266,7 +266,7 @@ def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
             perhaps=tuple(map(str, record.get("perhaps", ()))),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("this is no record of a step") from error
+        raise ValueError("this is not a record of a step") from error
 
 
 def _mark_record(mark: UnitMark) -> list[Any]:
@@ -530,4 +530,4 @@ def _identity(folder: Path | None) -> tuple[int, int]:
 def _closed(status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -> str:
     if (status.st_dev, status.st_ino) == own:
         return "is where Hermes keeps its own files"
-    return "lies on another file system" if status.st_dev != top.st_dev else ""
+    return "is on another file system" if status.st_dev != top.st_dev else ""

@@ -83,7 +83,7 @@ def inode_of(status: os.stat_result) -> str:
 def _parts(path: str) -> list[str]:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\0" in path:
-        raise StoreError(f"{path[:200]!r} is no path inside a workspace.")
+        raise StoreError(f"{path[:200]!r} is not a path inside a workspace.")
     return parts
 
 
@@ -105,12 +105,12 @@ def _below(
             os.close(folder)
             folder = below
         if os.fstat(folder).st_dev != device:
-            reason = "lies on another file system"
+            reason = "is on another file system"
         attempts = ATTEMPTS
         while True:
             status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode) and status.st_dev != device:
-                reason = "lies on another file system"
+                reason = "is on another file system"
             if reason:
                 return _plain(status, PathKind.OTHER, reason=reason)
             try:

@@ -185,12 +185,12 @@ class GitKeep:
         try:
             size = source.stat().st_size
             if self._copied + size > COPIED_BYTES:
-                self.reason = "lies on another file system and is too large to be copied"
+                self.reason = "is on another file system and is too large to be copied"
                 return False
             self._copied += size
             _copied(source, target)
         except OSError:
-            self.reason = "lies on another file system and could not be copied"
+            self.reason = "is on another file system and could not be copied"
             return False
         return True
 

@@ -252,7 +252,7 @@ class ObjectStore:
 
     def _path(self, digest: str) -> Path:
         if not _NAME.fullmatch(digest):
-            raise StoreError(f"{digest[:80]!r} is no name of contents in the checkpoints.")
+            raise StoreError(f"{digest[:80]!r} is not a name of contents in the checkpoints.")
         return self.folder / digest[:2] / digest
 
 
@@ -271,7 +271,7 @@ def store_error(error: OSError, folder: Path, done: str) -> StoreError:
             "`checkpoints.max_total_mb` and run `hermes checkpoints gc`."
         )
     reason = error.strerror or str(error)
-    return StoreError(f"The checkpoints in {folder} cannot be {done}: {reason}; mend or free the folder.")
+    return StoreError(f"The checkpoints in {folder} cannot be {done}: {reason}; fix or free the folder.")
 
 
 class _Unfinished:

@@ -340,7 +340,7 @@ class StepLog:
         if records is None:
             records = _items(self._objects.read(str(record.get("changes_in", ""))).decode())
         elif not isinstance(records, list):
-            raise ValueError("its changes are no list")
+            raise ValueError("its changes are not a list")
         return tuple(change_of(each) for each in records)
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
@@ -408,7 +408,7 @@ def _items(text: str) -> Iterator[Any]:
         yield item
         before = ","
     if text[place:] != "]":
-        raise ValueError("its changes are no list")
+        raise ValueError("its changes are not a list")
 
 
 def _needs(step: Step, spilled: str, size: int) -> Needs:

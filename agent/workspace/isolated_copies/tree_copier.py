@@ -265,9 +265,9 @@ class TreeCopier:
         elif stat.S_ISLNK(mode):
             self._copy_link(name, path, status, source, target, git)
         elif not stat.S_ISDIR(mode):
-            self._leave(path, git, "is no file, link or folder")
+            self._leave(path, git, "is not a file, link or folder")
         elif status.st_dev != self._top.st_dev:
-            self._leave(path, git, "lies on another file system")
+            self._leave(path, git, "is on another file system")
         elif (status.st_dev, status.st_ino) == self._own:
             self._leave(path, git, "is where Hermes keeps its own files")
         else:

@@ -31,12 +31,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     run_parser = add_action(
         actions,
         "run",
-        "work on the tasks of a file; the same line again goes on where it was stopped",
+        "work on the tasks of a file; the same line again continues where it stopped",
         run,
         json="print each result as a line of JSON",
     )
     run_parser.description = (
-        "Work on the tasks of FILE (.jsonl, .csv or .yaml). The same line again goes on where it "
+        "Work on the tasks of FILE (.jsonl, .csv or .yaml). The same line again continues where it "
         "was stopped: what has an answer is not asked again."
     )
     run_parser.add_argument("file", metavar="FILE", type=Path)
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         ended = asyncio.run(work())
     except asyncio.CancelledError:
-        say("Stopped; the same command goes on.", sys.stderr)
+        say("Stopped; run the same command again to continue.", sys.stderr)
         return int(ExitCode.INTERRUPTED)
     if not args.as_json:
         _print_summary(ended, folder.results)

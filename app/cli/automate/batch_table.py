@@ -102,7 +102,7 @@ class LiveTable:
             rows.add_row(*_row(result))
         yield rows
         yield Text()
-        yield Text("ctrl+c stops; the same command goes on", "dim")
+        yield Text("ctrl+c stops; run the same command again to continue", "dim")
 
 
 def _row(result: TaskResult) -> tuple[Text, Text, Text, Text]:

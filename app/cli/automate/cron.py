@@ -84,7 +84,7 @@ def _next(args: argparse.Namespace) -> int:
     }
     if args.stdin:
         if args.schedule:
-            raise ConfigError("--stdin reads the schedules; leave SCHEDULE away.")
+            raise ConfigError("--stdin reads the schedules; leave SCHEDULE out.")
         return _answer_lines(usual)
     if not args.schedule:
         raise ConfigError("A schedule is missing; write hermes cron next '0 9 * * 1-5', or use --stdin.")
@@ -134,7 +134,10 @@ def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         asked = None
     if not isinstance(asked, dict):
-        return {"schedule": None, "error": 'The line is no JSON object; write one like {"schedule": "30m"}.'}
+        return {
+            "schedule": None,
+            "error": 'The line is not a JSON object; write one like {"schedule": "30m"}.',
+        }
     schedule = asked.get("schedule")
     try:
         return _as_json(ask(_question(asked, usual)))
@@ -181,9 +184,9 @@ def _declare_jobs(actions: Any) -> None:
     edit.add_argument("--prompt", metavar="TEXT")
     _intent(edit)
     for name, text in (
-        ("pause", "let nothing of a job be due"),
-        ("resume", "let a job be due again, from now on"),
-        ("remove", "forget a job and its runs"),
+        ("pause", "pause a job: nothing of it is due"),
+        ("resume", "resume a job, from now on"),
+        ("remove", "delete a job and its runs"),
     ):
         add_action(actions, name, text, _work_on, json="print JSON").add_argument(
             "job", metavar="JOB", help=_JOB
@@ -204,7 +207,7 @@ def _intent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="what it is called")
     parser.add_argument("--tz", dest="zone", metavar="ZONE", help="time zone (default: this machine's)")
     parser.add_argument("--missed", choices=("skip", "once", "all"), help="what becomes of missed runs")
-    parser.add_argument("--overlap", choices=("skip", "queue", "parallel"), help="while one is at work")
+    parser.add_argument("--overlap", choices=("skip", "queue", "parallel"), help="while one is running")
     parser.add_argument("--jitter", type=int, metavar="SECONDS", help="late by up to so much (default: 0)")
     parser.add_argument("--repeat", type=int, metavar="N", help="over after so many runs")
     parser.add_argument("--until", metavar="ISO", help="over after this time")
@@ -257,7 +260,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
                 before = (await book.job(args.job)).intent.allow
                 if not (wanted := _job_fields(args, before)):
                     raise ConfigError(
-                        "Nothing is to be changed; give what is, such as --schedule 'every 2h'; "
+                        "Nothing would change; give what is, such as --schedule 'every 2h'; "
                         "see `hermes cron edit --help`."
                     )
                 await _show_saved("Changed", home, store, await book.edit(args.job, wanted), args.as_json)
@@ -272,7 +275,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
 def _folder(given: str) -> str:
     """Return the absolute path of `--cwd`. Raises `ConfigError` if the folder does not exist."""
     if not given:
-        raise ConfigError("--cwd is empty; name a folder, or leave it away.")
+        raise ConfigError("--cwd is empty; name a folder, or leave it out.")
     try:
         folder = Path(given).expanduser().absolute()
     except RuntimeError:
@@ -322,7 +325,7 @@ async def _list(book: JobBook, as_json: bool) -> None:
 
 async def _log(book: JobBook, args: argparse.Namespace) -> None:
     if not args.count:
-        raise ConfigError("-n 0 shows nothing; give 1 or more, or leave it away.")
+        raise ConfigError("-n 0 shows nothing; give 1 or more, or leave it out.")
     runs = await book.runs(args.job, min(args.count, 10_000))
     if args.as_json:
         say_json({"runs": [{**each.as_json(), "output": each.output} for each in runs]})

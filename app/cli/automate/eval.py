@@ -122,7 +122,7 @@ DESCRIPTION = "Run suites of tasks, compare two results, and see how far a judge
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
     actions = add_actions(parser)
-    run = add_action(actions, "run", "run the tasks of a suite; the same line again goes on", _run)
+    run = add_action(actions, "run", "run the tasks of a suite; the same line again continues", _run)
     run.add_argument("suite", metavar="SUITE", help="a folder, or the name of one that ships")
     run.add_argument("--runs", type=positive, metavar="K", help="how often each task runs")
     run.add_argument("--seed", type=int, default=0, metavar="N", help="for the intervals (0)")
@@ -195,7 +195,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         result = asyncio.run(work())
     except KeyboardInterrupt:
-        say("Stopped; the same command goes on.", sys.stderr)
+        say("Stopped; run the same command again to continue.", sys.stderr)
         return int(ExitCode.INTERRUPTED)
     if args.as_json:
         say_json(result.to_json())

@@ -34,13 +34,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     run_parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the service (0 = any)")
     gateway_setup.declare(actions)
-    add_action(actions, "status", "how each messenger stands", _with_book)
+    add_action(actions, "status", "the state of each messenger", _with_book)
     pair = add_action(actions, "pair", "let in the person who was told a code", _with_book)
     pair.add_argument("code", metavar="CODE")
     scopes = ("look", "talk", "approve")
     pair.add_argument("--scope", choices=scopes, default="talk", help="what they may; talk without it")
     add_action(actions, "list", "people who may talk, and who holds a code", _with_book)
-    revoke = add_action(actions, "revoke", "let somebody in no longer", _with_book)
+    revoke = add_action(actions, "revoke", "stop letting somebody in", _with_book)
     revoke.add_argument("person", metavar="ID", help="id, GATEWAY:ID, or name")
 
 
@@ -102,7 +102,7 @@ async def _work(home: Home, loaded: LoadedSettings, args: argparse.Namespace) ->
                 answer(args, {**told, "scope": person.scope}, words)
             case "revoke":
                 person = await database.write(lambda c: people.revoke(c, args.person))
-                words = f"{person.name or person.id} at {person.gateway} is let in no longer."
+                words = f"{person.name or person.id} at {person.gateway} is no longer let in."
                 answer(args, {"revoked": person.id, "gateway": person.gateway}, words)
             case _:
                 _list(loaded, await database.read(people.people), args.as_json)

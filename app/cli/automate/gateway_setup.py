@@ -136,7 +136,7 @@ def _parse_pairs(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name.strip() in ("", "enabled"):
-            raise ConfigError(f"{pair[:60]!r} is no setting; write --set api_url=https://….")
+            raise ConfigError(f"{pair[:60]!r} is not a setting; write --set api_url=https://….")
         if name.strip() in {each.field for each in kind.secrets}:
             raise ConfigError(f"{name.strip()} names a variable; `hermes config set` changes that.")
         found[name.strip()] = value.strip()

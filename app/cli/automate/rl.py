@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         work(args)
     except KeyboardInterrupt:
-        say("Stopped; the same command goes on.", sys.stderr)
+        say("Stopped; run the same command again to continue.", sys.stderr)
         return ExitCode.INTERRUPTED
     return ExitCode.DONE
 

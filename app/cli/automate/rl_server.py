@@ -263,7 +263,7 @@ async def _body(request: Request) -> Mapping[str, Any]:
     try:
         given = _parse_json(content) if content.strip() else {}
     except (ValueError, RecursionError):
-        raise ValueError("the body is no JSON") from None
+        raise ValueError("the body is not JSON") from None
     if not isinstance(given, dict):
         raise ValueError("the body has to be a JSON object")  # noqa: TRY004 - as for any other fault
     return given

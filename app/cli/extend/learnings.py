@@ -57,7 +57,7 @@ def _look(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of a learning")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of a learning")
     return int(text)
 
 

@@ -52,7 +52,7 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--args is no JSON: {error}.") from None
+        raise ConfigError(f"--args is not JSON: {error}.") from None
     if not isinstance(arguments, dict):
         raise ConfigError("--args takes a JSON object.")
 

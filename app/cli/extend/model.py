@@ -66,7 +66,7 @@ def fetch(args: argparse.Namespace) -> int:
         with bar:
             path = pull(weights, home.models, listener, source=args.source)
     except KeyboardInterrupt:
-        _say("Stopped; run the same command again to go on.")
+        _say("Stopped; run the same command again to continue.")
         return ExitCode.INTERRUPTED
     _print_path(path)
     _say(f"{_SMALL_MODEL} {_HINT}")

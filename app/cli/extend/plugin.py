@@ -369,7 +369,7 @@ ACTIONS: Mapping[
     ),
     "install": ("copy a plugin into your home and agree to it", _add_install, _install),
     "enable": ("agree to a plugin as its files are now", _add_enable, _enable),
-    "disable": ("use a plugin no longer", _add_name, _disable),
+    "disable": ("stop using a plugin", _add_name, _disable),
     "uninstall": ("remove a plugin of your home, and what it kept", _add_uninstall, _uninstall),
     "create": ("begin a plugin that works, with a test", _add_create, _create),
     "test": ("run the cases a plugin brings", _add_test, _test),

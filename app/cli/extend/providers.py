@@ -193,7 +193,9 @@ def _typed_key() -> str:
     else:
         key = sys.stdin.read(_LONGEST_KEY).strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError("What came on stdin is no key: it is empty or holds blanks or special characters.")
+        raise ConfigError(
+            "What came on stdin is not a key: it is empty or holds blanks or special characters."
+        )
     return key
 
 
@@ -218,7 +220,7 @@ def _forget(args: argparse.Namespace) -> None:
     if not count:
         provider_row(home, loaded, name)
     things = "1 thing" if count == 1 else f"{count} things"
-    say(f"Forgot {things} about {name}." if count else f"Nothing was learned of {name}.")
+    say(f"Forgot {things} about {name}." if count else f"Nothing was learned about {name}.")
 
 
 def _missing(loaded: LoadedSettings, name: str, models: tuple[str, ...]) -> str:

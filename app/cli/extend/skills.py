@@ -30,7 +30,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _declare_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--paths", action="store_true", help="where each skill lies")
+    parser.add_argument("--paths", action="store_true", help="where each skill is stored")
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -201,7 +201,7 @@ def _folder(given: str) -> Path:
     if path.is_file() and path.name.lower() == "skill.md":
         return path.parent
     if not path.is_dir():
-        raise ConfigError(f"{clean(given)} is no folder; name the folder of a skill.")
+        raise ConfigError(f"{clean(given)} is not a folder; name the folder of a skill.")
     return path
 
 

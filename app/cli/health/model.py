@@ -71,7 +71,7 @@ async def _check_provider(target: Target) -> HealthFinding:
         return HealthFinding("model", "fail", f"{name} does not answer", "Check the address and the network.")
     except httpx2.ConnectError as error:
         reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
-        return HealthFinding("model", "fail", f"{name}: {reason}", "Start the server, or mend its base_url.")
+        return HealthFinding("model", "fail", f"{name}: {reason}", "Start the server, or fix its base_url.")
     except ConfigError as error:
         return HealthFinding("model", "fail", f"{target.label} cannot be asked", str(error))
     except (httpx2.HTTPError, ValueError) as error:

@@ -37,7 +37,7 @@ def permissions(subject: HealthSubject) -> HealthFinding:
     if problems:
         count = len(problems)
         detail = f"{count} {'problem' if count == 1 else 'problems'}; first: {problems[0]}"
-        mend = "Mend the file; until then nothing in it allows anything. See `hermes permissions list`."
+        mend = "Fix the file; until then nothing in it allows anything. See `hermes permissions list`."
         return HealthFinding("permissions", "warn", detail, mend)
     return HealthFinding("permissions", "ok", "in order")
 
@@ -53,7 +53,7 @@ def meaning(subject: HealthSubject) -> HealthFinding:
     try:
         embedder = embedder_of(loaded.settings, loaded.environ, {})
     except ConfigError as error:
-        return HealthFinding("meaning", "warn", str(error), "Mend recall.embeddings; searches go by words.")
+        return HealthFinding("meaning", "warn", str(error), "Fix recall.embeddings; searches go by words.")
     if embedder is not None:
         where = "this provider's model" if embedder.is_remote else "offline"
         return HealthFinding("meaning", "ok", f"searches go by words and meaning ({embedder.space}, {where})")
@@ -75,7 +75,7 @@ def home(subject: HealthSubject) -> HealthFinding:
             "home", "fail", f"{root}: {error.strerror}", "Set HERMES_HOME to a folder of yours."
         )
     if not stat.S_ISDIR(status.st_mode):
-        return HealthFinding("home", "fail", f"{root} is no folder", "Remove it, or set HERMES_HOME.")
+        return HealthFinding("home", "fail", f"{root} is not a folder", "Remove it, or set HERMES_HOME.")
     if not os.access(root, os.W_OK | os.X_OK):
         return HealthFinding("home", "fail", f"{root} is not writable for you", f"Run: chmod 700 {root}")
     if status.st_uid != os.getuid():
@@ -111,7 +111,7 @@ def store(subject: HealthSubject) -> HealthFinding:
     except OSError as error:
         return HealthFinding("store", "fail", f"{path}: {error.strerror}", "Make the file yours.")
     if not stat.S_ISREG(status.st_mode):
-        return HealthFinding("store", "fail", f"{path} is no file", "Move it away, or set HERMES_HOME.")
+        return HealthFinding("store", "fail", f"{path} is not a file", "Move it away, or set HERMES_HOME.")
     size = f"{status.st_size / (1 << 20):,.1f} MB"
     try:
         connection = sqlite3.connect(address(path, "mode=ro"), uri=True, timeout=1)
@@ -128,7 +128,7 @@ def _examine_store(connection: sqlite3.Connection, path: Path, application: int,
     (found,) = connection.execute("PRAGMA application_id").fetchone()
     if found != application:
         return HealthFinding(
-            "store", "fail", f"{path} is no store of Hermes", "Move it away, or set HERMES_HOME."
+            "store", "fail", f"{path} is not a store of Hermes", "Move it away, or set HERMES_HOME."
         )
     deadline = time.monotonic() + STORE_SECONDS
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)

@@ -19,7 +19,7 @@ def workspace(path: str | None) -> Path:
             ) from None
         raise ConfigError(f"There is no folder {path or '.'}; name an existing one with --cwd.") from None
     if not resolved.is_dir():
-        raise ConfigError(f"{path} is no folder; name one with --cwd.")
+        raise ConfigError(f"{path} is not a folder; name one with --cwd.")
     return resolved
 
 

@@ -84,7 +84,7 @@ def _list(args: argparse.Namespace) -> None:
     for problem in policy.problems:
         say(f"{glyph('failed')} {problem}", file=sys.stderr)
     if policy.problems:
-        say("Until that is mended nothing in the file allows anything.", file=sys.stderr)
+        say("Until that is fixed nothing in the file allows anything.", file=sys.stderr)
     if policy.project == "untrusted":
         say("This project's rules that allow are not used; see `hermes config trust`.", file=sys.stderr)
 

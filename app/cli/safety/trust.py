@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     entry = next((each for each in entries if each.id == args.id), None)
     if entry is None or (args.action == "revoke" and entry.take_back() is False):
         named = one_line(args.id)[:80]
-        raise HermesError(f"You agreed to nothing with the id {named}; `hermes trust` lists the ids.")
+        raise HermesError(f"Nothing you agreed to has the id {named}; `hermes trust` lists the ids.")
     if args.action == "show":
         return _show(entry, args.as_json)
     where = f" in {entry.where}" if entry.where else ""
@@ -103,7 +103,7 @@ def _list(entries: list[TrustEntry], as_json: bool) -> None:
         place = f"  ({_line(each.where)})" if each.where else ""
         say(f"{each.id:<19}  {_line(each.name)[:100]}{place}{since}")
     if not entries:
-        say("You agreed to nothing yet.")
+        say("You have not agreed to anything yet.")
 
 
 def _show(entry: TrustEntry, as_json: bool) -> None:

@@ -95,7 +95,7 @@ def _show(args: argparse.Namespace) -> None:
                 say(_indent(passage.text))
         if (left := table.searched) is not None:
             say(f"{clean(left.name):<20}{'not sent':>8}{'':<10}  {left.count:,} would take {left.tokens:,}")
-        told = " (told by the server)" if table.window_told else ""
+        told = " (reported by the server)" if table.window_told else ""
         window = f" of {table.window:,}{told}" if table.window else ""
         say(f"{'all':<20}{table.used_tokens:>8,}{window} tokens, {clean(table.model)}")
 

@@ -45,12 +45,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "agent", metavar="AGENT", nargs="?", default="", help=f"{names}; without one, those found here"
     )
-    parser.add_argument("--from", dest="folder", default="", metavar="DIR", help="where it keeps its things")
+    parser.add_argument("--from", dest="folder", default="", metavar="DIR", help="its folder")
     parser.add_argument(
         "--only",
         default="",
         metavar="PARTS",
-        help=f"only these, parted by commas: {', '.join(WORDS)}",
+        help=f"only these, separated by commas: {', '.join(WORDS)}",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_json(parser, ONE_OBJECT)
@@ -122,7 +122,7 @@ def _list_programs(args: argparse.Namespace, home: Home, parts: list[Part]) -> i
     if found:
         say("Look at one with `hermes import NAME`.")
     else:
-        say(f"None of {', '.join(PROGRAMS)} keeps anything here; name a folder with NAME --from DIR.")
+        say(f"Nothing of {', '.join(PROGRAMS)} was found here; name a folder with NAME --from DIR.")
     return ExitCode.DONE
 
 

@@ -56,7 +56,7 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
 async def _session(
     args: FastOptions | argparse.Namespace, console: Console, more: Reopening | None
 ) -> tuple[int, Reopening | None]:
-    """Work in one session; return the exit code, and what to go on with."""
+    """Work in one session; return the exit code, and what to continue with."""
     model = more and more.model
     view = LoopView(console)
     while True:

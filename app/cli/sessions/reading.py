@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient
 
 HELP = """Commands: /undo, /redo, /compact, /context: as in the application.
-/resume: choose another session of this folder. /model NAME: go on with another model.
+/resume: choose another session of this folder. /model NAME: continue with another model.
 /set KEY VALUE: change a setting. /init: draft AGENTS.md.
 /stop: stop the running turn, as ctrl+c does. /help: this text. /quit: leave."""
 _LISTED = 20
 
 
 class Reopening(NamedTuple):
-    """What to go on with: a session, and another model for it if one was named."""
+    """What to continue with: a session, and another model for it if one was named."""
 
     session: str
     model: str | None = None
@@ -155,4 +155,4 @@ async def _choose_session(console: ReadingConsole, workspace: Path) -> Reopening
     text = await console.read("Number of the session, empty leaves:") or ""
     if text.isascii() and text.isdigit() and 1 <= int(text) <= len(found):
         return Reopening(found[int(text) - 1].id)
-    raise HermesError("No session was chosen; this one goes on.")
+    raise HermesError("No session was chosen; this one continues.")

@@ -288,7 +288,7 @@ def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
     if patch.left_out:
         count = len(patch.left_out)
         which = "1 change is" if count == 1 else f"{count:,} changes are"
-        say(f"hermes: {which} no part of the patch; its first lines name them.", sys.stderr)
+        say(f"hermes: {which} not part of the patch; its first lines name them.", sys.stderr)
     return patch.data
 
 
@@ -304,7 +304,7 @@ def _private_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     if path.exists() and not force:
         raise ConfigError(f"{path} exists; choose another name or give --force.")
     if path.exists() and not path.is_file():  # such as a device, which a file would replace
-        raise ConfigError(f"Cannot write {path}: it is no file; give another file with --output.")
+        raise ConfigError(f"Cannot write {path}: it is not a file; give another file with --output.")
     try:
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:

@@ -25,11 +25,11 @@ def declare(replay: argparse.ArgumentParser) -> None:
     replay.description = (
         "Run a session again: no request leaves and no tool runs, recorded answers and results "
         "are fed through, and every request is compared with the one that left, byte for byte. With --from "
-        "STEP --live, what lies before that answer is replayed and a new branch goes on live from there."
+        "STEP --live, what comes before that answer is replayed and a new branch continues live from there."
     )
     replay.add_argument("session", metavar="SESSION")
     replay.add_argument("--branch", metavar="NAME", default="main", help="which branch (default: main)")
-    replay.add_argument("--from", dest="step", type=int, metavar="STEP", help="where to go on live")
+    replay.add_argument("--from", dest="step", type=int, metavar="STEP", help="where to continue live")
     replay.add_argument("--live", action="store_true", help="ask the model from that step on")
     replay.add_argument("--live-from", type=int, metavar="STEP", help="the same as --from STEP --live")
     replay.add_argument("--model", metavar="NAME", help="ask this model instead (with --live)")
@@ -46,11 +46,11 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
     step = args.live_from if args.live_from is not None else args.step
     live = args.live or args.live_from is not None
     if live and step is None:
-        raise ConfigError("Say from which step to go on live: --from STEP --live.")
+        raise ConfigError("Say from which step to continue live: --from STEP --live.")
     if step is not None and not live:
-        raise ConfigError("--from says where to go on live; give --live too.")
+        raise ConfigError("--from says where to continue live; give --live too.")
     if not live and (args.model or args.approve):
-        raise ConfigError("--model and --approve are for going on live; give --from STEP --live too.")
+        raise ConfigError("--model and --approve are for continuing live; give --from STEP --live too.")
     session = await store.find_session(args.session)
     path = await store.path(session.id, args.branch)
     if step is not None:

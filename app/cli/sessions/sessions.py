@@ -38,13 +38,13 @@ _SHOWN_RESULT = 2_000
 """Characters of a tool result that `show` prints."""
 
 _SEARCH_SECONDS = 10.0
-"""How long a search may go on into old messages for parts of words."""
+"""How long a search may continue into old messages for parts of words."""
 
 _MEANING_SECONDS = 10.0
 """How long a search may first find out what new messages mean."""
 
 _INDEX_SECONDS = 60.0
-"""How long a search may first index what is new; it goes on with what is indexed then."""
+"""How long a search may first index what is new; it continues with what is indexed then."""
 
 LARGEST = 2 << 30
 """Bytes of a file that is read."""
@@ -95,7 +95,7 @@ def _add_reading(actions: Any) -> None:
         "--project", type=_word, metavar="NAME", help="only sessions in folders with this in their name"
     )
     search.add_argument(
-        "--branch", type=_word, metavar="NAME", help="only what lies on branches whose name begins so"
+        "--branch", type=_word, metavar="NAME", help="only what is on branches whose name begins so"
     )
     search.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
     search.add_argument("--until", metavar="TIME", help="not after; a date includes its whole day")
@@ -198,7 +198,7 @@ def _resolve_folder(folder: str | None) -> str | None:
     try:
         return None if folder is None else str(Path(folder).expanduser().resolve())
     except (OSError, RuntimeError, ValueError):
-        raise ConfigError(f"{folder} is no path of a folder; check --workspace.") from None
+        raise ConfigError(f"{folder} is not a path of a folder; check --workspace.") from None
 
 
 async def _show(store: Store, args: argparse.Namespace) -> None:
@@ -353,7 +353,10 @@ async def _index(recall: Recall, *, by_meaning: bool) -> None:
             and recall.meaning is not None
             and not await recall.meaning.catch_up(seconds=_MEANING_SECONDS)
         ):
-            say("hermes: the meaning of some messages is not known yet; the next search goes on.", sys.stderr)
+            say(
+                "hermes: the meaning of some messages is not known yet; the next search continues.",
+                sys.stderr,
+            )
     except HermesError as error:
         say(f"hermes: {error} Only words are searched.", sys.stderr)
     try:
@@ -361,7 +364,7 @@ async def _index(recall: Recall, *, by_meaning: bool) -> None:
             return
         say("hermes: indexing earlier messages, once …", sys.stderr)
         if not await recall.index.catch_up(seconds=_INDEX_SECONDS):
-            say("hermes: not all messages are indexed yet; the next search goes on with it.", sys.stderr)
+            say("hermes: not all messages are indexed yet; the next search continues with it.", sys.stderr)
     except StoreError as error:
         say(f"hermes: {error} Only exact matches are found.", sys.stderr)
 
@@ -416,4 +419,4 @@ def _text_of(path: Path) -> str:
         reason = error.strerror or str(error)
         raise ConfigError(f"Cannot read {path}: {reason}; name a file of JSON lines.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no UTF-8 text ({error.reason}); name a file of JSON lines.") from error
+        raise ConfigError(f"{path} is not UTF-8 text ({error.reason}); name a file of JSON lines.") from error

@@ -44,7 +44,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _days(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {MOST_DAYS:,}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {MOST_DAYS:,}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-// Markdown as DOM nodes. Nothing is ever parsed as HTML: what is no markdown of ours stays text.
+// Markdown as DOM nodes. Nothing is ever parsed as HTML: what is not markdown of ours stays text.
 import { make } from "./nodes.js";
 
 const INLINE = /\\([!-/:-@[-`{-~])|( {2,}\n|\\\n)|&(amp|lt|gt|quot|nbsp|#39);|<(https?:\/\/[^\s<>]{1,2000})>|(?<![\w_])_(?=[^\s_])([^_\n]*?[^\s_])_(?![\w_])|(`+)([\s\S]*?[^`])\6(?!`)|\*\*(?=\S)([\s\S]*?\S)\*\*|__(?=\S)([\s\S]*?\S)__|\*(?=[^\s*])([^*\n]*?[^\s*])\*|~~(?=\S)([\s\S]*?\S)~~|!?\[([^\]\n]{0,500})\]\(([^()\s]{1,2000}(?:\([^()\s]*\)[^()\s]*)?)\)|(https?:\/\/[^\s<>"'`)\]]{1,2000})/g;

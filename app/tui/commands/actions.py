@@ -317,7 +317,7 @@ class CommandActions:
             return
         client = self._app.need_client()
         if client.busy:
-            self._app.complain("A turn is running; stop it (esc) before another model goes on.")
+            self._app.complain("A turn is running; stop it (esc) before another model continues.")
             return
         wish = SessionRequest(resume=client.id, model=argument)
         await self._app.open_session(wish)
@@ -422,7 +422,7 @@ class CommandActions:
         if held == wanted:
             self._app.say(f"{held}: {SUMMARIES[held]}")
         else:
-            self._app.complain(f"The mode is {held} until the mistake in permissions.yaml is mended.")
+            self._app.complain(f"The mode is {held} until the mistake in permissions.yaml is fixed.")
 
     def approvals(self, _argument: str) -> None:
         from app.tui.screens.approvals import ApprovalsScreen

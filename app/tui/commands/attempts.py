@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.tui.commands.history_actions import HistoryPort
 
 
-USAGE = "Write /attempts 3 and the message; /attempts pick 2 goes on with one, /attempts stop ends them."
+USAGE = "Write /attempts 3 and the message; /attempts pick 2 continues with one, /attempts stop ends them."
 _MODELS = "models="
 
 

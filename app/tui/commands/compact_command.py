@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 async def _compact(app: AppContext, focus: str) -> None:
     client = app.need_client()
-    app.say("Folding the conversation …")
+    app.say("Compacting the conversation …")
     # The conversation shows the result.
     await client.compact(focus)
 
@@ -20,7 +20,7 @@ async def _compact(app: AppContext, focus: str) -> None:
 COMMAND = AppCommand(
     id="session.compact",
     group="Conversation",
-    name="Fold the conversation",
+    name="Compact the conversation",
     description="A summary takes the place of older messages; your own words stay, and all can be opened.",
     action=_compact,
     slash="compact",

@@ -18,7 +18,7 @@ def _detach(app: AppContext, _words: str) -> None:
             "This session belongs to this terminal and ends with it; /serve hands it to the service first."
         )
     if app.host.is_lost:
-        raise HermesError(f"The service has ended; /resume {client.id} goes on with the session.")
+        raise HermesError(f"The service has ended; /resume {client.id} continues with the session.")
     app.exit()
 
 
@@ -26,7 +26,7 @@ COMMAND = AppCommand(
     id="session.detach",
     group="Sessions",
     name="Detach",
-    description="Leave; the session goes on in the service, with its turn. `hermes --attach` comes back.",
+    description="Leave; the session continues in the service, with its turn. `hermes --attach` comes back.",
     action=_detach,
     keys=("alt+q",),
     slash="detach",

@@ -72,7 +72,7 @@ class HistoryActions:
         """Redo what was undone last."""
         operation = await self.history.redoable()
         if operation is None:
-            raise HermesError("There is nothing to do again.")
+            raise HermesError("There is nothing to redo.")
         return await self._back_or_forth(
             operation.after.step, self.history.redo, "Done again", self._undo_hint()
         )
@@ -98,7 +98,9 @@ class HistoryActions:
         went = await self.history.rewind(
             back.node, files=back.files, conversation=back.conversation, choices=choices
         )
-        words = "Back to before the message." if back.conversation else "The conversation goes on from here."
+        words = (
+            "Back to before the message." if back.conversation else "The conversation continues from here."
+        )
         return _move_notice(words, went, self._undo_hint())
 
     async def back_to(self, node: int, what: What) -> str:

@@ -197,7 +197,7 @@ def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str
 def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> tuple[str, ...] | None:
     """Return the keys that a wish names; None if none of them is available."""
     if len(text) > _LONGEST:
-        problems.append(_problem(given, "that is no list of keys"))
+        problems.append(_problem(given, "that is not a list of keys"))
         return None
     keys: list[str] = []
     pieces = [piece for piece in text.split(",") if piece.strip()]

@@ -13,7 +13,7 @@ from app.tui.commands.serve_command import bring_service, hand_over
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
-USAGE = "Write where it goes on: /move telegram, or /move here to take it out of every chat."
+USAGE = "Write where it continues: /move telegram, or /move here to take it out of every chat."
 
 
 async def _move(app: AppContext, where: str) -> None:
@@ -36,7 +36,7 @@ COMMAND = AppCommand(
     id="session.move",
     group="Conversation",
     name="Move to a messenger",
-    description="Your chat there goes on with the session, which the service has then; `/move here`: not.",
+    description="Your chat there continues with the session, which the service has then; `/move here`: not.",
     action=_move,
     slash="move",
     argument_hint="telegram|here",

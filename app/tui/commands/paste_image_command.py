@@ -41,7 +41,7 @@ async def _from_terminal(app: AppContext) -> bytes | None:
         data = await clipboard_of_terminal(app.direct_write, app.answers, LARGEST)
     except ClipboardRefusedError as error:
         raise NoImageError(
-            f"The terminal does not hand out its clipboard: {error}; drop the image on the prompt."
+            f"The terminal does not give access to its clipboard: {error}; drop the image on the prompt."
         ) from error
     if data == b"":
         raise NoImageError("There is no image in the clipboard; text is pasted by your terminal's own key.")

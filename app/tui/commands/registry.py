@@ -87,11 +87,11 @@ session.search; Search; search; alt+s; /search [text]
 session.undo; Undo; undo; alt+u; /undo
     Take back the last turn, restore, switch or fork: what was said, and the files with it.
 session.redo; Redo; redo; alt+y; /redo
-    Do again what was undone last.
+    Redo what was undone last.
 session.rewind; Go back; rewind; ; /rewind
     Back to before one of your messages; esc twice at an empty prompt does the same.
 session.branch; Branch off here; branch; ; /branch [name]
-    Go on with a branch that begins here; the one that is left stays, and so do files.
+    Continue with a branch that begins here; the one that is left stays, and so do files.
 session.branches; Branches; branches; ; /branches
     The branches of this session: switch, rename, compare with the one in use.
 session.timeline; Timeline; timeline; alt+t; /timeline
@@ -101,7 +101,7 @@ session.checkpoint; Label this point; checkpoint; ; /checkpoint [name]
 session.attempts; Attempts; attempts; ; /attempts [N message | pick N | stop [N]]
     Work on a message several times at once, each in a copy of the project; then pick one.
 session.resume; Resume a session; resume; ; /resume [session]
-    Go on with a session: id, start of an id, or title; without one, pick from the list.
+    Continue with a session: id, start of an id, or title; without one, pick from the list.
 session.title; Name this session; title; ; /title <title>
     Give the session a title.
 session.model; Model; model; alt+m; /model [model]

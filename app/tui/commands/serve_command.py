@@ -93,7 +93,7 @@ COMMAND = AppCommand(
     id="session.serve",
     group="Conversation",
     name="Hand over to the service",
-    description="The session goes on in `hermes serve`, for the browser too; this terminal stays attached.",
+    description="The session continues in `hermes serve`, for the browser too; this terminal stays attached.",
     action=_serve,
     slash="serve",
 )

@@ -72,7 +72,7 @@ class AgentScreen(ConversationScreen):
             "escape", "leave_conversation", "Back", show=False, priority=True, id="agent.leave_conversation"
         ),
         *bindings(CONVERSATION),
-        Binding("alt+p", "pause", "Pause the agent, or let it go on", id="agent.pause"),
+        Binding("alt+p", "pause", "Pause the agent, or let it continue", id="agent.pause"),
         Binding("alt+k", "kill", "Stop the agent for good", id="agent.kill"),
         Binding("escape", "back", "Back", id="agent.back"),
         Binding("ctrl+c", "back_out", "Copy, or clear the prompt", show=False, id="agent.back_out"),
@@ -221,13 +221,13 @@ class AgentScreen(ConversationScreen):
         row = self._row
         name = one_line(row.name) if row is not None else self.shows_agent
         over = not self._is_under_way
-        hint = f"let {name} go on with …" if over else f"tell {name} something"
+        hint = f"let {name} continue with …" if over else f"tell {name} something"
         if self.prompt.placeholder != hint:
             self.prompt.placeholder = hint
             self.prompt.use(self.prompt.palette)
-        held = "go on" if row is not None and row.state == "paused" else "pause"
+        held = "continue" if row is not None and row.state == "paused" else "pause"
         steering = () if over else (f"alt+p {held}", "alt+k kill")
-        keys = ("⏎ let it go on" if over else "⏎ tell it", *steering, *ALWAYS)
+        keys = ("⏎ let it continue" if over else "⏎ tell it", *steering, *ALWAYS)
         if keys != self._told:
             self._told = keys
             self._keys.say(BETWEEN.join(keys))

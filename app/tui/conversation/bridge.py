@@ -115,7 +115,7 @@ def turn_end_notices(event: TurnEnded) -> list[tuple[str, str]]:
         case "denied":
             return [("warning", event.error or "An action was denied in this turn.")]
         case "budget":
-            return [("warning", "The limit of requests was reached; send a message to go on.")]
+            return [("warning", "The limit of requests was reached; send a message to continue.")]
         case _:
             return []
 

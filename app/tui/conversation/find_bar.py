@@ -27,7 +27,7 @@ class FindBar(Horizontal):
 
     esc closes it and ends the search; the place that was found stays.
 
-    With a text to begin with, the conversation has the focus, where `n` and `N` go on.
+    With a text to begin with, the conversation has the focus, where `n` and `N` continue.
     """
 
     DEFAULT_CSS = """

@@ -42,7 +42,7 @@ class CeilingDialog(Dialog[CeilingReply]):
 
     def body(self) -> ComposeResult:
         who = line(self.request.agent, LINE_CHARS)
-        yield Static(Content(f"{NEEDS_YOU} {who} cannot go on"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} {who} cannot continue"), classes="who")
         yield words(line(ceiling_text(self.request), 2 * LINE_CHARS), "text")
         yield words("\n".join(answer_effects(self.request)), "text notes", role="dim")
         yield Choices([raise_label(self.request), BY, STOP], chosen=2)
@@ -52,7 +52,7 @@ class CeilingDialog(Dialog[CeilingReply]):
         yield Hints()
 
     def whole(self) -> str:
-        who = f"{self.request.agent} cannot go on"
+        who = f"{self.request.agent} cannot continue"
         return "\n\n".join((who, ceiling_text(self.request), "\n".join(answer_effects(self.request))))
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:

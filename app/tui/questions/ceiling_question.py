@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def _plain(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply:
-    terminal.say(f"\n{NEEDS_YOU} {request.agent} cannot go on. {budget.ceiling_text(request)}")
+    terminal.say(f"\n{NEEDS_YOU} {request.agent} cannot continue. {budget.ceiling_text(request)}")
     for note in budget.answer_effects(request):
         terminal.say(f"  · {note}")
     label = budget.raise_label(request)

@@ -220,7 +220,7 @@ def rows_of(table: ContextTable) -> list[ContextRow]:
         ContextRow("fact", "Tokens out", tokens=tokens(used.output)),
         ContextRow("fact", "Cost", tokens=money(used.cost)),
         ContextRow("blank"),
-        ContextRow("heading", "The provider's cache began anew"),
+        ContextRow("heading", "The provider's cache started over"),
     ]
     reasons = [f"{'' if each.declared else 'unannounced: '}{each.reason}" for each in table.breaks]
     return rows + [ContextRow("sentence", reason) for reason in reasons or ["Never in this session."]]
@@ -254,5 +254,5 @@ def window_text(table: ContextTable) -> str:
     if table.window is None:
         return f"{table.model} · ~{tokens(table.used_tokens)} of {UNKNOWN} (window unknown)"
     share = percent(table.used_tokens / table.window)
-    told = " (told by the server)" if table.window_told else ""
+    told = " (reported by the server)" if table.window_told else ""
     return f"{table.model} · ~{tokens(table.used_tokens)} of {tokens(table.window)}{told} · {share}"

@@ -50,7 +50,7 @@ class ExtraDialog(Dialog[bool]):
         progress.display = False
         yield progress
         yield ProblemLine()
-        yield Choices(["Not now"] if obstacle else ["Add it, then go on", "Not now"])
+        yield Choices(["Not now"] if obstacle else ["Add it, then continue", "Not now"])
         yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:

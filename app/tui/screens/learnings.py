@@ -33,7 +33,7 @@ MEANS = {
 }
 ORDER: tuple[Status, ...] = ("learning", "candidate", "stale", "retired")
 INKS = {"confirmed": "success", "learning": "success", "refuted": "warning", "stale": "warning"}
-EMPTY = "Nothing was learned yet. What fails and is mended within a turn is kept by itself; n adds one."
+EMPTY = "Nothing was learned yet. What fails and is fixed within a turn is kept by itself; n adds one."
 WRITTEN = {"agent": "Written by the agent", "person": "Written by you", "observed": "Read off the calls"}
 
 

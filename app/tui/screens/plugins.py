@@ -232,7 +232,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "add", "Add a plugin", id="plugins.add"),
         Binding("t", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
-        Binding("p", "disable", "Use the plugin no longer", id="plugins.disable"),
+        Binding("p", "disable", "Stop using the plugin", id="plugins.disable"),
     ]
 
     def __init__(self, plugins: DiskPlugins) -> None:

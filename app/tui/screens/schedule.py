@@ -43,7 +43,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "add", "Make a job", id="schedule.add"),
         Binding("f5", "run_now", "Run the job now", id="schedule.run"),
-        Binding("p", "pause", "Pause the job, or let it go on", id="schedule.pause"),
+        Binding("p", "pause", "Pause the job, or let it continue", id="schedule.pause"),
         Binding("d,delete", "remove", "Delete the job and its log", id="schedule.remove"),
         Binding("u", "undo", "Take back the last change made here", id="schedule.undo"),
     ]

@@ -34,7 +34,7 @@ class SignInDialog(Dialog[str]):
 
     at_once = True
     opens = True
-    enters = "go on with it"
+    enters = "continue with it"
     leaves: ClassVar[str] = "cancel"
 
     def __init__(self, servers: McpService, name: str, environ: Mapping[str, str] = os.environ) -> None:

@@ -76,5 +76,5 @@ def farewell(report: Path | None, session: str) -> str:
         "",
     ]
     lines += [f"  The report:   {report}"] if report else ["  The details are in the log; see hermes doctor."]
-    lines += [f"  To go on:     hermes --resume {session}"] if session else []
+    lines += [f"  To continue:  hermes --resume {session}"] if session else []
     return "\n".join([*lines, ""])

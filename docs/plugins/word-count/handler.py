@@ -7,7 +7,7 @@ def register(ctx):
     def count(name):
         path = (ctx.workspace / name).resolve()
         if not path.is_relative_to(ctx.workspace):
-            raise ValueError(f"{name} lies outside of the project")
+            raise ValueError(f"{name} is outside of the project")
         words = len(path.read_text("utf-8").split())
         kept = ctx.data / "counts.json"
         counts = json.loads(kept.read_text()) if kept.exists() else {}

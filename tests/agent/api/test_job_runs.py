@@ -190,7 +190,7 @@ async def test_the_tool_does_each_action_that_the_gate_lets_pass(tmp_path: Path,
         async with await Store.open(each.home / "state.db") as store:
             book = JobBook(store.database, each.home / "schedule")
             jobs, runs = await book.jobs(), await book.runs()
-    assert "is no schedule" in told[8] or not allowed
+    assert "is not a schedule" in told[8] or not allowed
     assert "not grow" in told[10]
     if not allowed:
         assert jobs == [] and all("nobody is there" in text for text in (told[0], told[2], told[3], told[6]))

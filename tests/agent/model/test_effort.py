@@ -63,5 +63,5 @@ async def test_a_chosen_effort_goes_with_the_next_request_and_stays_with_the_ses
         assert asked == ["low", "high", "high", "low"]
         assert [event.effort for event in b.seen(SessionOpened)] == ["low", "high", "low", "off"]
         assert [event.effort for event in b.seen(EffortChanged)] == ["high", "low"]
-        # What is told to the person is no part of the conversation with the model.
+        # What is told to the person is not part of the conversation with the model.
         assert "next request" not in str(b.server.requests[-1].body["messages"])

@@ -65,7 +65,7 @@ _FORMS = (
 
 def test_a_verdict_stays_the_same_when_the_data_of_a_command_grows(gate: Gate, tmp_path: Path) -> None:
     chance = random.Random(15)
-    # Of a text that is no shell, the pieces that are found are named, which are others in a longer one.
+    # Of a text that is not shell, the pieces that are found are named, which are others in a longer one.
     parsed = [(each, tree.parse(each)) for each in _LINES if "\\" not in each and "<<" not in each]
     commands = [each for each, source in parsed if source is not None and source.complete]
     for at, command in enumerate(chance.sample(commands, 32)):

@@ -72,7 +72,7 @@ def test_a_persons_own_programs_count_and_go_before_ours(tmp_path: Path) -> None
         ("programs: {a: {looks: b, flies: c}}", "unknown field `flies`"),
         ("programs: {a: {always: edits, operands: eaten}}", "not eaten"),
         ("programs: {a: {wraps: 3}}", "`wraps` must be a table"),
-        ("programs: {a: {always: looks, plain: '('}}", "no regular expression"),
+        ("programs: {a: {always: looks, plain: '('}}", "not a regular expression"),
         ("programs: [", "cannot be read"),
     ],
 )

@@ -50,7 +50,7 @@ def test_check_names_file_field_and_mend_and_ends_with_2(
     assert main(["agents", "check"]) == ExitCode.USAGE
     out = capsys.readouterr().out
     assert "✗ agents/broken.md line 3, column 12: `isolation` must be shared, readonly or copy." in out
-    assert "▲ odd: `tools` names flie, which is no toolset or tool here" in out
+    assert "▲ odd: `tools` names flie, which is not a toolset or tool here" in out
     assert "✓ reviewer" in out
     assert main(["agents", "check", "reviewer"]) == ExitCode.DONE
 
@@ -84,7 +84,7 @@ def test_new_writes_a_private_file_that_is_sound_and_never_over_another(
     assert main(["agents", "new", "helper"]) == ExitCode.USAGE
     assert "is there already" in capsys.readouterr().err
     assert main(["agents", "new", "../x"]) == ExitCode.USAGE
-    assert "is no name for an agent" in capsys.readouterr().err
+    assert "is not a name for an agent" in capsys.readouterr().err
 
 
 def test_new_can_start_from_another_kind(places: Path) -> None:

@@ -130,7 +130,7 @@ async def test_a_ceiling_is_raised_or_stopped_at(
 ) -> None:
     assert await told(monkeypatch, story.ceiling(agent="agent-1"), text) == reply
     said = capsys.readouterr().err
-    assert "◆ callers (agent-1) cannot go on. The ceiling of all agents of this session is reached" in said
+    assert "◆ callers (agent-1) cannot continue. The ceiling of all agents of this session is reached" in said
     assert ("At least 18,600 tokens more are needed." in said) == text.startswith("1")
 
 

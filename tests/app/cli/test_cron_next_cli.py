@@ -86,11 +86,11 @@ def test_lines_are_answered_in_order_and_a_bad_one_shows_in_the_end(
     [
         (["next"], "A schedule is missing"),
         (["next", "30m", "-n", "0"], "ask for 1 to 10000"),
-        (["next", "30m", "--from", "noon"], "is no ISO time"),
+        (["next", "30m", "--from", "noon"], "is not an ISO time"),
         (["next", "30m", "--tz", "Mars"], "There is no time zone 'Mars'"),
-        (["next", "30m", "--stdin"], "leave SCHEDULE away"),
+        (["next", "30m", "--stdin"], "leave SCHEDULE out"),
         (["next", "30m", "--tz", ""], "There is no time zone ''"),
-        (["next", "30m", "--from", ""], "'' is no ISO time"),
+        (["next", "30m", "--from", ""], "'' is not an ISO time"),
         (["add", "30m", "x", "--cwd", ""], "--cwd is empty"),
     ],
 )

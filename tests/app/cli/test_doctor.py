@@ -238,7 +238,7 @@ def test_problems_of_settings_are_counted(subject: HealthSubject) -> None:
         (lambda path: path.write_bytes(b"\xff"), "not UTF-8"),
         (lambda path: path.write_text("rules: [a"), "line 1"),
         (lambda path: path.mkdir(), "a folder"),
-        (os.mkfifo, "no regular file"),
+        (os.mkfifo, "not a regular file"),
         (lambda path: path.symlink_to(path), "a loop of links"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_damaged_store_fails(subject: HealthSubject) -> None:
 
 def test_a_foreign_or_odd_store_fails_by_name(subject: HealthSubject) -> None:
     database(subject.home.database, application=7)
-    assert "no store of Hermes" in state.store(subject).detail
+    assert "not a store of Hermes" in state.store(subject).detail
     subject.home.database.unlink()
     os.mkfifo(subject.home.database)
     assert state.store(subject).state == "fail"

@@ -61,9 +61,9 @@ ALIASES = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" f
 SUITES: list[tuple[Callable[[Path], object], str]] = [
     (head("name: [a]"), "`name` and `description` have to be text"),
     (head("runs: many"), "`runs` has to be a number from 1 to 1000"),
-    (head("name: a\nname: b"), "line 2: `name` is there twice"),
-    (head("a: !!python/object:os.system {}"), "is no YAML: could not determine a constructor"),
-    (head("name: \x00"), "is no YAML"),
+    (head("name: a\nname: b"), "line 2: `name` appears twice"),
+    (head("a: !!python/object:os.system {}"), "is not YAML: could not determine a constructor"),
+    (head("name: \x00"), "is not YAML"),
     (head("name: &a [*a]"), "is nested deeper than 64 levels"),
     (head("- mine"), "has to be a mapping"),
     (head("defaults: [1]"), "`defaults` is a mapping"),
@@ -75,23 +75,23 @@ SUITES: list[tuple[Callable[[Path], object], str]] = [
     (lambda root: os.truncate(root / "suite.yaml", 20_000_001), "is larger than 20 MB"),
     (moved, "has no tasks: each is a file tasks/NAME/task.yaml"),
     (lambda root: (root / "tasks/say/task.yaml").rename(root / "tasks/say/task.yml"), "task.yaml cannot be"),
-    (lambda root: (root / "tasks/new\nline").mkdir(), "is no name for a task"),
+    (lambda root: (root / "tasks/new\nline").mkdir(), "is not a name for a task"),
     (lambda root: (root / "tasks" / ("n" * 240)).mkdir(), "at most 200 bytes"),
     (linked("tasks/out", "/usr"), "is a link that leads out of the suite"),
     (linked("tasks/say/workspace/out", "/etc"), "is a link that leads out of `workspace`"),
     (linked("tasks/say/workspace/out", "../task.yaml"), "is a link that leads out of `workspace`"),
-    (lambda root: os.mkfifo(root / "tasks/say/workspace/pipe"), "is no file, folder or link"),
+    (lambda root: os.mkfifo(root / "tasks/say/workspace/pipe"), "is not a file, folder or link"),
     (linked("tasks/other/workspace", "../say/workspace"), "task.yaml cannot be read"),
     (replaced, "workspace has to be a folder"),
     (task("prompt: a\nid: other"), "is called after its folder, say"),
-    (task("prompt: a\nprompt: b"), "line 2: `prompt` is there twice"),
+    (task("prompt: a\nprompt: b"), "line 2: `prompt` appears twice"),
     (task(f"prompt: a\n{ALIASES}"), "holds more than 1,000,000 values once its aliases are expanded"),
     (task("prompt: a\nchecks: " + "[" * 90 + "]" * 90), "nested deeper than 64 levels"),
     (task("prompt: a\nimage: lost.png"), "lost.png"),
-    (task("prompt: a\nwhen: 2024-99-99"), "is no YAML"),
-    (task("prompt: a\nwhen: 1"), "`when` is no part of a task"),
+    (task("prompt: a\nwhen: 2024-99-99"), "is not YAML"),
+    (task("prompt: a\nwhen: 1"), "`when` is not part of a task"),
     (checks("contain: a"), "a check has one kind of contains"),
-    (checks("regex: '('"), "`regex` is no regular expression"),
+    (checks("regex: '('"), "`regex` is not a regular expression"),
     (checks("contains: a, not: 'no'"), "`not` is true or false"),
     (checks("tools: {exact: [1]}"), "`tools` is a list of names"),
     (checks("file: {path: a, contain: b}"), "`file.contain` is unknown"),
@@ -121,7 +121,7 @@ def test_a_suite_with_something_wrong_is_refused_in_a_sentence(
         change(root)
         told = refused(capsys, "run", str(root))
         assert said in told, (number, told)
-    assert "is no folder of a suite" in refused(capsys, "run", str(tmp_path / "0/suite/suite.yaml"))
+    assert "is not a folder of a suite" in refused(capsys, "run", str(tmp_path / "0/suite/suite.yaml"))
     assert "there are edits, memory, tools" in refused(capsys, "run", "nothing")
     assert not (tmp_path / "suite-results").exists() and not (tmp_path / "home").exists()
 
@@ -148,19 +148,19 @@ def result(**changes: Any) -> dict[str, Any]:
 
 
 WRONG_RESULTS: list[tuple[Any, str]] = [
-    ("{", "is no result of"),
-    ("[]", "is no result of"),
-    ("[" * 100_000, "is no result of"),
-    (b"\xff", "is no result of"),
+    ("{", "is not a result of"),
+    ("[]", "is not a result of"),
+    ("[" * 100_000, "is not a result of"),
+    (b"\xff", "is not a result of"),
     ({**result(), "results": []}, "holds no runs"),
-    (result(score=float("nan")), "is no result of"),
-    (result(seconds=-1), "is no result of"),
-    (result(calls=True), "is no result of"),
-    (result(runs=3), "is no result of"),
-    (result(runs=0), "is no result of"),
-    ({**result(), "results": result()["results"] * 2}, "is no result of"),
-    (result(judge={"kappa": "high"}), "is no result of"),
-    (result(skills="yes"), "is no result of"),
+    (result(score=float("nan")), "is not a result of"),
+    (result(seconds=-1), "is not a result of"),
+    (result(calls=True), "is not a result of"),
+    (result(runs=3), "is not a result of"),
+    (result(runs=0), "is not a result of"),
+    ({**result(), "results": result()["results"] * 2}, "is not a result of"),
+    (result(judge={"kappa": "high"}), "is not a result of"),
+    (result(skills="yes"), "is not a result of"),
     (None, "cannot be read: No such file"),
 ]
 
@@ -205,7 +205,7 @@ def test_a_result_is_exported_where_its_sessions_are_gone_or_broken(
     assert json.loads((tmp_path / "inspect.json").read_text())["samples"][0]["messages"] == []
     (tmp_path / "home" / "state.db").write_bytes(b"no store" * 2000)
     capsys.readouterr()
-    assert "is no session store" in refused(capsys, "export", str(tmp_path), code=1)
+    assert "is not a session store" in refused(capsys, "export", str(tmp_path), code=1)
 
 
 @pytest.mark.thorough

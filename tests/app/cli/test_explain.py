@@ -39,7 +39,7 @@ def test_each_line_of_stdin_gets_one_line_of_json(tmp_path: Path) -> None:
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and done.stderr == b""
     verdicts = [each["verdict"] for each in found]
-    # What is no shell passes where there is a boundary.
+    # What is not shell passes where there is a boundary.
     assert verdicts[:5] + verdicts[6:] == ["allow", "allow", "hardline", "ask", "ask", "allow"]
     assert found[1]["command"] == "cat <<X\nrm -rf /\nX"
     assert all(set(each) == {"command", "verdict", "reasons", "parts"} for each in found)

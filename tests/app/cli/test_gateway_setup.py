@@ -156,7 +156,7 @@ def test_a_messenger_without_its_token_is_incomplete_and_never_on(tmp_path: Path
     assert "telegram   incomplete  TELEGRAM_BOT_TOKEN not set" in told
     assert "MATRIX_ACCESS_TOKEN, gateways.matrix.api_url not set" in told
     assert "incomplete" in said("setup") and "discord    off" in said("setup")
-    assert "is no setting" in said("setup", "telegram", "--set", "enabled=true", code=2)
+    assert "is not a setting" in said("setup", "telegram", "--set", "enabled=true", code=2)
     assert "names a variable" in said("setup", "telegram", "--set", "token_env=X", code=2)
     assert "There is no gateway 'pigeon'" in said("setup", "pigeon", code=2)
     assert "Telegram is off." in said("setup", "telegram", "--off")

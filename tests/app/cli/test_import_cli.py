@@ -115,7 +115,7 @@ def test_a_conversation_that_was_taken_over_goes_on(
     ("arguments", "said"),
     [
         (("cursor",), "There is no import from cursor"),
-        (("claude",), "say with --from where claude keeps its things"),
+        (("claude",), "name the folder of claude with --from"),
         (("claude", "--only", "cats"), "--only does not know cats; it takes sessions, memory"),
     ],
 )

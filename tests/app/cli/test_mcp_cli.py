@@ -91,7 +91,7 @@ def test_servers_of_plugins_are_listed_and_left_to_their_plugin(place: Path) -> 
         (("add", "local", "--no-probe", "--", "x"), 2, "There is an MCP server 'local' already"),
         (("add", "new", "--url", "ftp://h"), 2, "begins with http:// or https://"),
         (("add", "new", "--", "no-such-program"), 3, "no program 'no-such-program'; install it"),
-        (("call", "local", "echo", "--args", "{"), 2, "--args is no JSON"),
+        (("call", "local", "echo", "--args", "{"), 2, "--args is not JSON"),
         (("call", "http://127.0.0.1:9/", "echo"), 3, "cannot be reached"),
         (("probe", "http://me:pw@h/"), 2, "put it into `headers`"),
         (("probe", "local"), 3, "it ended with code 3 (no licence found)"),

@@ -172,7 +172,7 @@ def test_what_is_refused_although_all_is_approved_is_not_told_to_be_approved(
         env = command.environment(home, server.base_url)
         done = command.run("--approve", "all", "-p", "hi", env=env, cwd=work)
     assert done.returncode == 4
-    assert "audit-000001.jsonl is no plain file" in done.stderr
+    assert "audit-000001.jsonl is not a plain file" in done.stderr
     assert done.stderr.endswith("an action was denied, for the reasons above.\n")
     assert not (work / "new").exists()
 

@@ -55,7 +55,7 @@ def test_a_wrong_rule_or_a_broken_file_is_told_and_nothing_is_written(
     home.mkdir(exist_ok=True)
     (home / "permissions.yaml").write_text("rules: {nosuch: deny}")
     assert main(["permissions", "deny", "terminal(x)"]) == 2
-    assert "Mend that first" in capsys.readouterr().err
+    assert "Fix that first" in capsys.readouterr().err
     assert (home / "permissions.yaml").read_text() == "rules: {nosuch: deny}"
 
 

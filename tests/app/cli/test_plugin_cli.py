@@ -83,7 +83,7 @@ def test_inspecting_runs_nothing_and_names_what_is_not_used(
     assert main(["plugin", "inspect", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["components"]["handler"] and found["capabilities"]["hosts"] == []
-    assert found["skipped"] == [{"part": "plugin.yaml: capabilities.hosts: 1", "reason": "it is no text"}]
+    assert found["skipped"] == [{"part": "plugin.yaml: capabilities.hosts: 1", "reason": "it is not text"}]
     assert main(["plugin", "inspect", str(folder)]) == 0
     assert "\x1b" not in capsys.readouterr().out
     assert not (tmp_path / "ran").exists() and not (folder / "ran").exists()
@@ -96,7 +96,7 @@ def test_inspecting_runs_nothing_and_names_what_is_not_used(
         (["install", "not-installed"], "install it with pip"),
         (["install", "./nowhere"], "give one of the two"),
         (["enable", "nobody"], "There is no plugin 'nobody'"),
-        (["create", "Not A Name"], "no name for a plugin"),
+        (["create", "Not A Name"], "not a plugin name"),
         (["create", "home"], "exists already"),
         (["test", "."], "holds no plugin"),
     ],

@@ -79,8 +79,8 @@ def test_an_address_that_does_not_answer_is_kept_as_written_and_that_is_said(hom
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("add", "a", "--url", "nonsense"), "is no address of an API"),
-        (("add", "a", "--url", "ftp://host/v1"), "is no address of an API"),
+        (("add", "a", "--url", "nonsense"), "is not an address of an API"),
+        (("add", "a", "--url", "ftp://host/v1"), "is not an address of an API"),
         (("add", "local", "--url", NOWHERE), "local is taken"),
         (("add", "a/b", "--url", NOWHERE), "The name of a provider"),
         (("add", "a", "--url", NOWHERE, "--key-env", "sk-secret-1"), "takes the name of a variable"),

@@ -228,7 +228,7 @@ def test_twenty_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path:
         reader.until("Undone: write last")
         assert note.read_text() == "write again\n"
         reader.type("/redo")
-        reader.until("Done again: write last")
+        reader.until("Redone: write last")
         assert note.read_text() == "write last\n"
         reader.type("/set display.skin paper")
         reader.until("display.skin is paper")
@@ -247,7 +247,7 @@ def test_twenty_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path:
         reader.type("/resume")
         reader.until("1. ")
         reader.type("", "Number of the session, empty leaves:")
-        reader.until("this one goes on")
+        reader.until("this one continues")
         reader.type("/resume")
         reader.type("1", "Number of the session, empty leaves:")
         reader.until("hermes · ")

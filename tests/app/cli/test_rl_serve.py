@@ -24,11 +24,11 @@ WRITE = {"name": "write_file", "arguments": {"path": "b.txt", "content": "two\n"
 FIRST = {"prompt": [1, 2, 3], "output": [4, 5], "logprobs": [-0.1, -0.2]}
 LAST = {"prompt": [1, 2, 3, 4, 5, 6], "output": [7], "logprobs": [-0.3]}
 WRONG = (
-    ("/reset", "{", 422, "the body is no JSON"),
-    ("/reset", "[" * 100_000, 422, "the body is no JSON"),
-    ("/reset", '{"episode_id": "\\ud800"}', 422, "the body is no JSON"),
-    ("/score", '{"session": "\\ud800"}', 422, "the body is no JSON"),
-    ("/step", '{"action": {"text": "\\ud800"}}', 422, "the body is no JSON"),
+    ("/reset", "{", 422, "the body is not JSON"),
+    ("/reset", "[" * 100_000, 422, "the body is not JSON"),
+    ("/reset", '{"episode_id": "\\ud800"}', 422, "the body is not JSON"),
+    ("/score", '{"session": "\\ud800"}', 422, "the body is not JSON"),
+    ("/step", '{"action": {"text": "\\ud800"}}', 422, "the body is not JSON"),
     ("/reset", "[]", 422, "has to be a JSON object"),
     ("/reset", '{"seed": "seven", "episode_id": "one"}', 409, "`seed` is a whole number"),
     ("/reset", '{"task": "lost", "episode_id": "one"}', 409, "There is no task 'lost'; there are write"),

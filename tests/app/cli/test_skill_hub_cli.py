@@ -154,11 +154,11 @@ def test_installing_updating_auditing_and_removing_go_together(
         (("remove", "gone", "--yes"), 1, "There is no skill"),
         (("remove", "planning", "--yes"), 1, "There is no skill"),
         (("snapshot", "import"), 2, "Name the file"),
-        (("snapshot", "import", "/dev/null"), 1, "no list of skills"),
+        (("snapshot", "import", "/dev/null"), 1, "not a list of skills"),
         (("snapshot", "import", "gone.json"), 2, "cannot be read"),
         (("publish", "planning", "--archive", "x.rar"), 1, "neither .tar.gz nor .zip"),
         (("publish", "nobody", "--folder", "x"), 2, "no skill `nobody`"),
-        (("publish", "./nobody", "--folder", "x"), 1, "is no skill"),
+        (("publish", "./nobody", "--folder", "x"), 1, "is not a skill"),
         (("publish", "planning", "--git", "git://x/y.git", "--yes"), 4, "is not spoken here"),
     ],
 )

@@ -107,7 +107,7 @@ def test_check_tells_mistakes_and_what_is_hard_to_read(hermes: Callable[..., Sai
     said = hermes("check", "mine")
     assert said.returncode == 2
     lines = said.stdout.splitlines()
-    assert lines[0] == "✗ mine.yaml:2: `acent` is no role of a skin; did you mean `accent`?"
+    assert lines[0] == "✗ mine.yaml:2: `acent` is not a role of a skin; did you mean `accent`?"
     assert all(line.startswith("▲ mine: `dim` on ") for line in lines[1:])
     assert len(lines) > 3
     assert hermes("check", str(path)) == said
@@ -150,7 +150,7 @@ def test_new_never_overwrites(hermes: Callable[..., Said], home: Path) -> None:
 def test_new_refuses_names_that_are_paths(hermes: Callable[..., Said], home: Path, name: str) -> None:
     said = hermes("new", name)
     assert said.returncode == 2
-    assert "is no name for a skin" in said.stderr
+    assert "is not a name for a skin" in said.stderr
     assert not home.exists() or not list(home.rglob("*.yaml"))
 
 

@@ -63,13 +63,13 @@ def taken_back(hermes: Hermes, kind: str) -> dict[str, Any]:
     assert details["id"] == entry["id"] in hermes("trust", "show", entry["id"])
     said = hermes("trust", "revoke", entry["id"])
     assert said.count("\n") == 1 and "is taken back." in said
-    assert "agreed to nothing yet" in hermes("trust") and hermes("trust", "--json") == []
+    assert "not agreed to anything yet" in hermes("trust") and hermes("trust", "--json") == []
     assert "trust` lists" in hermes("trust", "revoke", entry["id"], code=1)
     return details
 
 
 def test_nothing_agreed_to_is_said_and_an_unknown_id_is_one_sentence(hermes: Hermes) -> None:
-    assert hermes("trust") == "You agreed to nothing yet.\n"
+    assert hermes("trust") == "You have not agreed to anything yet.\n"
     for action in ("show", "revoke"):
         said = hermes("trust", action, "hook-\x1b[31m0\n0", code=1)
         assert said.count("\n") == 1 and re.search(r"hermes'? trust` lists the ids\.\n$", said)

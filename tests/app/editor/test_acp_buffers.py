@@ -93,7 +93,7 @@ async def played(there: Editor, folder: Path, *steps: Step) -> list[dict[str, An
 
 
 def opens(file: Path, there: Editor) -> None:
-    """The editor opens the file, and goes on telling this text until it is given another one."""
+    """The editor opens the file, and continues telling this text until it is given another one."""
     there.buffers[str(file)] = file.read_text()
 
 

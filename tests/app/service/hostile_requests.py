@@ -124,7 +124,7 @@ CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "a made-up code": (post("/api/pair", body='{"code":"AAAA-BBBB-CCCC"}'), (403, 429)),
     "the beginning of a code": (post("/api/pair", body='{"code":"AAAA"}'), (403, 429)),
     "no code": (post("/api/pair", body="{}"), (400,)),
-    "a code that is no text": (post("/api/pair", body='{"code":["CODE"]}'), (400,)),
+    "a code that is not text": (post("/api/pair", body='{"code":["CODE"]}'), (400,)),
     "pairing from another page": (post("/api/pair", EVIL, body='{"code":"CODE"}'), (403,)),
     "pairing with a wish for more": (post("/api/pair", body='{"code":"CODE","scope":"approve"}'), (400,)),
     "pairing by reading": (get("/api/pair"), (401, 405)),
@@ -155,7 +155,7 @@ CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "a session with a NUL": (get("/api/sessions/a%00b", OWNER), (400, 404)),
     "a workspace that is a file": (post("/api/sessions", OWNER, body='{"workspace":"/etc/passwd"}'), (400,)),
     "a workspace from here": (post("/api/sessions", OWNER, body='{"workspace":"../.."}'), (400,)),
-    "a workspace that is no text": (post("/api/sessions", OWNER, body='{"workspace":["/"]}'), (400,)),
+    "a workspace that is not text": (post("/api/sessions", OWNER, body='{"workspace":["/"]}'), (400,)),
     # Sizes and forms
     "a large head": (get("/api/sessions", OWNER, "X: " + "a" * 20_000), (431,)),
     "many headers": (get("/api/sessions", OWNER, *[f"X-{n}: {'a' * 90}" for n in range(300)]), (431,)),

@@ -254,7 +254,7 @@ SPELLINGS: dict[str, tuple[str, tuple[int, ...]]] = {
     ),
     "a number of many digits": (post("S/messages", OWNER, body='{"text":' + "9" * 5_000 + "}"), (400,)),
     "a number that is none": (post("S/messages", OWNER, body='{"text":NaN}'), (400,)),
-    "bytes that are no text": (post("S/messages", OWNER, body='{"text":"\xff\xfe"}'), (400,)),
+    "bytes that are not text": (post("S/messages", OWNER, body='{"text":"\xff\xfe"}'), (400,)),
     "an answer that is a list": (post("R", OWNER, body='{"answer":["once"]}'), (400,)),
     "an answer in capitals": (post("R", OWNER, body='{"answer":"ONCE"}'), (400,)),
     "an answer with a space": (post("R", OWNER, body='{"answer":"once "}'), (400,)),

@@ -1,4 +1,4 @@
-"""A terminal at a session of the service: it leaves, is closed, loses the service; the session goes on."""
+"""A terminal at a session of the service: it leaves, is closed, loses the service; the session continues."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_session_goes_on_without_its_terminal_and_without_its_service(head: He
         tmux.until("Begun.")
         tmux.press("M-q")
         tmux.until(lambda screen: f"--attach {session}" in screen.replace("\n", ""))
-        assert "The session goes on in the service." in tmux.screen()
+        assert "The session continues in the service." in tmux.screen()
     assert outcome(head, session, 0) == "done"
 
     # The window is closed over a turn: SIGHUP.

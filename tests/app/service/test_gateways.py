@@ -379,7 +379,7 @@ def test_a_session_moves_from_terminal_and_page_into_a_chat_and_back(stage: Chat
     before = len(telegram.shown)
     # By name: without one it is the chat of whoever was paired last.
     assert "telegram too" in asyncio.run(move_session(socket, session, f"telegram:{OWNER}"))
-    assert "begun-elsewhere" in shown(telegram, "Here goes on", after=before).text
+    assert "begun-elsewhere" in shown(telegram, "Continuing here", after=before).text
     telegram.write("in-the-chat")
     shown(telegram, "Echo: in-the-chat", after=before)
     assert stage.rows("SELECT session FROM received WHERE data LIKE '%in-the-chat%'") == [(session,)]
@@ -388,10 +388,10 @@ def test_a_session_moves_from_terminal_and_page_into_a_chat_and_back(stage: Chat
 
     code, told = device.post(f"/api/sessions/{session}/move", {"to": f"webhook:{OWNER}"})
     assert code == 200 and "webhook too" in told["told"]
-    shown(telegram, "It goes on at webhook.", after=before)
-    shown(webhook, "Here goes on")
+    shown(telegram, "Continuing at webhook.", after=before)
+    shown(webhook, "Continuing here")
     webhook.write("/move terminal")
-    assert f"hermes --attach {session}" in shown(webhook, "It goes on in the terminal").text
+    assert f"hermes --attach {session}" in shown(webhook, "The session continues in the terminal").text
     assert stage.rows("SELECT 1 FROM gateway_places WHERE session = ?", session) == []
 
     assert device.post(f"/api/sessions/{session}/move", {"to": "pigeon"})[0] == 409

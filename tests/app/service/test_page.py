@@ -78,7 +78,7 @@ def test_markdown_is_drawn_and_nothing_of_it_is_html(head: Head, browser: Browse
 
 
 def test_markdown_reads_as_it_was_meant(browser: Browser, session: str) -> None:
-    """Source and the HTML that is drawn; what is no markdown stays as it was written."""
+    """Source and the HTML that is drawn; what is not markdown stays as it was written."""
     cases = {
         r"\*not\* 2 \* 3": "<p>*not* 2 * 3</p>",
         "_low_ snake_case_name": "<p><em>low</em> snake_case_name</p>",
@@ -238,7 +238,7 @@ def test_after_a_kill_the_page_goes_on_where_it_was(head: Head, browser: Browser
     browser.until("document.querySelector('#link').hidden")
     browser.until(f"document.querySelectorAll('.item.user, .item.answer').length === {before}")
     assert browser.run("document.querySelector('#draft').value") == "a draft"
-    # What could not be sent stays; once it is in the conversation it is no draft any more.
+    # What could not be sent stays; once it is in the conversation it is not a draft any more.
     head.service.kill()
     browser.until("!document.querySelector('#link').hidden")
     browser.run("document.querySelector('#draft').focus()")

@@ -69,7 +69,7 @@ def test_undo_and_redo_take_the_file_along_and_say_so(head: Head, browser: Brows
     browser.until("document.querySelector('.welcome')")
     assert not note.exists() and browser.run("document.querySelector('#draft').value") == "write a note"
     enter(browser, "/redo")
-    browser.until(f"{TOLD}.startsWith('Done again: write a note. 1 path')")
+    browser.until(f"{TOLD}.startsWith('Redone: write a note. 1 path')")
     browser.until(f"{SAID}.length === 1")
     assert note.exists()
     browser.key("KeyU", modifiers=1)
@@ -77,7 +77,7 @@ def test_undo_and_redo_take_the_file_along_and_say_so(head: Head, browser: Brows
     browser.key("KeyY", modifiers=1)
     browser.until(f"{TOLD}.startsWith('Done again')")
     enter(browser, "/redo")
-    browser.until(f"{TOLD} === 'There is nothing to do again.'")
+    browser.until(f"{TOLD} === 'There is nothing to redo.'")
 
 
 def test_no_command_goes_to_the_model(head: Head, browser: Browser) -> None:

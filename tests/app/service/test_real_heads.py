@@ -154,7 +154,7 @@ def test_real_screens_show_the_same_end(
                 heads.kill()
             elif number == leave_at:
                 heads.tmux.press("M-q")
-                heads.tmux.until("The session goes on in the service.")
+                heads.tmux.until("The session continues in the service.")
                 heads.attach(number + 2)
             elif number == reload_at:
                 heads.reload()

@@ -64,7 +64,7 @@ async def test_all_see_the_same_end_and_an_approval_is_taken_once(
 
 
 def check_messages(run: Interleaving, stage: ChatStage) -> None:
-    """What somebody was told has arrived is there once; nothing is there twice, nothing from nowhere."""
+    """What somebody was told has arrived is there once; nothing appears twice, nothing from nowhere."""
     sql = (
         "SELECT content FROM nodes WHERE kind = 'user' AND session = ? "
         "AND json_extract(data, '$.origin') != 'engine'"

@@ -274,7 +274,7 @@ async def test_pause_holds_an_agent_and_lets_it_go_on(tmp_path: Path) -> None:
         await scene.pilot.press("alt+p")
         await scene.until(lambda: row(scene).state == "paused")
         assert "paused" in screen.header.render_line(0).text
-        assert "alt+p go on" in screen._keys._keys
+        assert "alt+p continue" in screen._keys._keys
         await scene.pilot.pause(0.3)
         assert not scene.bench.seen(AgentEnded)
         await scene.pilot.press("alt+p")

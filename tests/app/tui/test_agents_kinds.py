@@ -47,7 +47,7 @@ KINDS = [
         source="yours",
         path=Path("/home/ada/.hermes/agents/tester.md"),
         definition=kind("tester").definition,
-        doubts=("`tools` names flie, which is no toolset or tool here; correct it or leave it out.",),
+        doubts=("`tools` names flie, which is not a toolset or tool here; correct it or leave it out.",),
         hides=("built-in",),
     ),
 ]
@@ -133,7 +133,7 @@ async def test_a_new_kind_is_asked_for_its_name_and_kept(real: RealMenu, tmp_pat
         await pilot.press("n")
         await until(pilot, lambda: type(host.screen).__name__ == "TextDialog")
         await pilot.press(*"My", "enter")
-        await until(pilot, lambda: any("is no name for an agent" in told for told in host.told))
+        await until(pilot, lambda: any("is not a name for an agent" in told for told in host.told))
 
 
 @pytest.mark.sample(1)

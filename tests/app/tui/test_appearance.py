@@ -269,7 +269,7 @@ async def test_a_mistake_in_an_edit_is_one_sentence_and_the_look_stays(home: Pat
         path.write_text('colors:\n  accent: "#222222"\n  acent: "#333333"\n  blue: "#333333"\n')
         await until(pilot, lambda: app.said, "a complaint")
         assert app.said == [
-            "mine.yaml:3: `acent` is no role of a skin; did you mean `accent`? (1 more in this file.) "
+            "mine.yaml:3: `acent` is not a role of a skin; did you mean `accent`? (1 more in this file.) "
             "The look stays as it was."
         ]
         assert app.appearance.skin.colors["accent"] == "#111111"

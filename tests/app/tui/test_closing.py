@@ -26,7 +26,7 @@ from tests.support.staged import Staged
 pytestmark = pytest.mark.usefixtures("set_aside")
 
 SPREAD = (0, 1, 2, 3, 5, 8, 13, 21, 34)
-"""Turns of the event loop after which something closes: most goes on in the first few."""
+"""Turns of the event loop after which something closes: most continues in the first few."""
 SETTLED = 60
 """Turns in which a screen has done most of what it does at first."""
 SIZE = (100, 30)
@@ -58,7 +58,7 @@ Act = Callable[[Staged, World], Awaitable[None]]
 
 
 async def played(folder: Path, act: Act) -> None:
-    """Run the application while `act` happens, to its end. Fails if anything broke, or goes on after it."""
+    """Run the application while `act` happens, to its end. Fails if anything broke, or continues after it."""
     broken: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: broken.append(str(context)))
     async with world(folder) as made:

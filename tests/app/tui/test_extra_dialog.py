@@ -1,4 +1,4 @@
-"""The dialog that adds what a command needs: nothing before a yes, progress, then what was wanted goes on."""
+"""The dialog that adds what a command needs: nothing before a yes, progress, then what was wanted."""
 
 from __future__ import annotations
 

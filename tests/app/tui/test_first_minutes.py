@@ -145,7 +145,7 @@ async def test_a_fetch_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> 
             await first.pilot.press("enter")
             await first.shows(FetchDialog)
             await first.until(lambda: "✗" in first.said(), "the failure")
-            assert "goes on where it stopped" in first.said()
+            assert "continues where it stopped" in first.said()
             await first.pilot.press("escape")
             await first.shows(OnboardingScreen)
             assert (first.home / "models" / "tiny.gguf.part").stat().st_size == 150_000

@@ -468,5 +468,5 @@ async def test_nothing_to_undo_is_a_sentence(tmp_path: Path) -> None:
         await scene.until(lambda: told)
         await scene.pilot.press("alt+y")
         await scene.until(lambda: len(told) == 2)
-        assert told == ["There is nothing to undo.", "There is nothing to do again."]
+        assert told == ["There is nothing to undo.", "There is nothing to redo."]
         assert scene.bench.seen(StepTaken) == []

@@ -60,7 +60,7 @@ PLACES: dict[str, Callable[[str], Item]] = {
     "cut": CutItem,
     "live output": lambda text: call(text, live=" ".join(text[:4_096].split())),
     "result": lambda text: call(text, outcome="done", result=json.dumps({"output": text})),
-    "result that is no json": lambda text: call(text, outcome="done", result=text),
+    "result that is not json": lambda text: call(text, outcome="done", result=text),
     "detail": lambda text: call(text, outcome="done", display=Display("run", "x", "", TextDetail(text))),
     "code": lambda text: call(
         text, outcome="done", display=Display("read", "x", "", TextDetail(text, "python"))
@@ -68,7 +68,7 @@ PLACES: dict[str, Callable[[str], Item]] = {
     "diff": lambda text: call(text, outcome="done", display=Display("edit", "x", "", DiffDetail(diff(text)))),
     "raw diff": lambda text: call(text, outcome="done", display=Display("edit", "x", "", DiffDetail(text))),
     "failure": lambda text: call(text, outcome="failed", result=json.dumps({"error": text})),
-    "failure that is no json": lambda text: call(text, outcome="failed", result=text),
+    "failure that is not json": lambda text: call(text, outcome="failed", result=text),
     "argument": lambda text: call(text, arguments={"content": text}),
     "arguments": lambda text: call(text, arguments={text[:2_000]: [text[:2_000], {text[:2_000]: None}]}),
 }
@@ -84,7 +84,7 @@ PARTIAL = {
     "diff",
     "arguments",
     "result",
-    "result that is no json",
+    "result that is not json",
     "detail",
     "code",
 }

@@ -33,7 +33,7 @@ def of(step: int) -> list[Kind]:
 
 
 def name_of(kind: Kind) -> bytes:
-    """The text as far as it can be the name of a file; halves of characters become bytes that are no text."""
+    """The text as far as it can be the name of a file; half characters become bytes that are not text."""
     whole = kind.text.encode("utf-8", "surrogatepass").replace(b"\0", b"").replace(b"/", b"-")
     return whole[:LONGEST]
 

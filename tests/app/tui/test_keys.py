@@ -80,7 +80,7 @@ def test_an_unknown_id_names_the_nearest_one() -> None:
         ("space", "space types a character"),
         ("enter", "⏎ is needed by whatever has the focus"),
         ("shift+tab", "shift+tab is needed"),
-        ("f5" * 300, "that is no list of keys"),
+        ("f5" * 300, "that is not a list of keys"),
     ],
 )
 def test_a_key_that_cannot_be_had_is_refused_and_the_default_stays(text: str, part: str) -> None:

@@ -67,7 +67,7 @@ class Leaving(HermesApp):
         return await open_session(options, listener, self._made.events.append, environ=environ)
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Wait for something, as long as the application goes on."""
+        """Wait for something, as long as the application continues."""
         while not true() and self.is_running:
             await asyncio.sleep(0)
 

@@ -44,7 +44,7 @@ FORMER = {
     "AuditScreen": "v",
     "Timeline": "f",
 }
-"""Letters from before the table, which go on working beside the new key and are shown nowhere."""
+"""Letters from before the table, which continue working beside the new key and are shown nowhere."""
 READING = ("TimelineScreen", "HunkRows")
 
 

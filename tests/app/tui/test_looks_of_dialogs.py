@@ -179,7 +179,8 @@ DIALOGS: dict[str, Act] = {
     "onboarding-fetch": at_rest(fetching, "50%"),
     "onboarding-held": at_rest(fetching, "1 message", *"Fix the rounding", "enter"),
     "onboarding-failed": at_rest(
-        lambda: fetching("The model hub did not deliver: it answered 503. ⏎ goes on where it stopped."), "503"
+        lambda: fetching("The model hub did not deliver: it answered 503. ⏎ continues where it stopped."),
+        "503",
     ),
     "extra": pushed(adding),
     "extra-by-hand": pushed(lambda: adding("this Python belongs to the system")),

@@ -131,7 +131,7 @@ async def test_a_name_on_no_list_can_be_chosen() -> None:
         await pilot.press("slash", *"openrouter/vendor/new")
         await until(
             pilot,
-            lambda: any("go on with “openrouter/vendor/new”" in each for each in lines_of(rows_of(host))),
+            lambda: any("continue with “openrouter/vendor/new”" in each for each in lines_of(rows_of(host))),
         )
         await pilot.press("enter", "enter")
         await until(pilot, lambda: host.outcomes == ["openrouter/vendor/new"])

@@ -71,7 +71,7 @@ ROWS = [
         description="",
         state="broken",
         folder=Path("/srv/payments/plugins/torn"),
-        reason="plugin.yaml cannot be read: line 2 is no mapping",
+        reason="plugin.yaml cannot be read: line 2 is not a mapping",
     ),
 ]
 

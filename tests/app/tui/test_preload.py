@@ -69,7 +69,7 @@ ahead_signals.begun.set()
 ahead_signals.go.wait(20)
 import ahead_inner
 """
-"""A module that tells when its reading has begun, and goes on with the next one when told to."""
+"""A module that tells when its reading has begun, and continues with the next one when told to."""
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def test_another_thread_in_the_middle_of_an_import_still_finds_its_module(
     midway, go = threading.Event(), threading.Event()
 
     class Slow:
-        """The last finder but one: a thread that waits in it goes on when those before it have changed."""
+        """The last finder but one: a thread that waits in it continues when those before it have changed."""
 
         def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
             if name == "ahead_elsewhere":

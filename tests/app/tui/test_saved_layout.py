@@ -73,7 +73,7 @@ BROKEN = {
     "a list": b"[1, 2]",
     "another version": b'{"version": 2, "panes": {"width": 9}}',
     "no version": b'{"panes": {"width": 9}}',
-    "a part that is no object": b'{"version": 1, "panes": [1]}',
+    "a part that is not an object": b'{"version": 1, "panes": [1]}',
     "deep": b"[" * 50_000,
     "a long number": b'{"version": 1, "panes": ' + b"9" * 5_000 + b"}",
     "too large": b'{"version": 1, "panes": {"width": 9}}' + b" " * LARGEST,

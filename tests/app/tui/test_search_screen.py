@@ -93,7 +93,7 @@ async def test_filters_typed_in_the_line_narrow_the_hits_and_stand_below_it(stor
         assert "project pay" in below
         await pilot.press("ctrl+u", *"size:big off")
         await until(
-            pilot, lambda: "size: is no filter" in str(screen.query_one("#search-chips", Static).render())
+            pilot, lambda: "size: is not a filter" in str(screen.query_one("#search-chips", Static).render())
         )
 
 

@@ -74,7 +74,7 @@ async def opened(app: Staged, pilot: Pilot[Any], source: ShelfMarket, text: str,
 
 
 def boxes(folder: Path) -> list[Path]:
-    """What lies in quarantine."""
+    """What is in quarantine."""
     return list((folder / "home/skills/.quarantine").iterdir())
 
 

@@ -113,7 +113,7 @@ async def test_an_invalid_colour_is_one_sentence_and_changes_nothing(home: Path)
         screen = await opened(app, pilot)
         await write(pilot, screen, ACCENT, "bleu")
         await pilot.press("enter")
-        await until(pilot, lambda: "✗ `bleu` is no colour; write #rrggbb" in words(app, "#editor-says"))
+        await until(pilot, lambda: "✗ `bleu` is not a colour; write #rrggbb" in words(app, "#editor-says"))
         assert screen.query_one(Input).has_focus
         await pilot.press("escape")
         await until(pilot, lambda: screen.query_one(RoleList).has_focus, "the list")
@@ -169,7 +169,7 @@ async def test_a_bad_name_is_told_and_asked_for_again(home: Path) -> None:
         screen = await opened(app, pilot)
         await change(pilot, screen, ACCENT, "#ffffff")
         await save_as(app, pilot, "../etc")
-        await until(pilot, lambda: "is no name for a skin" in dialog_text(app), "the sentence")
+        await until(pilot, lambda: "is not a name for a skin" in dialog_text(app), "the sentence")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is screen, "the editor")
         assert not (home / "skins").exists()
@@ -260,12 +260,12 @@ def test_colours_are_read_as_people_write_them(typed: str, color: str) -> None:
     ("typed", "sentence"),
     [
         ("", "A colour is missing"),
-        ("#12345", "`#12345` is no colour"),
-        ("#11223344", "is no colour"),
-        ("ansi_rde", "no colour of the terminal; did you mean `ansi_red`"),
-        ("transparent", "is no colour"),
-        ("auto", "is no colour"),
-        ("\x1b[31m", "is no colour"),
+        ("#12345", "`#12345` is not a colour"),
+        ("#11223344", "is not a colour"),
+        ("ansi_rde", "not a colour of the terminal; did you mean `ansi_red`"),
+        ("transparent", "is not a colour"),
+        ("auto", "is not a colour"),
+        ("\x1b[31m", "is not a colour"),
     ],
 )
 def test_what_is_no_colour_is_one_sentence(typed: str, sentence: str) -> None:

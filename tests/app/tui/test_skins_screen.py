@@ -98,7 +98,7 @@ async def test_own_skins_tell_their_mistakes_and_what_is_hard_to_read(home: Path
         await pilot.press("G")
         await until(pilot, lambda: "Rain" in words(app, "#skins-about"), "the words")
         text = words(app, "#skins-about")
-        assert "✗ rain.yaml:5: `acent` is no role of a skin; did you mean `accent`?" in text
+        assert "✗ rain.yaml:5: `acent` is not a role of a skin; did you mean `accent`?" in text
         assert "▲ `dim` on `background` has a contrast of 2.3:1" in text
 
 

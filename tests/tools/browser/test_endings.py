@@ -235,6 +235,6 @@ def test_without_a_person_a_profile_that_lasts_is_refused_unless_a_rule_allows_i
         assert stage.gate.decide(KeepProfile(tool="browser_navigate", profile="work")).kind == "ask"
         assert stage.gate.decide(KeepProfile(tool="browser_navigate", profile="home")).kind == "allow"
         stage.host.agree_to_profile("home")
-        assert not stage.home.browser_profiles.exists(), "a rule is no yes of a person"
+        assert not stage.home.browser_profiles.exists(), "a rule is not a yes of a person"
     finally:
         stage.close()

@@ -170,7 +170,7 @@ BROKEN = [
     ("*** Delete File: ~/.ssh/id_rsa", "credentials"),
     ("*** Add File: /dev/sda9\n+x", "kernel data"),
     ("*** Add File: half\n+\ud800", "half of a character"),
-    ("*** Add File: b.txt/x\n+x", "no folder"),
+    ("*** Add File: b.txt/x\n+x", "not a folder"),
     ("*** Nonsense", "header|operation"),
 ]
 

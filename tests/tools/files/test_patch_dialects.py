@@ -279,7 +279,7 @@ REFUSED = {
     "an unknown header before a known one": (
         "*** Begin Patch\n*** Frobnicate File: g\n*** Update File: f\n@@\n-b\n+B\n*** End Patch",
         {"f": FIVE},
-        "no known header",
+        "not a known header",
     ),
     "a name taken by a file that stays after all": (
         "*** Begin Patch\n*** Move File: x -> y\n*** Move File: y -> z\n*** End Patch",

@@ -208,7 +208,7 @@ async def test_a_link_put_there_after_the_check_is_not_followed(
 
 async def test_a_file_that_cannot_be_opened_is_explained(work: Path, call: Call) -> None:
     (work / "a.txt").write_text("x")
-    assert "no folder" in (await call("read_file", path="a.txt/b"))["error"]
+    assert "not a folder" in (await call("read_file", path="a.txt/b"))["error"]
     assert (await call("read_file", path="x" * 300))["error"].endswith("its name is too long.")
     assert "does not exist" in (await call("read_file", path="/".join(["x" * 200] * 30)))["error"]
 

@@ -165,7 +165,7 @@ async def test_lines_around_a_hit_are_shown_once(work: Path, search: Search) -> 
 @pytest.mark.sample(1)
 async def test_a_wrong_pattern_is_explained_with_the_literal_form(tree: Path, search: Search) -> None:
     result = await search("round(")
-    assert "no valid regular expression" in result["error"] and result["literal"] == r"round\("
+    assert "not a valid regular expression" in result["error"] and result["literal"] == r"round\("
     assert (await search(result["literal"]))["total_count"] == 7
 
 

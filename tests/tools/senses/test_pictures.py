@@ -66,8 +66,8 @@ def test_what_would_be_too_heavy_is_packed_harder(monkeypatch: pytest.MonkeyPatc
     ("data", "words"),
     [
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
-        (b"not a picture at all", "no png"),
-        (b"", "no png"),
+        (b"not a picture at all", "not a png"),
+        (b"", "not a png"),
         (png(40, 40)[:60], "damaged"),
         (png(20_000, 6_000, rows=1), "million"),
     ],

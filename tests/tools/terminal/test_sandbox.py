@@ -250,7 +250,7 @@ async def test_outside_asks_first_and_then_reaches_what_the_sandbox_refuses(task
         tool="terminal", command=f"touch '{tmp_path}/beyond'; pwd", cwd=Path("/"), outside=True
     )
     assert result["output"] == "/\n" and (tmp_path / "beyond").exists()
-    assert "captured" in await task.output("touch x"), "the shell inside goes on as it was"
+    assert "captured" in await task.output("touch x"), "the shell inside continues as it was"
 
 
 async def test_outside_does_not_happen_without_a_yes(task: Task, tmp_path: Path):

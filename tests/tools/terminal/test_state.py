@@ -145,7 +145,7 @@ async def test_a_workdir_holds_for_one_call_unless_the_command_goes_on_from_ther
     result = await task.run("cd deep", workdir="sub")
     assert result["cwd"].endswith("sub/deep")
     assert (await task.output("pwd")).endswith("sub/deep\n")
-    assert "no folder" in (await task.run("pwd", workdir="missing"))["error"]
+    assert "not a folder" in (await task.run("pwd", workdir="missing"))["error"]
     assert "cannot be used" in (await task.run("pwd", workdir="a\0b"))["error"]
 
 

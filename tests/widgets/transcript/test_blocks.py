@@ -77,7 +77,7 @@ def kinds(text: str) -> list[str]:
 
 
 def texts(blocks: list[MarkdownBlock], width: int = 40) -> list[str]:
-    """What is on the screen without labels of code, blocks parted by blank rows."""
+    """What is on the screen without labels of code, blocks separated by blank rows."""
     rows: list[str] = []
     for drawn in (render(block, width, PALETTE) for block in blocks):
         if rows and drawn:

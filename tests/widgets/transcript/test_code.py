@@ -27,7 +27,7 @@ import os
 def total(items: list[int]) -> int:
     """Add up.
 
-    With a # that is no comment and 'no string' in it.
+    With a # that is not a comment and 'no string' in it.
     """
     # a comment
     text = "half" + f"{os.sep}"

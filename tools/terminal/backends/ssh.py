@@ -61,9 +61,9 @@ class SshConnector:
 
     def __init__(self, options: SshOptions, environ: Mapping[str, str]) -> None:
         if not _HOST.fullmatch(options.host):
-            raise ToolError(f"{options.host!r} is no name of a host; set terminal.ssh.host.")
+            raise ToolError(f"{options.host!r} is not a name of a host; set terminal.ssh.host.")
         if options.user and not _USER.fullmatch(options.user):
-            raise ToolError(f"{options.user!r} is no name of a user; set terminal.ssh.user.")
+            raise ToolError(f"{options.user!r} is not a name of a user; set terminal.ssh.user.")
         self._options = options
         self._client = Client(options.program, environ, ("SSH_AUTH_SOCK",))
         self._folder: Path | None = None

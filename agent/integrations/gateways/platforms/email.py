@@ -190,7 +190,7 @@ class EmailAdapter(Adapter):
     def _mail(self, place: Place, reply: str, key: str) -> EmailMessage:
         mail = EmailMessage(policy=email.policy.SMTP)
         if not re.fullmatch(r"[^\s<>,;:\"]+@[^\s<>,;:\"]+", place.chat):
-            raise UndeliverableError("This is no mail address.")
+            raise UndeliverableError("This is not a mail address.")
         mail["From"], mail["To"] = self._address, place.chat
         subject = self._subjects.get(place.thread, "")
         mail["Subject"] = f"Re: {subject.removeprefix('Re: ')}" if subject else "Hermes"

@@ -114,7 +114,7 @@ class MatrixAdapter(Adapter):
         query = f"timeout={WAIT if since else 0}" + (f"&since={quote(since, safe='')}" if since else "")
         told = await self._get_json(f"sync?{query}", WAIT / 1_000 + 30)
         if "next_batch" not in told:
-            raise GatewayError("The homeserver answers without saying where to go on.")
+            raise GatewayError("The homeserver answers without saying where to continue.")
         return told
 
     async def _get_json(self, path: str, seconds: float = 60.0) -> Mapping[str, Any]:
@@ -296,7 +296,7 @@ class MatrixAdapter(Adapter):
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         server, _, media = file.id.removeprefix("mxc://").partition("/")
         if not file.id.startswith("mxc://") or not server or not media or "/" in media:
-            raise UndeliverableError("The address of the file is none of Matrix.")
+            raise UndeliverableError("The address of the file is not a Matrix address.")
         url = (
             f"{self._base}/_matrix/client/v1/media/download/{quote(server, safe=':')}/{quote(media, safe='')}"
         )

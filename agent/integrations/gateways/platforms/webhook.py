@@ -109,7 +109,7 @@ class WebhookAdapter(Adapter):
         try:
             data = base64.b64decode(file.id, validate=True)
         except binascii.Error:
-            raise UndeliverableError("The data of a file is to be base64.") from None
+            raise UndeliverableError("The data of a file must be base64.") from None
         if len(data) > most:
             raise UndeliverableError(f"The file is larger than {most:,} bytes.")
         return data

@@ -31,7 +31,7 @@ _REFUSED = re.compile(
 )
 _PATH = re.compile(r"""['"`‘]([^'"`‘’\n]{1,500})['"`’]|(?<=\s)(/[^\s'"`‘’:,;)]{1,500})""")
 _SHORT = 2_000
-"""Characters of an answer that is no error, below which it may still be one in words."""
+"""Characters of an answer that is not an error, below which it may still be one in words."""
 
 
 def with_files(

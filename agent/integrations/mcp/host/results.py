@@ -35,10 +35,10 @@ from tools.text.words import one_line
 _DEEPEST = 100
 """Levels of data that are read."""
 LONGEST_TEXT = 100_000
-"""Characters of text that cross; a longer one lies in a file."""
+"""Characters of text that cross; a longer one is in a file."""
 PREVIEW = 1_500
 LONGEST_BASE64 = 2_000
-"""Characters of base64 in data; a longer one lies in a file."""
+"""Characters of base64 in data; a longer one is in a file."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,")
 MOST_PARTS = 1_000
@@ -260,7 +260,7 @@ def words(error: BaseException) -> CallFaultError:
         case OSError():
             return CallFaultError(f"it cannot be started: {inner.strerror or _short(inner)}", gone=True)
         case ValueError():
-            return CallFaultError(f"it answered with what is no valid answer ({_short(inner, 200)})")
+            return CallFaultError(f"it answered with what is not a valid answer ({_short(inner, 200)})")
         case _:
             return CallFaultError(f"{type(inner).__name__}: {_short(inner)}".rstrip(": "))
 

@@ -70,7 +70,7 @@ class Complaints:
         lines = (self._rest + data)[-20_000:].split(b"\n")
         self._rest = lines.pop()
         texts = [clean(line.decode("utf-8", "replace").rstrip()) for line in lines]
-        # What npx says of itself is no word of the server.
+        # What npx says of itself is not a word of the server.
         said = [text for text in texts if text.strip() and not text.startswith(("npm notice", "npm warn"))]
         self.newest += said
         self.first = self.first or next(iter(said), "")

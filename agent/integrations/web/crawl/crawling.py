@@ -395,7 +395,7 @@ class _Crawl:
             result["left_out"] = dict(Counter(_kind(page.why) for page in left_out).most_common(8))
         if stopped:
             result["stopped"] = (
-                f"{stopped}; {len(self._waiting):,} addresses wait: the same call goes on there"
+                f"{stopped}; {len(self._waiting):,} addresses wait: the same call continues there"
             )
         if resumed:
             result["resumed"] = True

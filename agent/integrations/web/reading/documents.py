@@ -50,7 +50,7 @@ def read_document(
         raise UnreadableError("is an archive, which is not read")
     if kind.startswith(("image/", "audio/", "video/", "font/")) or _is_binary(data):
         what = kind if "/" in kind else "a file of bytes"
-        raise UnreadableError(f"is no text ({what[:60]}), so it is not read")
+        raise UnreadableError(f"is not text ({what[:60]}), so it is not read")
     text, _ = decode(data, content_type)
     start = text[:2_000].lstrip("\ufeff \t\r\n").lower()
     if (

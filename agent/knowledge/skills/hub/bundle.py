@@ -121,7 +121,7 @@ def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillF
         if any("/".join(parts[:depth]) in names for depth in range(1, len(parts))):
             raise HubRefusedError(f"The skill has {brief(names[key])} below a file of that name.")
     if not any(name in found for name in SKILL_FILES):
-        raise HubRefusedError("What was delivered is no skill: it has no SKILL.md.")
+        raise HubRefusedError("What was delivered is not a skill: it has no SKILL.md.")
     return tuple(found[path] for path in sorted(found))
 
 
@@ -171,7 +171,7 @@ def _check_form(file: SkillFile, limits: Limits) -> None:
     if is_archive or name.endswith(_ARCHIVES):
         raise HubRefusedError(f"{brief(file.path)} is an archive, which a skill must not bring.")
     if b"\0" in content and not limits.binaries:
-        raise HubLimitError(f"{brief(file.path)} is no text, and a skill from elsewhere is text only.")
+        raise HubLimitError(f"{brief(file.path)} is not text, and a skill from elsewhere is text only.")
 
 
 def hashes_of(files: Iterable[SkillFile]) -> dict[str, str]:

@@ -257,7 +257,7 @@ class TreeSource:
 def subfolder(path: object, what: str) -> str:
     """Return a relative folder from an outside document, without `./`; empty for the root."""
     if not isinstance(path, str):
-        raise HubError(f"{what} is no path.")
+        raise HubError(f"{what} is not a path.")
     plain = path.strip().removeprefix("./").strip("/")
     return safe_path(plain) if plain not in ("", ".") else ""
 
@@ -309,22 +309,22 @@ def place(address: str, base: Path) -> GitPlace:
     if end >= 0:
         text, ref = text[: end + 4], text[end + 5 :]
     if ref and not _REF.fullmatch(ref):
-        raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
+        raise HubError(f"{brief(ref)!r} is not a name of a branch, tag or commit.")
     helper, sign, _ = text.partition("::")
     if sign and helper.isalnum():
         raise HubRefusedError(f"git over {brief(helper)!r} is not spoken here; use https or ssh.")
     if any(ord(each) < 33 or ord(each) == 127 for each in text) or text.startswith("-"):
-        raise HubRefusedError(f"{brief(text, 160)!r} is no address of a repository.")
+        raise HubRefusedError(f"{brief(text, 160)!r} is not an address of a repository.")
     if "://" not in text:
         short = _SHORT_SSH.fullmatch(text)
         if short is not None and not text.startswith(("/", ".", "~")):
             if short[2].startswith("-") or (short[1] or "").startswith("-"):
-                raise HubRefusedError(f"{brief(text, 160)!r} is no address of a repository.")
+                raise HubRefusedError(f"{brief(text, 160)!r} is not an address of a repository.")
             return GitPlace(f"ssh://{short[1] or ''}{short[2]}/{short[3].lstrip('/')}", "ssh", ref, folder)
         try:
             path = Path(os.path.realpath(base / Path(text).expanduser()))
         except (RuntimeError, ValueError):
-            raise HubError(f"{brief(text, 160)!r} is no path of a repository.") from None
+            raise HubError(f"{brief(text, 160)!r} is not a path of a repository.") from None
         return GitPlace(f"file://{path}", "file", ref, folder)
     protocol = text.partition("://")[0].lower()
     if protocol not in PROTOCOLS:
@@ -332,7 +332,7 @@ def place(address: str, base: Path) -> GitPlace:
     if protocol in ("http", "https"):
         check_address(text)
     if protocol == "ssh" and not _has_plain_host(text):
-        raise HubRefusedError(f"{brief(text, 160)!r} is no address of a repository.")
+        raise HubRefusedError(f"{brief(text, 160)!r} is not an address of a repository.")
     return GitPlace(text, protocol, ref, folder)
 
 
@@ -387,7 +387,7 @@ def fetch_into(store: Path, where: GitPlace, version: str = "", seconds: float =
     """Fetch one commit into a new bare repository. Raises `HubError`."""
     ref = version or where.ref or "HEAD"
     if not _REF.fullmatch(ref):
-        raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
+        raise HubError(f"{brief(ref)!r} is not a name of a branch, tag or commit.")
     run_git(store.parent, "init", "--quiet", "--bare", str(store))
     head = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
     tail = ("--", where.url, ref)
@@ -541,13 +541,13 @@ def _failure(allowed: GitPlace | None, said: str) -> HubError:
     where = brief(allowed.url, 160) if allowed is not None else "the repository"
     text = said.lower()
     if "does not support shallow" in text:
-        return _NotShallowError(f"{where} cannot hand out a single commit.")
+        return _NotShallowError(f"{where} cannot serve a single commit.")
     if "redirect" in text:
         return HubRefusedError(f"{where} redirects elsewhere, which is not followed; name the other address.")
     if any(each in text for each in ("not found", "does not appear to be a git", "couldn't find remote ref")):
         return HubMissingError(f"Git finds nothing at {where}: {cause}.")
     if "not our ref" in text or "unadvertised object" in text:
-        return HubMissingError(f"{where} does not hand out that commit: {cause}.")
+        return HubMissingError(f"{where} does not serve that commit: {cause}.")
     if any(each in text for each in ("could not resolve", "failed to connect", "connection", "timed out")):
         return HubUnreachableError(f"{where} cannot be reached: {cause}.")
     return HubError(f"Git cannot fetch {where}: {cause}.")

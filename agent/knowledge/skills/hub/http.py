@@ -181,7 +181,7 @@ def check_address(url: str) -> None:
     except ValueError:
         usable, parts = False, urlsplit("")
     if not usable or any(ord(each) < 33 or ord(each) == 127 for each in url):
-        raise HubRefusedError(f"{brief(url, 160)!r} is no http or https address.")
+        raise HubRefusedError(f"{brief(url, 160)!r} is not an http or https address.")
     if parts.username is not None or parts.password is not None:
         raise HubRefusedError("The address holds a user or password, which does not belong there.")
 

@@ -74,7 +74,9 @@ class InstalledSkills:
         Raises `HubError`, and then nothing has changed.
         """
         if not _CATEGORY.fullmatch(category or CATEGORY):
-            raise HubError(f"{brief(category)!r} is no name for a folder of skills; use a-z, 0-9, _ and -.")
+            raise HubError(
+                f"{brief(category)!r} is not a name for a folder of skills; use a-z, 0-9, _ and -."
+            )
         require_allowed(candidate, force=force)
         with self.lock.hold():
             rows = self.all()
@@ -380,5 +382,5 @@ def difference(path: str, old: SkillFile | None, new: SkillFile | None) -> str:
     try:
         texts = [file.content.decode("utf-8") if file is not None else "" for file in (old, new)]
     except UnicodeDecodeError:
-        return f"{clean(path)} is no text.\n"
+        return f"{clean(path)} is not text.\n"
     return shorten_diff(clean(diff_texts(texts[0], texts[1], names[0], names[1]).text), _DIFF_CHARS)

@@ -231,7 +231,7 @@ def parse_snapshot(content: bytes) -> tuple[SnapshotRow, ...]:
             raise HubError("The list of skills is of another version than this Hermes reads.")
         return tuple(_row(each) for each in data["skills"])
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise HubError("The file is no list of skills that `hermes skills snapshot` wrote.") from None
+        raise HubError("The file is not a list of skills that `hermes skills snapshot` wrote.") from None
 
 
 def _row(record: Mapping[str, Any]) -> SnapshotRow:

@@ -201,7 +201,7 @@ class SkillSources:
         try:
             return self.base / Path(text.removeprefix("file://")).expanduser()
         except (RuntimeError, ValueError):
-            raise HubError(f"{brief(text)!r} is no path of a folder.") from None
+            raise HubError(f"{brief(text)!r} is not a path of a folder.") from None
 
     def open(self, place: SourcePlace) -> SkillSource:
         """Open a source. Raises `HubError` for an invalid address."""
@@ -341,7 +341,7 @@ def quarantined(
         try:
             skill = load(folder, "user")
         except SkillFormatError as error:
-            raise HubRefusedError(f"What was delivered is no skill: {brief(error, 200)}.") from None
+            raise HubRefusedError(f"What was delivered is not a skill: {brief(error, 200)}.") from None
         notes = (*fetched.offer.notes, *fetched.notes, *_notes(fetched, skill, bundled))
         found = hashes_of(fetched.files)
         told = tuple(dict.fromkeys(notes))
@@ -355,9 +355,9 @@ def _name(fetched: FetchedSkill) -> str:
     try:
         name = str(read(skill_text(fetched.files)).fields["name"]).strip()
     except SkillFormatError as error:
-        raise HubRefusedError(f"What was delivered is no skill: {brief(error, 200)}.") from None
+        raise HubRefusedError(f"What was delivered is not a skill: {brief(error, 200)}.") from None
     if not loadable_name(name) or name.endswith("."):
-        raise HubRefusedError(f"The skill calls itself {brief(name)!r}, which is no name for a skill.")
+        raise HubRefusedError(f"The skill calls itself {brief(name)!r}, which is not a name for a skill.")
     return name
 
 

@@ -56,7 +56,7 @@ def skill_at(folder: Path) -> Skill:
     try:
         return load(folder.resolve(), "user")
     except (SkillFormatError, OSError, RuntimeError, ValueError) as error:
-        raise HubError(f"{brief(folder, 200)} is no skill: {brief(error, 200).rstrip('.')}.") from None
+        raise HubError(f"{brief(folder, 200)} is not a skill: {brief(error, 200).rstrip('.')}.") from None
 
 
 def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[SkillFile, ...], SkillScan]:
@@ -80,7 +80,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
         mend = "" if scan.verdict == "dangerous" else ", or give --force if it is harmless"
         raise HubRefusedError(
             f"The scan calls {skill.name} {scan.verdict} ({scan.findings[0].rule} in "
-            f"{scan.findings[0].file}); mend that{mend}."
+            f"{scan.findings[0].file}); fix that{mend}."
         )
     return files, scan
 
@@ -156,7 +156,7 @@ def push(
     has advanced in the meantime.
     """
     if not _BRANCH.fullmatch(branch):
-        raise HubError(f"{brief(branch)!r} is no name of a branch.")
+        raise HubError(f"{brief(branch)!r} is not a name of a branch.")
     if not _AUTHOR.fullmatch(author):
         raise HubError("The author is written as `Name <mail@example.org>`; give --author.")
     with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:

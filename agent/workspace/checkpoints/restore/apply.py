@@ -196,7 +196,7 @@ def _pending(data: bytes) -> Pending:
             *texts, created=float(record["created"]), root=root, moves=moves, units=units, place=place
         )
     except (AttributeError, KeyError, TypeError, StoreError) as error:
-        raise ValueError("this is no restore") from error
+        raise ValueError("this is not a restore") from error
 
 
 log = logging.getLogger(__name__)
@@ -414,7 +414,7 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
         return item.target
     result = merge_changes(item, objects)
     if result is None or item.now is None:
-        raise _KeptError("is no text that could be merged")
+        raise _KeptError("is not text that could be merged")
     return PathEntry(PathKind.FILE, item.now.mode, len(result.data), 0, objects.add(result.data))
 
 

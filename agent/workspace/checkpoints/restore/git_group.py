@@ -32,7 +32,7 @@ from tools.kit.files import write_new
 from tools.text.safe_text import clean
 
 LEFT = "is left, as you chose"
-AT_WORK = "git is at work there: {} exists; wait for it, or remove the file if no git runs"
+AT_WORK = "git is running there: {} exists; wait for it, or remove the file if no git runs"
 GONE = "its commits are no longer there: git has cleared them away"
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![0-9a-f])")
 _NONE = re.compile(rb"0+")

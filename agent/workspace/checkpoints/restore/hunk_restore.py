@@ -63,7 +63,7 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
     if then is None:
         raise _whole("it was not there then")
     if now.kind is not PathKind.FILE or then.kind is not PathKind.FILE:
-        raise _whole("it is no plain file")
+        raise _whole("it is not a plain file")
     if now.digest is None or then.digest is None:
         raise _whole("its contents are not kept")
     if max(now.size, then.size) > MAX_BYTES:
@@ -76,7 +76,7 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
     if merging:
         both = merge_changes(item, objects)
         if both is None:
-            raise _whole("it is no text that could be merged")
+            raise _whole("it is not text that could be merged")
         wanted = both.data
         digest = sha256(wanted).hexdigest()
     if reason := undivided_reason(text, wanted):

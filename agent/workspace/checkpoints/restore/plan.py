@@ -300,7 +300,7 @@ def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore)
     if now is not None and not now.is_restorable:
         return f"what stands there now cannot be kept: it {now.reason or 'is special'}"
     if target is not None and not target.is_restorable:
-        return f"its contents were not kept: {target.reason or 'it was no plain file'}"
+        return f"its contents were not kept: {target.reason or 'it was not a plain file'}"
     if target is not None and target.digest is not None and not objects.has(target.digest):
         return "its contents are no longer in the checkpoints"
     return ""

@@ -123,7 +123,9 @@ def valid_name(text: str) -> str:
     """Return `text` as the name of a kind. Raises `ConfigError`."""
     name = text.strip().removeprefix("@")
     if not is_name(name):
-        raise ConfigError(f"`{clean(name)[:60]}` is no name for an agent; use a-z, 0-9 and single hyphens.")
+        raise ConfigError(
+            f"`{clean(name)[:60]}` is not a name for an agent; use a-z, 0-9 and single hyphens."
+        )
     return name
 
 

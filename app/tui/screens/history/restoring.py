@@ -374,7 +374,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             elif item.state == "conflict" and choice == "merge":
                 merged = await self._load_merge(item)
                 if merged is None:
-                    return "", "These two cannot be put together: one is no text, or is not there."
+                    return "", "These two cannot be put together: one is not text, or is not there."
                 sides = Sides(sides.before, merged.data.decode("utf-8", "replace"))
         except HermesError as error:
             return "", line(str(error))
@@ -422,7 +422,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     def action_choose(self, choice: Way) -> None:
         item = None if self._list.cursor is None else self._list.items[self._list.cursor]
         if item is None or item.state == "lost":
-            self.notify("Nothing is to be chosen here: this stays as it is.", markup=False)
+            self.notify("There is nothing to choose here: this stays as it is.", markup=False)
         elif choice != "merge":
             self._choose(item, choice)
             self._wished.discard(item.path)

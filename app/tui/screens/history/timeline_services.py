@@ -58,7 +58,7 @@ WHATS: tuple[What, ...] = ("both", "conversation", "files", "some")
 BRING_BACK = (
     "Conversation and files",
     "Only the conversation; files stay as they are",
-    "Only the files; the conversation goes on from its end",
+    "Only the files; the conversation continues from its end",
     "Only some files, or hunks of them; I choose on the next screen",
 )
 NOTHING = "Leave everything as it is"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.model.provider_book import ProviderAnswer
 
 
-AGAIN = "⏎ goes on where it stopped."
+AGAIN = "⏎ continues where it stopped."
 
 
 @dataclass(frozen=True, slots=True)

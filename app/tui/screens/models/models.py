@@ -32,7 +32,7 @@ NOTE_CELLS = 24
 """Cells of the last column, on wide screens only."""
 WIDE = 100
 ANY = "Any model can be named: provider/model, local:/path/to/file.gguf, or demo."
-BUSY = "A turn is running; stop it (esc) before another model goes on."
+BUSY = "A turn is running; stop it (esc) before another model continues."
 
 
 class ModelsScreen(Page[str | None]):
@@ -149,7 +149,7 @@ class ModelsScreen(Page[str | None]):
             if choice is not None and not choice.problem and not self._busy():
                 self.dismiss(name)
             else:
-                self.notify("The key is kept; choose the model to go on with it.", markup=False)
+                self.notify("The key is kept; choose the model to continue with it.", markup=False)
 
     @work(exclusive=True, group="keep")
     async def action_keep(self) -> None:
@@ -305,7 +305,9 @@ class ModelRows(RowList):
 
     def _another(self, width: int) -> Text:
         needle = self.needle.strip()
-        words = f"   go on with “{line(needle)}”" if needle else "   another: / and its name, provider/model"
+        words = (
+            f"   continue with “{line(needle)}”" if needle else "   another: / and its name, provider/model"
+        )
         return fit(Text(words, self.ink("text" if needle else "dim")), width)
 
 

@@ -214,7 +214,7 @@ def _key_row(
         given=own.settings.keys.get(id, ", ".join(in_force)),
         default=by_default,
         help=name,
-        takes="keys as `ctrl+l` or `f5`, parted by commas; nothing for none",
+        takes="keys as `ctrl+l` or `f5`, separated by commas; nothing for none",
         origin=_origin(_source(loaded, path)),
         overridden=_override_text(path, loaded, own),
         is_own=_source(own, path) is not None,

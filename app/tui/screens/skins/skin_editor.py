@@ -97,7 +97,7 @@ def color_of(text: str) -> str:
             return color
     if typed.startswith("ansi"):
         raise ConfigError(
-            f"`{quote(typed)}` is no colour of the terminal{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
+            f"`{quote(typed)}` is not a colour of the terminal{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
         )
     if typed.isascii() and typed.isalpha():
         try:
@@ -107,7 +107,7 @@ def color_of(text: str) -> str:
         if named is not None and named.a == 1 and named.auto is False and named.ansi is None:
             return RGB(*named.rgb).hex
     raise ConfigError(
-        f"`{quote(typed)}` is no colour; write #rrggbb, or a name such as ansi_red or steelblue."
+        f"`{quote(typed)}` is not a colour; write #rrggbb, or a name such as ansi_red or steelblue."
     )
 
 

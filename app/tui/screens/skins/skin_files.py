@@ -20,7 +20,7 @@ def valid_name(text: str) -> str:
     """Return `text` as the name of a skin. Raises `ConfigError`."""
     name = text.strip()
     if not is_name(name):
-        raise ConfigError(f"`{quote(name)}` is no name for a skin; use letters, digits, - and _.")
+        raise ConfigError(f"`{quote(name)}` is not a name for a skin; use letters, digits, - and _.")
     return name
 
 

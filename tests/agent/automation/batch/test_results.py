@@ -98,7 +98,9 @@ def test_what_a_full_disk_cuts_short_is_told_and_spoils_no_line_after_it(tmp_pat
     folder.note_ended(result("a"))
     with room_for(folder.journal.stat().st_size + 20), pytest.raises(ResultsNotWrittenError) as told:
         folder.note_begun("b", "two", 1)
-    assert str(folder.journal) in str(told.value) and "the same command goes on" in str(told.value)
+    assert str(folder.journal) in str(told.value) and "run the same command again to continue" in str(
+        told.value
+    )
     with room_for(folder.results.stat().st_size + 20), pytest.raises(ResultsNotWrittenError):
         folder.note_ended(result("b"))
     with room_for(20), pytest.raises(ResultsNotWrittenError):

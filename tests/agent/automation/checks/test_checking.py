@@ -90,7 +90,7 @@ async def test_a_file_outside_of_the_folder_is_not_looked_at(tmp_path: Path):
         ([{"contain": "x"}], "this one has contain"),
         ([{"contains": "x", "exact": "y"}], "one kind"),
         ([{"contains": 1}], "`contains` has to be text"),
-        ([{"regex": "("}], "no regular expression"),
+        ([{"regex": "("}], "not a regular expression"),
         ([{"file": "/etc/passwd"}], "within the folder"),
         ([{"file": {"path": "../x"}}], "within the folder"),
         ([{"tools": ["a"]}], "under one of exact, subset, order"),

@@ -1,4 +1,4 @@
-"""One solution for each exercise of the suite `edits`: what the file reads when it is mended."""
+"""One solution for each exercise of the suite `edits`: what the file reads when it is fixed."""
 
 from __future__ import annotations
 
@@ -261,4 +261,4 @@ def first(store, keys):
     "two-files": 'PRICES = {"tea": 3, "cake": 5}\n\n\ndef price_of(name):\n    return PRICES.get(name, 0)\n',
 }
 FILES = {"two-files": "prices.py", "cli": "args.py"}
-"""Files to be mended that are not called `part.py`."""
+"""Files to be fixed that are not called `part.py`."""

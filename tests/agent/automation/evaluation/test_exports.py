@@ -94,7 +94,7 @@ def test_a_result_with_a_wrong_field_is_refused(tmp_path: Path, place: str, chan
     assert read_result(tmp_path) == result()
     (given if place == "whole" else given["results"][0]).update(change)
     (tmp_path / "result.json").write_text(json.dumps(given))
-    with pytest.raises(ConfigError, match="is no result of") as refused:
+    with pytest.raises(ConfigError, match="is not a result of") as refused:
         read_result(tmp_path)
     assert refused.value.exit_code == 2
 

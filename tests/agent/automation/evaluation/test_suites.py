@@ -116,7 +116,9 @@ async def test_a_suite_nobody_can_work_on_is_refused_before_anything_is_written(
             await run_suite(suite, out, BatchOptions(), keyless)
         assert not out.exists()
         out.write_text("")
-        with pytest.raises(ConfigError, match="out cannot be used: it is no folder; choose another with -o"):
+        with pytest.raises(
+            ConfigError, match="out cannot be used: it is not a folder; choose another with -o"
+        ):
             await run_suite(suite, out, BatchOptions(), known)
         assert server.requests == []
 
@@ -126,7 +128,7 @@ async def test_a_suite_nobody_can_work_on_is_refused_before_anything_is_written(
     [
         ("suite.yaml", "runs: 0", "`runs` has to be"),
         ("suite.yaml", "run: 1", "`run` is unknown"),
-        ("suite.yaml", "a: [", "is no YAML"),
+        ("suite.yaml", "a: [", "is not YAML"),
         ("tasks/say/task.yaml", "checks: []", "`prompt` is missing"),
     ],
 )

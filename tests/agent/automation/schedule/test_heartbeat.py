@@ -129,7 +129,7 @@ async def test_a_reason_is_used_up_by_an_answer_and_not_by_a_request_that_failed
             "1 action was refused.",
         ]
         for change in (book.pause("heartbeat"), book.resume("heartbeat"), book.edit("heartbeat", {"tz": ""})):
-            with pytest.raises(ScheduleError, match="is no job of its own"):
+            with pytest.raises(ScheduleError, match="is not a job of its own"):
                 await change
 
 

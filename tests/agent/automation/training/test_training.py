@@ -143,7 +143,7 @@ def environ(folder: Path, server: ModelServer) -> dict[str, str]:
 
 @pytest.mark.parametrize("address", ["nonsense", "ftp://x", "http://", "", "http://[", "127.0.0.1:8000"])
 def test_an_api_has_an_address(address: str) -> None:
-    with pytest.raises(ConfigError, match="is no address of an API"):
+    with pytest.raises(ConfigError, match="is not an address of an API"):
         AtroposClient(address)
 
 

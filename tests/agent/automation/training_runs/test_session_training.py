@@ -1,4 +1,4 @@
-"""The tools `rl_…` in a session: environments, configuration, runs that start, end, stop and go on."""
+"""The tools `rl_…` in a session: environments, configuration, runs that start, end, stop and continue."""
 
 from __future__ import annotations
 

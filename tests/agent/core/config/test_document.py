@@ -31,7 +31,7 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
         (b"a: 1\nb: \0", (2, 4), "NUL byte"),
         (b"a: 1\n  \xfc: x", (2, 3), "not UTF-8"),
         (b"a: \x1b[31m", (1, 4), "U+001B"),
-        (b"a: b: c", (1, 5), "no YAML"),
+        (b"a: b: c", (1, 5), "not YAML"),
         (b'a: 1\nb: "x\n', (3, 1), "begun on line 2"),
         (b"a: *x", (1, 4), "undefined alias"),
         (b"a: 1\n---\nb: 2\n", (2, 1), "second document"),

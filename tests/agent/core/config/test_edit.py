@@ -80,7 +80,7 @@ def test_what_cannot_be_done_safely_is_refused_with_the_lines(before: str, key: 
 def test_a_broken_file_is_not_edited(home: Home) -> None:
     home.root.mkdir()
     home.config.write_text("model: [\n")
-    with pytest.raises(ConfigError, match=r"line 2.*Mend that first"):
+    with pytest.raises(ConfigError, match=r"line 2.*Fix that first"):
         set_setting(home, "model.name", "a")
     assert home.config.read_text() == "model: [\n"
 

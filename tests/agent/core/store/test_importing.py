@@ -35,7 +35,7 @@ async def test_an_export_comes_back_as_it_was(store: Store, session: Session, pa
         assert [head.name for head in await other.heads(session.id)] == ["main", "side"]
         assert await other.unfinished_branches(session.id) == ()
         assert (await other.search("a.txt")).total == (await store.search("a.txt")).total
-        await other.append(session.id, "user", "it goes on")
+        await other.append(session.id, "user", "it continues")
 
 
 async def test_what_is_here_already_is_refused_or_copied(store: Store, session: Session) -> None:
@@ -63,9 +63,9 @@ def record(**changes: Any) -> dict[str, Any]:
     [
         ([], "holds no messages"),
         (["", "  "], "holds no messages"),
-        (["{"], "Line 1 is no JSON"),
-        (["[" * 100_000], "Line 1 is no JSON"),
-        (["[1]"], "Line 1 is no JSON object"),
+        (["{"], "Line 1 is not JSON"),
+        (["[" * 100_000], "Line 1 is not JSON"),
+        (["[1]"], "Line 1 is not a JSON object"),
         ([record(), record()], "Line 2 has the id 1, which stood before"),
         ([record(id="1")], "Line 1 has no whole number as id"),
         ([record(id=True)], "no whole number as id"),
@@ -81,8 +81,8 @@ def record(**changes: Any) -> dict[str, Any]:
         ([record(created=1e300)], "has no time"),
         ([record(content=None)], "needs a text as content"),
         ([record(data=[])], "an object as data"),
-        ([record(heads="main")], "heads that are no names"),
-        ([record(heads=[1])], "heads that are no names"),
+        ([record(heads="main")], "heads that are not names"),
+        ([record(heads=[1])], "heads that are not names"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -30,7 +30,7 @@ def table(nodes: list[tuple[str, int | None]]) -> sqlite3.Connection:
 
 @st.composite
 def _forests(draw: st.DrawFn) -> list[tuple[str, int | None]]:
-    """Two sessions, written in turns; most nodes go on from the last one, some from any other."""
+    """Two sessions, written in turns; most nodes continue from the last one, some from any other."""
     nodes: list[tuple[str, int | None]] = []
     own: dict[str, list[int]] = {"one": [], "two": []}
     for id in range(1, draw(st.integers(1, 60)) + 1):

@@ -80,9 +80,9 @@ def noise(path: Path) -> None:
         (no_application, "belongs to another program"),
         (in_wal_mode, "belongs to another program"),
         (newer, "newer Hermes"),
-        (text, "no session store"),
+        (text, "not a session store"),
         (one_byte, "belongs to another program"),
-        (noise, "no session store"),
+        (noise, "not a session store"),
     ],
 )
 async def test_a_foreign_file_is_refused_by_name_and_left_alone(
@@ -106,7 +106,7 @@ def replace_with_dead_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"), [(replace_with_folder, "no file"), (replace_with_dead_link, "leads nowhere")]
+    ("make", "message"), [(replace_with_folder, "not a file"), (replace_with_dead_link, "leads nowhere")]
 )
 async def test_what_is_no_file_is_refused(folder: Path, make: Callable[[Path], None], message: str) -> None:
     make(folder / "state.db")

@@ -58,7 +58,7 @@ def test_words_and_filters_are_told_apart(line: str, text: str, filters: Filters
 @pytest.mark.parametrize(
     ("line", "text", "note"),
     [
-        ("colour:red x", "colour:red x", "colour: is no filter and is searched as text"),
+        ("colour:red x", "colour:red x", "colour: is not a filter and is searched as text"),
         ("role:boss x", "x", "role: takes user, assistant, tool or notice"),
         ("role:", "", "role: takes user"),
         ("after:2026-13", "", "after: takes a day"),

@@ -142,6 +142,6 @@ def test_a_missing_or_foreign_file_is_refused(folder: Path) -> None:
     connection = sqlite3.connect(folder / "other.db")
     connection.execute("CREATE TABLE t (a)")
     connection.close()
-    with pytest.raises(StoreError, match="no session store of this version"):
+    with pytest.raises(StoreError, match="not a session store of this version"):
         recover_copy(folder / "other.db")
     assert {each.name for each in folder.iterdir()} == {"text.db", "other.db"}

@@ -94,7 +94,7 @@ async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: 
                     await asyncio.sleep(0)
                 running.cancel()
                 done, _ = await asyncio.wait([running], timeout=20)
-                assert done, f"it goes on, {moments} steps behind the news"
+                assert done, f"it continues, {moments} steps behind the news"
 
 
 async def test_all_libraries_are_read_before_any_messenger_begins(

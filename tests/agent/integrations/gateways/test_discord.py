@@ -95,7 +95,7 @@ async def test_buttons_edits_files_and_one_sending(
         )
     )
     assert near.files[0].kind == "image" and await bench.adapter.fetch(near.files[0], 10) == b"\x89PNG"
-    with pytest.raises(UndeliverableError, match="does not lie"):
+    with pytest.raises(UndeliverableError, match="not stored"):
         await bench.adapter.fetch(far.files[0], 10)
 
 

@@ -59,7 +59,7 @@ NOTHING: tuple[dict[str, Any], ...] = (
     {"dataMessage": "no message"},
     {"editMessage": {"targetSentTimestamp": 1}},
 )
-"""What an envelope holds that is no message to us."""
+"""What an envelope holds that is not a message to us."""
 TO_US: tuple[dict[str, Any], ...] = (
     {"mentions": [{"name": ACCOUNT, "number": ACCOUNT, "uuid": ACI, "start": 0, "length": 1}]},
     {"mentions": [{"name": ACI, "number": None, "uuid": ACI, "start": 0, "length": 1}]},

@@ -130,7 +130,7 @@ async def test_images_and_voice_come_in_and_go_out(
     with pytest.raises(UndeliverableError, match="larger"):
         await bench.adapter.fetch(image, 10)
     # The token is shown to nobody else.
-    with pytest.raises(UndeliverableError, match="does not lie"):
+    with pytest.raises(UndeliverableError, match="not stored"):
         await bench.adapter.fetch(voice, 1_000)
     (tmp_path / "out.ogg").write_bytes(b"OggS")
     await bench.adapter.send_file(HERE, OutgoingFile(tmp_path / "out.ogg", "out.ogg", "voice", "hear"), "k")

@@ -141,7 +141,7 @@ async def test_buttons_and_files(server: WhatsAppServer, bench: AdapterBench, tm
     assert (shown.text, shown.files[0].kind, heard.files[0].kind) == ("look", "image", "voice")
     assert await bench.adapter.fetch(shown.files[0], 1_000) == server.media["1"][1]
     server.elsewhere = True
-    with pytest.raises(UndeliverableError, match="does not lie"):
+    with pytest.raises(UndeliverableError, match="not stored"):
         await bench.adapter.fetch(shown.files[0], 1_000)
     (tmp_path / "a.pdf").write_bytes(b"%PDF")
     await bench.adapter.send_file(HERE, OutgoingFile(tmp_path / "a.pdf", "a.pdf", "file", "read"), "k")

@@ -143,7 +143,7 @@ async def test_a_tool_that_fails_says_so(tmp_path: Path, way: str, result: dict[
 
 async def test_an_answer_of_a_wrong_shape_is_a_fault_and_no_more(tmp_path: Path) -> None:
     async with connected(tmp_path, "shape") as (connection, _):
-        with pytest.raises(CallFaultError, match="no valid answer"):
+        with pytest.raises(CallFaultError, match="not a valid answer"):
             await connection.call_tool(1, "echo", {})
         assert (await connection.list())["tools"]
 

@@ -47,7 +47,7 @@ def tool(name: str, description: str = "Does it.", schema: Any = None) -> dict[s
         ("a", {"command": "x", "transport": "http"}, "transport http, which needs `url`"),
         ("a", {"url": "http://h", "transport": "stdio"}, "transport stdio, which needs `command`"),
         ("a", {"url": "ftp://h"}, "begins with http:// or https://"),
-        ("a", {"url": "http://h:99999"}, "which is none"),
+        ("a", {"url": "http://h:99999"}, "which is not valid"),
         ("a", {"url": "http://me:pw@h/"}, "put it into `headers`"),
         ("a", {"command": "x\0y"}, "NUL byte"),
         ("a", {"url": "http://h", "oauth": {"client_metadata_url": "http://h/c"}}, "an https address"),
@@ -80,11 +80,11 @@ def test_names_are_taken_by_every_provider_and_never_alike() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "it is no object"),
+        (None, "it is not an object"),
         ({"name": 5, "inputSchema": {}}, "it has no name"),
         (tool("x" * 129), "its name is too long"),
         (tool("a\x1b[1m"), "its name is too long or holds control characters"),
-        ({"name": "a"}, "its schema is no object"),
+        ({"name": "a"}, "its schema is not an object"),
         (tool("a", schema={"type": "string"}), "does not describe an object"),
         (tool("a", schema={"type": "array", "items": {}}), "does not describe an object"),
         (tool("a", schema={"type": "object", "x": "y" * 70_000}), "more than 64,000 characters"),
@@ -265,7 +265,7 @@ def test_a_server_of_a_project_counts_only_as_it_was_agreed_to(tmp_path: Path) -
     assert not declared_servers(own, home, project).find_server("a").agreed
     for broken in ("[", "[]", '{"mcpServers": 5}'):
         file.write_text(broken)
-        assert "is no JSON object" in declared_servers(own, home, project).problems[0]
+        assert "is not a JSON object" in declared_servers(own, home, project).problems[0]
 
 
 FORM = {
@@ -362,7 +362,7 @@ def test_what_was_typed_is_checked_as_a_whole() -> None:
 
 
 async def test_a_person_sees_the_whole_address_before_it_is_opened() -> None:
-    person = Person("Done, go on")
+    person = Person("Done, continue")
     params = {"mode": "url", "message": "Sign.", "url": "https://bank.example/\u202esign?x=1"}
     assert await ask_person(person, "box", params) == {"action": "accept"}
     assert "a page of bank.example" in person.asked[0][0] and "\\u202e" in person.asked[0][0]

@@ -1,4 +1,4 @@
-"""Servers in a session: their tools are offered, judged, called and parked; the session goes on."""
+"""Servers in a session: their tools are offered, judged, called and parked; the session continues."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_nothing_of_the_other_agent_is_changed(tmp_path: Path) -> None:
             "",
             "There is no import from cursor; there is one from claude, codex, opencode, hermes, gemini, pi, ",
         ),
-        ("claude", "", "is no folder; say with --from where claude keeps its things."),
+        ("claude", "", "is not a folder; name the folder of claude with --from."),
         ("codex", "mine", "is the home of this Hermes; name the folder of codex."),
     ],
 )
@@ -276,12 +276,12 @@ def test_links_that_lead_out_and_broken_files_are_named_and_the_rest_counts(tmp_
     assert [note.scope for note in findings.notes] == ["project"]
     assert findings.rules == () and len(findings.sessions) == 2
     said = " ".join(findings.left_out)
-    assert "CLAUDE.md leads out of the folder" in said and "settings.json is no JSON" in said
+    assert "CLAUDE.md leads out of the folder" in said and "settings.json is not JSON" in said
 
 
 def test_a_database_that_is_none_is_named(tmp_path: Path) -> None:
     root = other_agents.hermes(tmp_path)
-    (root / "state.db").write_bytes(b"this is no database at all" * 100)
+    (root / "state.db").write_bytes(b"this is not a database at all" * 100)
     findings = hermes.look(root)
     assert findings.sessions == () and len(findings.notes) == 3
     assert any("state.db cannot be read: file is not a database" in each for each in findings.left_out)

@@ -300,11 +300,11 @@ def test_lines_that_cannot_be_read_are_counted_and_links_out_are_left(tmp_path: 
     (session,) = findings.sessions
     record = session.read()
     assert record is not None and sorted(record.left) == [
-        "1 × line that is no JSON",
+        "1 × line that is not JSON",
         "1 × unfinished last line",
     ]
     assert "\x1b" not in record.nodes[0].content
-    assert any("2_t.jsonl is no plain file" in each for each in findings.left_out)
+    assert any("2_t.jsonl is not a plain file" in each for each in findings.left_out)
 
 
 def test_servers_of_codex_keep_their_keys_times_and_tools() -> None:

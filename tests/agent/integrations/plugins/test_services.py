@@ -114,8 +114,8 @@ async def test_pictures_sounds_and_recordings_come_from_a_plugin(tmp_path: Path)
         }  # fmt: skip
         assert (made.workspace / "images/packed.png").read_bytes() == png(8, 8)
         expected = {
-            "link": "cannot be read", "elsewhere": "does not lie in the folder", "fifo": "no plain file",
-            "text": "no png, jpeg or webp", "torn": "no base64", "nothing": "no png", "fail": "no ink",
+            "link": "cannot be read", "elsewhere": "does not lie in the folder", "fifo": "not a plain file",
+            "text": "not a png, jpeg or webp", "torn": "not base64", "nothing": "not a png", "fail": "no ink",
         }  # fmt: skip
         for name, words in expected.items():
             assert words in found[name]["error"] and "gear" in found[name]["error"], found[name]
@@ -123,7 +123,7 @@ async def test_pictures_sounds_and_recordings_come_from_a_plugin(tmp_path: Path)
         assert (made.workspace / spoken["audio"]).read_bytes().endswith(b"Hello") and spoken[
             "by"
         ] == "gear.mouth"
-        assert heard == {"text": "12 bytes in en", "by": "gear.ear"} and "no recording" in wrong["error"]
+        assert heard == {"text": "12 bytes in en", "by": "gear.ear"} and "not a recording" in wrong["error"]
         assert "root:" not in str(finished(made)) and "\x1b" not in str(finished(made))
         # Nothing of an exchange stays.
         assert not list((made.home / "plugin-data" / "gear").glob("exchange-*"))
@@ -146,7 +146,7 @@ async def test_dictation_voice_messages_and_the_doctor_know_a_service(tmp_path: 
             await dictation.aclose()
         async with made.engine(approve="all") as engine:
             assert await transcribe(engine, loaded.settings, environ, b"OggS", "note.oga") == "4 bytes in"
-            with pytest.raises(HermesError, match="no recording that is known"):
+            with pytest.raises(HermesError, match="not a recording that is known"):
                 await transcribe(engine, loaded.settings, environ, b"OggS", "note.exe")
         subject = HealthSubject(home, environ, made.workspace)
         for by in ("image_generate (gear.brush)", "text_to_speech (gear.mouth)", "transcribe (gear.ear)"):

@@ -178,7 +178,7 @@ async def test_the_home_is_looked_at_and_changed_only_after_a_yes(tmp_path: Path
         _, found = await ran(tmp_path, services, *acts)
         assert found[0]["entities"] == [{"entity": "light.kitchen", "state": "off", "name": "Kitchen"}]
         assert found[1]["state"] == "7.5" and found[2]["services"] == {"light": ["turn_off", "turn_on"]}
-        assert "is no entity" in found[3]["error"] and "Entity not found" in found[5]["error"]
+        assert "is not an entity" in found[3]["error"] and "Entity not found" in found[5]["error"]
         assert found[4]["changed"][0]["state"] == "on"
         assert services.asked[-2].json == {"entity_id": "light.kitchen"}
         count = len(services.asked)

@@ -1,4 +1,4 @@
-"""Pages for the model: what is shown of them, what lies on the disk, what the gate hears."""
+"""Pages for the model: what is shown of them, what is on the disk, what the gate hears."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ async def test_documents_are_read_in_a_process_that_is_replaced_when_it_hangs() 
     try:
         page = await reader.read(article().encode(), "text/html", "https://example.org/")
         assert page.title == "Harbour"
-        with pytest.raises(UnreadableError, match="is no text"):
+        with pytest.raises(UnreadableError, match="is not text"):
             await reader.read(b"\0\1\2", "")
         deep = b"<html><body>" + b"<div>" * 200_000 + b"x"
         try:

@@ -84,7 +84,7 @@ def test_pipes_folders_and_links_out_of_the_project_are_not_read(tmp_path: Path)
     (project / ".github" / "copilot-instructions.md").write_bytes(b"\x7fELF\0\0")
     assert project_file(project, 1_000) is None
     told = unread(tmp_path / "SOUL.md", project)
-    reasons = ["a FIFO", "a folder", "leads out", "a link to itself", "no text"]
+    reasons = ["a FIFO", "a folder", "leads out", "a link to itself", "not text"]
     assert len(told) == 5 and all(why in each for why, each in zip(reasons, told, strict=True))
 
 

@@ -122,7 +122,7 @@ def test_breaks_are_told_once_and_in_order() -> None:
     made = table(path, breaks=[Break("Made room.", True), Break("a bug", False)])
     assert [each.reason for each in made.breaks] == [
         "Made room.",
-        "Another model went on: second.",
+        "Another model took over: second.",
         "The prompt or the tools changed.",
         "a bug",
     ]

@@ -1,4 +1,4 @@
-"""What mended a failure, from the calls alone."""
+"""What fixed a failure, from the calls alone."""
 
 from __future__ import annotations
 

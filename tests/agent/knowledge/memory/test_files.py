@@ -104,7 +104,7 @@ def test_links_folders_and_devices_are_refused(file: MemoryFile, tmp_path: Path)
         file.write(add("One."), ORIGIN)
     file.path.unlink()
     os.mkfifo(file.path)
-    with pytest.raises(MemoryFileError, match="no plain file"):
+    with pytest.raises(MemoryFileError, match="not a plain file"):
         file.read()
     file.path.unlink()
     file.path.mkdir()

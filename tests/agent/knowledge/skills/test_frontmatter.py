@@ -52,7 +52,7 @@ INVALID = {
     "a tag": ("name: !!str demo\ndescription: x\n", "tag"),
     "a key given twice": (f"{GOOD}name: demo\n", "name twice"),
     "a bare colon": ("name: demo\ndescription: use: it\n", "cannot be read"),
-    "a list": ("- name\n- description\n", "no mapping"),
+    "a list": ("- name\n- description\n", "not a mapping"),
     "mappings of two depths": (f"{GOOD}metadata:\n  a:\n      b: c\n  d:\n    e: f\n", "differently"),
     "a tab": ("name: demo\n\tdescription: x\n", "cannot be read"),
 }

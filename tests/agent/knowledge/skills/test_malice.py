@@ -109,7 +109,7 @@ async def test_nothing_that_a_planted_skill_wants_comes_to_pass(
             assert opened.approvals == {"ask": "normal"}.get(mode, mode)
             for case in CASES:
                 before = state(b, person)
-                await engine.run(f"/{case['name']} go on")
+                await engine.run(f"/{case['name']} continue")
                 after = state(b, person)
                 if after != before:
                     paths = [path for path in {*before, *after} if before.get(path) != after.get(path)]

@@ -1,4 +1,4 @@
-"""Arguments and names of calls, mended or refused."""
+"""Arguments and names of calls, fixed or refused."""
 
 from __future__ import annotations
 

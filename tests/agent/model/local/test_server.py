@@ -182,8 +182,8 @@ async def test_a_child_that_says_nothing_sensible_is_reported(tmp_path: Path, li
 
 async def test_a_file_that_is_no_model_is_refused_before_anything_starts(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("not a model")
-    with pytest.raises(ConfigError, match="no GGUF file"):
+    path.write_text("no model")
+    with pytest.raises(ConfigError, match="not a GGUF file"):
         await LocalServer(path).start()
 
 

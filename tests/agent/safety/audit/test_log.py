@@ -172,7 +172,7 @@ def test_a_torn_line_cannot_be_claimed_for_a_changed_one(tmp_path: Path) -> None
         file.write(b'{"half')
     AuditLog(tmp_path).append({})
     path.write_bytes(path.read_bytes().replace(b'{"half\n', b'{"HALF\n'))
-    assert "no ruling" in sentences(verify(tmp_path))
+    assert "not a ruling" in sentences(verify(tmp_path))
 
 
 FIELDS = ("headline", "number", "seq", "previous", "hash")
@@ -232,9 +232,9 @@ def test_a_last_line_with_a_new_hash_is_found_by_the_head(tmp_path: Path) -> Non
         (lambda lines: lines[:1], "lines were cut off"),
         (lambda _lines: [], "lines were cut off"),
         (lambda lines: [*lines[:-1], lines[-1][:20]], "lines were cut off"),
-        (lambda lines: [*lines[:2], b"rubbish\n", *lines[2:]], "no ruling"),
-        (lambda lines: [*lines[:2], b"\n", *lines[2:]], "no ruling"),
-        (lambda lines: [*lines[:2], b"[]\n", *lines[3:]], "no ruling"),
+        (lambda lines: [*lines[:2], b"rubbish\n", *lines[2:]], "not a ruling"),
+        (lambda lines: [*lines[:2], b"\n", *lines[2:]], "not a ruling"),
+        (lambda lines: [*lines[:2], b"[]\n", *lines[3:]], "not a ruling"),
         (lambda lines: [lines[0].replace(b"{", b"{ ", 1), *lines[1:]], "changed"),
         (lambda lines: [lines[0].replace(b'{"h', b'{"headline":"x","h', 1), *lines[1:]], "changed"),
     ],

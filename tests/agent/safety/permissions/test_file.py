@@ -53,9 +53,9 @@ def test_rules_may_be_a_list_and_may_be_given_twice() -> None:
     ("text", "said"),
     [
         ("mod: x", "line 1, column 1: unknown key `mod`; known are mode, profiles, rules."),
-        ("mode: wild", "line 1, column 7: `wild` is no mode; modes are careful"),
+        ("mode: wild", "line 1, column 7: `wild` is not a mode; modes are careful"),
         ("rules: {termnal(x): deny}", "names the unknown tool `termnal`; did you mean `terminal`?"),
-        ("rules:\n  terminal(x): maybe", "line 2, column 16: `maybe` is no verdict"),
+        ("rules:\n  terminal(x): maybe", "line 2, column 16: `maybe` is not a verdict"),
         ("rules:\n  terminal(x): {reason: a}", "line 2, column 3: the rule `terminal(x)` has no verdict"),
         ("rules:\n  terminal(x): {verdict: ask, why: a}", "unknown key `terminal(x): why`"),
         ("rules: {terminal(a | b): deny}", "names more than one command"),
@@ -65,7 +65,7 @@ def test_rules_may_be_a_list_and_may_be_given_twice() -> None:
         ("rules: 3", "rules are lines of the form"),
         ("profiles: {phone: {mode: ask}}", "unknown key `profiles.phone`"),
         ("- a", "permissions.yaml line 1"),
-        ("mode: [", "this is no YAML"),
+        ("mode: [", "this is not YAML"),
         ("rules: {terminal(x): [a]}", "a verdict is text on one line"),
     ],
 )

@@ -1,6 +1,6 @@
 """Another Hermes in the same workspace: draws a boundary around a shell that writes where it should not.
 
-Arguments: kind of sandbox, workspace, private folder. Says `ready` once the shell is at work, which goes on
+Arguments: kind of sandbox, workspace, private folder. Says `ready` once the shell is at work, which continues
 until its input ends.
 """
 

@@ -28,7 +28,7 @@ class Rule:
 
 
 def rules(profile: str) -> list[Rule]:
-    """Raises `AssertionError` for text that is no profile of version 1."""
+    """Raises `AssertionError` for text that is not a profile of version 1."""
     forms = list(_forms(profile))
     assert forms[0] == ["version", "1"]
     found = [_rule(form) for form in forms[1:]]

@@ -1,4 +1,4 @@
-"""Guarded places that stand are read-only to programs whichever way they try; other work goes on."""
+"""Guarded places that stand are read-only to programs whichever way they try; other work continues."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def leads_below_itself(path: str, target: bytes) -> bool:
 
 
 def possible(tree: Tree) -> Tree:
-    """Without paths below one that is no folder, and links to what is below themselves.
+    """Without paths below one that is not a folder, and links to what is below themselves.
 
     Where such a link becomes a folder git refuses every patch: to look below it leads nowhere.
     """

@@ -147,7 +147,7 @@ async def test_a_branch_is_left_where_the_agent_stands(tmp_path: Path) -> None:
     async with bench(tmp_path, replies) as b:
         assert (await b.turn("go")).outcome == "done"
         left, again = results(b)
-        assert left["note"] == "Branch plan b begins here; the conversation goes on in main."
+        assert left["note"] == "Branch plan b begins here; the conversation continues in main."
         assert "already" in again["error"]
         async with await Store.open(b.home / "state.db") as store:
             (session,) = await store.list_sessions()

@@ -265,7 +265,7 @@ async def test_files_that_another_window_changed_since_are_not_taken_back_unaske
         assert (await first.history.undo())[0].label == "write a mine"
         assert files(b) == {"a": "one"}
         await first.history.rewind(asked(first, "hello"))
-        with pytest.raises(HermesError, match="There is nothing to do again"):
+        with pytest.raises(HermesError, match="There is nothing to redo"):
             await second.history.redo()
 
 

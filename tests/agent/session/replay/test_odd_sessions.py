@@ -49,7 +49,7 @@ class Rounds:
 
 
 class Stalled:
-    """Begins to answer and does not go on."""
+    """Begins to answer and does not continue."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()

@@ -3,7 +3,7 @@
 python -m tests.agent.session.spending.spender STORE CEILING SEED [session] [together | hang]
 
 The ceiling is that of the day, with `session` that of one session which all such processes work on. With
-`together` it says when it has taken something, and goes on after a line of input.
+`together` it says when it has taken something, and continues after a line of input.
 """
 
 from __future__ import annotations

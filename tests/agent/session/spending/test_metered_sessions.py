@@ -96,7 +96,7 @@ async def test_a_turn_ends_at_the_ceiling_of_the_session_and_says_how_to_raise_i
         ended = await b.turn("go")
     assert ended.outcome == "budget"
     assert ended.error == (
-        "The budget of this session is reached: 2 of 2 requests are used. To go on, raise "
+        "The budget of this session is reached: 2 of 2 requests are used. To continue, raise "
         "budget.session.turns, for example with `hermes config set budget.session.turns 6`."
     )
     assert len(b.server.requests) == 2

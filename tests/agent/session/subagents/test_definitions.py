@@ -38,7 +38,7 @@ isolation: readonly
 ---
 You look.
 
---- is no fence here.
+--- is not a fence here.
 """
 
 
@@ -65,7 +65,7 @@ def test_a_complete_file_gives_all_of_the_definition() -> None:
     assert made == Definition(
         name="looker",
         description="Looks at things.",
-        prompt="You look.\n\n--- is no fence here.",
+        prompt="You look.\n\n--- is not a fence here.",
         tools=("file", "todo"),
         model="lab/big",
         effort="off",
@@ -306,7 +306,7 @@ def test_things_that_are_no_files_never_block_and_too_large_ones_are_not_read(pl
     write(folder, "notes.txt", "no agent")
     said = {name: str(each.problems[0]) for name, each in places.load().broken.items()}
     assert sorted(said) == ["folder", "large", "pipe"]
-    assert "larger than 64 kB" in said["large"] and "no regular file" in said["pipe"]
+    assert "larger than 64 kB" in said["large"] and "not a regular file" in said["pipe"]
 
 
 def test_only_so_many_of_a_folder_are_read(places: Definitions) -> None:

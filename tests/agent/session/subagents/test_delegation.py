@@ -405,7 +405,7 @@ async def test_what_an_agent_is_told_reaches_its_next_request(tmp_path: Path) ->
 @pytest.mark.thorough
 async def test_an_interrupted_turn_leaves_no_agent_running_and_each_can_go_on(tmp_path: Path) -> None:
     def slow(request: Any) -> Reply:
-        return say(report("Went on.")) if "Go on where you stopped" in str(request.messages[-1]) else SLOW
+        return say(report("Went on.")) if "Continue where you stopped" in str(request.messages[-1]) else SLOW
 
     scripts = {"main": [call("delegate_task", goal="slow"), say("Over.")], "slow": slow}
     async with team(tmp_path, scripts) as made:

@@ -341,7 +341,7 @@ def going_on(told: list[str]) -> Any:
         last = str(request.messages[-1]["content"])
         if done == 0:
             return call("write_file", path="first.txt", content="1\n")
-        if "Go on where you stopped" in last:
+        if "Continue where you stopped" in last:
             told.append(last)
             return call("write_file", path="second.txt", content="2\n")
         return say(report("Went on.")) if told else say("word " * 4_000, pace=0.02)

@@ -46,7 +46,7 @@ def part_of(request: Any) -> str:
         return "main"
     if "Write the best answer" in text:
         return "aggregator"
-    return "improver" if "Write your own answer anew" in text else "member"
+    return "improver" if "Write your own answer again" in text else "member"
 
 
 @asynccontextmanager

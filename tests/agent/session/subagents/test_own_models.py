@@ -35,7 +35,7 @@ You dig.
 
 
 def child(request: Any) -> Reply:
-    if "Go on where you stopped" in str(request.messages[-1]["content"]):
+    if "Continue where you stopped" in str(request.messages[-1]["content"]):
         return say(report("Went on."))
     return say("word " * 4_000, pace=0.02)
 
@@ -90,7 +90,7 @@ async def test_where_its_model_is_not_configured_any_more_it_fails_with_a_senten
         sent = len(made.server.requests)
         made.config(UNASKED + MODELS.format(url=made.server.base_url))
         async with made.engine(resume=session) as engine:
-            await engine.scheduler.resume("agent-1", "Go on where you stopped.")
+            await engine.scheduler.resume("agent-1", "Continue where you stopped.")
             (after,) = await engine.scheduler.wait(["agent-1"])
             assert after.summary == "Went on."
             await until(made, lambda: len(made.server.requests) == sent + 1)

@@ -113,7 +113,7 @@ async def test_lent_room_comes_back_before_newcomers() -> None:
 
 
 async def turns(count: int) -> None:
-    """Let the others go on so many times."""
+    """Let the others continue so many times."""
     for _ in range(count):
         await asyncio.sleep(0)
 

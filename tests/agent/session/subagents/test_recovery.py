@@ -1,4 +1,4 @@
-"""Agents outlive the process that sent them: they are found again, marked, and go on where they stopped."""
+"""Agents outlive the process that sent them: they are found, marked, and continue where they stopped."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_after_a_kill_agents_are_marked_as_interrupted_and_go_on_without_p
         done = sum(message["role"] == "tool" for message in request.messages)
         if done == 0:
             return call("write_file", path="first.txt", content="1")
-        if "Go on where you stopped" in str(request.messages[-1]["content"]):
+        if "Continue where you stopped" in str(request.messages[-1]["content"]):
             return say(report("Went on."))
         return say("word " * 4_000, pace=0.02)
 

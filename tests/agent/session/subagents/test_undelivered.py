@@ -226,7 +226,7 @@ async def test_what_the_model_was_not_told_before_the_end_it_is_told_in_the_next
             async with made.engine(resume=session) as engine:
                 await engine.run(text)
                 notes = [node.content for node in engine.session.path if node.kind == "notice"]
-            assert sum(note.startswith("[The user lets agent agent-1 go on.") for note in notes) == 1
+            assert sum(note.startswith("[The user lets agent agent-1 continue.") for note in notes) == 1
             twice = [note for note in notes if note.startswith("[Agent agent-1 has ended: completed.")]
             assert len(twice) == 1 and twice[0].endswith("Twice.")
             assert sum(note.startswith("[Agent agent-2 has ended: completed.") for note in notes) == 1

@@ -26,7 +26,7 @@ def left(b: Bench) -> dict[str, str]:
 
 
 def furnish(b: Bench, text: str = "sleep 300") -> None:
-    """A program that writes when a file stands there, says so by removing it, and goes on."""
+    """A program that writes when a file stands there, says so by removing it, and continues."""
     (b.workspace / "act.sh").write_text(WRITES + text)
 
 

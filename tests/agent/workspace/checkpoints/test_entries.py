@@ -58,7 +58,7 @@ def test_a_step_is_the_same_after_its_way_through_json(found: list[PathChange], 
 
 @pytest.mark.parametrize("record", [[], ["file"], ["sofa", 0, 0, 0, None], "file", 3, {"kind": "file"}])
 def test_what_is_no_record_of_a_file_is_refused(record: object) -> None:
-    with pytest.raises(ValueError, match="no record"):
+    with pytest.raises(ValueError, match="not a record"):
         entry_of(record)
 
 

@@ -350,7 +350,7 @@ async def test_objects_on_another_file_system_are_copied_or_named(
     keep = GitKeep(recorder.store.borrowed_folder.parent / "other", repository / ".git" / "objects")
     for _ in keep.refresh():
         pass
-    assert keep.reason == "lies on another file system and is too large to be copied"
+    assert keep.reason == "is on another file system and is too large to be copied"
 
 
 @pytest.mark.thorough

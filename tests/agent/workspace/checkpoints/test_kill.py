@@ -1,4 +1,4 @@
-"""Whoever is killed while adding or clearing leaves a store that verifies and that others go on with."""
+"""Whoever is killed while adding or clearing leaves a store that verifies and that others continue with."""
 
 from __future__ import annotations
 

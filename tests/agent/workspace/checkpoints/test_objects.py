@@ -119,7 +119,7 @@ def test_missing_contents_are_told_apart_from_damaged_ones(objects: ObjectStore)
 @pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "ab", "A" * 64, "a" * 63, "a" * 64 + "\n"])
 def test_names_that_are_no_digests_reach_no_file(objects: ObjectStore, name: str) -> None:
     for use in (objects.read, objects.has, objects.discard, objects.check):
-        with pytest.raises(StoreError, match="no name of contents"):
+        with pytest.raises(StoreError, match="not a name of contents"):
             use(name)
 
 

@@ -124,7 +124,7 @@ async def test_what_is_no_file_stays_behind_and_is_named(tmp_path: Path) -> None
     (tmp_path / "work").mkdir()
     os.mkfifo(tmp_path / "work" / "pipe")
     async with recording(tmp_path) as recorder, copied(recorder, tmp_path) as copy:
-        assert copy.coverage.sentence() == "without pipe (is no file, link or folder)"
+        assert copy.coverage.sentence() == "without pipe (is not a file, link or folder)"
         assert not list(copy.root.iterdir())
 
 

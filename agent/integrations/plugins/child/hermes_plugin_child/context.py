@@ -46,7 +46,7 @@ class Context:
         try:
             json.dumps(parameters)
         except (TypeError, ValueError) as error:
-            raise RegistrationError(f"The parameters of the tool {name} are no JSON: {error}.") from None
+            raise RegistrationError(f"The parameters of the tool {name} are not JSON: {error}.") from None
         self._take("tool", name, handler, description=description, parameters=parameters)
 
     def register_command(self, name: str, description: str, handler: Callable[[str], Any]) -> None:

@@ -90,7 +90,7 @@ def folder_source(name: str, path: str, base: Path, *, is_builtin: bool = False)
         root = Path(os.path.realpath(base / Path(text).expanduser()))
         is_folder = root.is_dir()
     except (OSError, RuntimeError, ValueError):
-        raise HubMissingError(f"{brief(path, 200)!r} is no path of a folder.") from None
+        raise HubMissingError(f"{brief(path, 200)!r} is not a path of a folder.") from None
     if not is_folder and root.name in ("SKILL.md", "skill.md") and root.is_file():
         root, is_folder = root.parent, True
     if not is_folder:

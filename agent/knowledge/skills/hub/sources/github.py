@@ -73,11 +73,11 @@ def _place(api: str, steps: Sequence[str], ref: str = "") -> GitHubPlace:
     owner, name, *rest = steps
     name = name.removesuffix(".git")
     if not _OWNER.fullmatch(owner) or not _REPOSITORY.fullmatch(name):
-        raise HubError(f"{brief(f'{owner}/{name}')!r} is no name of a repository.")
+        raise HubError(f"{brief(f'{owner}/{name}')!r} is not a name of a repository.")
     if len(rest) > 1 and rest[0] in ("tree", "blob"):
         ref, rest = rest[1], rest[2:]
     if ref and not _REF.fullmatch(ref):
-        raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
+        raise HubError(f"{brief(ref)!r} is not a name of a branch, tag or commit.")
     return GitHubPlace(api, f"{owner}/{name}", ref, "/".join(rest))
 
 
@@ -190,7 +190,7 @@ def _decoded(answer: HttpAnswer, limit: int) -> bytes:
     record = answer.json()
     text = record.get("content") if isinstance(record, dict) else None
     if not isinstance(text, str) or record.get("encoding") != "base64":
-        raise HubError(f"{host(answer.url)} answered with something that is no file.")
+        raise HubError(f"{host(answer.url)} answered with something that is not a file.")
     try:
         content = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -235,7 +235,7 @@ class GitHubSource:
 
     def _source(self, where: GitHubPlace, version: str) -> TreeSource:
         if version and not _REF.fullmatch(version):
-            raise HubError(f"{brief(version)!r} is no name of a branch, tag or commit.")
+            raise HubError(f"{brief(version)!r} is not a name of a branch, tag or commit.")
         tree = GitHubTree(self.http, where.api, where.repository, version or where.ref)
         is_public = where.api == API
         address = f"https://github.com/{where.repository}" if is_public else f"{where.api}/{where.repository}"

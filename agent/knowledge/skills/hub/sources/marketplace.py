@@ -100,7 +100,7 @@ def _json(content: bytes, what: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise HubError(f"{what} is not JSON.") from None
     if not isinstance(data, Mapping):
-        raise HubError(f"{what} is no JSON object.")
+        raise HubError(f"{what} is not a JSON object.")
     return data
 
 
@@ -227,7 +227,7 @@ class MarketplaceSource:
     def _plugins(self, tree: FileTree) -> tuple[Plugin, ...]:
         entry = next((each for each in tree.entries if each.path == CATALOG and each.kind == "file"), None)
         if entry is None or entry.size > _LARGEST:
-            raise HubMissingError(f"{brief(self.address)} is no marketplace: it has no usable {CATALOG}.")
+            raise HubMissingError(f"{brief(self.address)} is not a marketplace: it has no usable {CATALOG}.")
         return parse_catalog(tree.read([entry], _LARGEST)[CATALOG])
 
     def _offer(
@@ -256,7 +256,7 @@ def _check_elsewhere(repository: str, home: str) -> None:
     if "://" in home and repository.startswith("http://") and origin(repository) == origin(home):
         return
     raise HubRefusedError(
-        f"A plugin lies at {brief(repository, 160)!r}, and only https addresses are followed from there."
+        f"A plugin is at {brief(repository, 160)!r}, and only https addresses are followed from there."
     )
 
 

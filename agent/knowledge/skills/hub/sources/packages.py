@@ -34,13 +34,13 @@ _REGISTRY_FILES = frozenset({"_meta.json", "skill-card.md"})
 
 def _slug(item: str) -> str:
     if not _SLUG.fullmatch(item):
-        raise HubError(f"{brief(item)!r} is no name of a skill in a registry.")
+        raise HubError(f"{brief(item)!r} is not a name of a skill in a registry.")
     return item.rpartition("/")[2]
 
 
 def _version(version: str) -> str:
     if version and not _VERSION.fullmatch(version):
-        raise HubError(f"{brief(version)!r} is no version.")
+        raise HubError(f"{brief(version)!r} is not a version.")
     return version
 
 
@@ -60,7 +60,7 @@ def _records(answer: HttpAnswer, *keys: str) -> list[Mapping[str, Any]]:
     if isinstance(data, Mapping):
         listed = next((data[key] for key in keys if isinstance(data.get(key), list)), None)
     if listed is None:
-        raise HubError(f"{host(answer.url)} answered with something that is no list of skills.")
+        raise HubError(f"{host(answer.url)} answered with something that is not a list of skills.")
     return [each for each in listed if isinstance(each, Mapping)]
 
 
@@ -101,7 +101,7 @@ class ClawHubSource:
         data = self._get(f"skills/{quote(_slug(item), safe='')}").json()
         record = data.get("skill") if isinstance(data, Mapping) else None
         if not isinstance(record, Mapping):
-            raise HubError(f"{host(self.url)} answered with something that is no skill.")
+            raise HubError(f"{host(self.url)} answered with something that is not a skill.")
         offer = self._offer(record, data, item)
         moderation = data.get("moderation")
         if isinstance(moderation, Mapping) and moderation.get("isMalwareBlocked"):
@@ -173,7 +173,7 @@ class LobeHubSource:
         if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
             data = data["data"]
         if not isinstance(data, Mapping):
-            raise HubError(f"{host(self.url)} answered with something that is no skill.")
+            raise HubError(f"{host(self.url)} answered with something that is not a skill.")
         return self._offer(data, item)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:

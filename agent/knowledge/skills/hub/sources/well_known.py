@@ -93,7 +93,7 @@ def _entry(record: Any, url: str, is_new: bool) -> IndexedSkill | None:
         path = each.get("path") if isinstance(each, dict) else each
         digest = _hex(each.get("digest"), name) if isinstance(each, dict) else ""
         if not isinstance(path, str):
-            raise HubError(f"The index at {host(url)} names a file of {name} that is no path.")
+            raise HubError(f"The index at {host(url)} names a file of {name} that is not a path.")
         files.append(_Artifact(path, urljoin(url, f"{name}/{quote(path)}"), digest))
     return IndexedSkill(name, text, _hex(record.get("digest"), name), None, tuple(files))
 
@@ -117,7 +117,7 @@ def _hex(digest: object, name: str) -> str:
         return ""
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
     if match is None:
-        raise HubError(f"The index gives {brief(name)} a digest that is no sha256.")
+        raise HubError(f"The index gives {brief(name)} a digest that is not a sha256.")
     return match[1]
 
 

@@ -83,7 +83,7 @@ def close(handler: BaseHTTPRequestHandler) -> None:
         (lambda handler: answer(handler, b"", 302, {"Location": "/x"}), "in a circle", HubRefusedError),
         (
             lambda handler: answer(handler, b"", 302, {"Location": "file:///etc/passwd"}),
-            "no http",
+            "not an http",
             HubRefusedError,
         ),
         (lambda handler: handler.wfile.write(b"rubbish\r\n\r\n"), "cannot be reached", HubUnreachableError),
@@ -211,7 +211,7 @@ def test_a_plain_archive_is_read_with_and_without_a_folder_around_it() -> None:
 def test_pictures_pass_only_where_the_limits_are_wide() -> None:
     files = (SkillFile("SKILL.md", skill_md("x")), SkillFile("logo.png", b"\x89PNG\0"))
     assert len(checked(files, WIDE)) == 2
-    with pytest.raises(HubRefusedError, match="is no text"):
+    with pytest.raises(HubRefusedError, match="is not text"):
         checked(files, STRICT)
     with pytest.raises(HubRefusedError, match="compiled program"):
         checked((*files, SkillFile("run", b"\x7fELF\0")), WIDE)

@@ -119,7 +119,7 @@ def test_a_name_is_installed_once_and_never_over_ones_own(hub: SkillHub, home: H
         install(hub, write(tmp_path / "mine"))
     for category in ("../x", "A", "a/b", ".hub"):
         with hub.candidate(str(write(tmp_path / "other"))) as candidate:
-            with pytest.raises(HubError, match="no name for a folder"):
+            with pytest.raises(HubError, match="not a name for a folder"):
                 hub.installed.install(candidate, category=category)
 
 

@@ -89,7 +89,7 @@ def test_a_server_without_commits_or_blobs_is_read_by_branch_and_contents() -> N
         ({"s/SKILL.md": skill_md("s"), "s/A.md": b"", "s/a.md": b""}, {}, "some disks take for one"),
         ({"s/SKILL.md": skill_md("s"), "s/run": b"\x7fELF\0"}, {}, "compiled program"),
         ({"s/SKILL.md": skill_md("s"), "s/x.zip": b"PK\x03\x04"}, {}, "is an archive"),
-        ({"s/SKILL.md": skill_md("s"), "s/x.png": b"\x89PNG\0"}, {}, "is no text"),
+        ({"s/SKILL.md": skill_md("s"), "s/x.png": b"\x89PNG\0"}, {}, "is not text"),
     ],
 )
 def test_a_tree_with_more_than_a_skill_may_have_is_refused(
@@ -492,7 +492,7 @@ def test_lobehub_is_searched_and_its_zip_is_fetched() -> None:
         assert paths(found.fetch("ana-pdf")) == ["SKILL.md"]
         with pytest.raises(HubMissingError):
             found.fetch("gone")
-        with pytest.raises(HubError, match="no name of a skill"):
+        with pytest.raises(HubError, match="not a name of a skill"):
             found.fetch("../../admin")
 
 

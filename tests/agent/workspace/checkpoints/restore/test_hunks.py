@@ -226,7 +226,7 @@ def test_what_has_no_hunks_is_taken_as_a_whole(work: Workspace) -> None:
             (
                 "it is binary.",
                 "it is not there now.",
-                "it is no plain file.",
+                "it is not a plain file.",
                 "it was not there then.",
                 "its text is the same.",
             ),

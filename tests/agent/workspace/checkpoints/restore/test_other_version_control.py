@@ -165,7 +165,7 @@ async def test_a_store_goes_back_or_stays_as_a_whole(
     if between in ("nothing", "looks"):
         steps = recorder.position
         assert await recorder.catch_up()
-        assert recorder.position == steps, "a look is no step"
+        assert recorder.position == steps, "a look is not a step"
     restored = taken_back(recorder, position)
     if between in ("nothing", "looks"):
         assert [(item.path, item.reason) for item in restored.skipped] == []

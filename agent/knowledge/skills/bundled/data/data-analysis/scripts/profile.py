@@ -74,7 +74,7 @@ def describe(name: str, values: list[Any], count: int) -> str:
         )
         shape += f"  mean {statistics.fmean(ordered):g}"
         if len(numbers) < len(present):
-            notes.append(f"{len(present) - len(numbers)} values are no numbers")
+            notes.append(f"{len(present) - len(numbers)} values are not numbers")
     else:
         common = ", ".join(f"{value[:30]!r} {times}" for value, times in distinct.most_common(4))
         shape = f"text  {common}"
