@@ -197,7 +197,7 @@ async def test_nothing_is_folded_twice_without_anything_new(tmp_path: Path) -> N
         windowed(b, 24_000)
         files(b)
         async with b.engine(model="p/scripted") as engine:
-            with pytest.raises(HermesError, match="nothing to fold"):
+            with pytest.raises(HermesError, match="nothing to compact"):
                 await engine.compact()
             for turn in range(3):
                 await engine.run(f"Look at src/file_{turn}.py please.")
