@@ -268,10 +268,12 @@ def main() -> int:
         faults = "; ".join(f"{', '.join(where)}: {why}" for why, where in told.items())
         rows.append(f"| {name} | {AGENTS[name].version} | {good} of {len(chosen)} | {faults} |")
     if args.write:
-        head = "| Agent | Version | As it should be | Its own |\n|---|---|---|---|\n"
         before, _, rest = DOCS.read_text().partition(BEGIN)
-        _, _, after = rest.partition(END)
-        DOCS.write_text(before + BEGIN + "\n" + head + "\n".join(rows) + "\n" + END + after)
+        told_before, _, after = rest.partition(END)
+        kept = {row.split("|")[1].strip(): row for row in (*told_before.splitlines()[3:], *rows) if row}
+        head = "| Agent | Version | As it should be | Its own |\n|---|---|---|---|\n"
+        table = "\n".join(kept[name] for name in AGENTS if name in kept)
+        DOCS.write_text(f"{before}{BEGIN}\n{head}{table}\n{END}{after}")
     return 1 if wrong else 0
 
 

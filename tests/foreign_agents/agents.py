@@ -169,6 +169,17 @@ AGENTS = {
             "usage": _TITLE,
         },
     ),
-    "fast-agent": Agent("fast-agent-mcp==0.10.48", _fast_agent),
-    "gptme": Agent("gptme-acp==0.35.1", _gptme),
+    "fast-agent": Agent(
+        "fast-agent-mcp==0.10.48",
+        _fast_agent,
+        faults={
+            **dict.fromkeys((*_GATED, "files"), _NEVER),
+            **dict.fromkeys(("again", "title"), "tells of a command once, as pending and without its line"),
+        },
+    ),
+    "gptme": Agent(
+        "gptme-acp==0.35.1",
+        _gptme,
+        faults=dict.fromkeys((*_GATED, "again", "title", "files"), "asks for nothing, and tells of no call"),
+    ),
 }

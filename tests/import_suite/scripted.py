@@ -21,7 +21,7 @@ SHELLS = (
     "execute_command", "terminal", "Shell", "execute",
 )  # fmt: skip
 """How programs call their shell tool."""
-WRITERS = ("Write", "write_file", "write", "WriteFile", "write_text_file", "editor")
+WRITERS = ("Write", "write_file", "write", "WriteFile", "write_text_file", "editor", "create")
 """How they call the tool that writes a whole file."""
 SUMMARY = "SUMMARY-TOKEN what was done so far"
 
@@ -177,7 +177,7 @@ def _file(schema: dict[str, Any], path: str, text: str) -> dict[str, Any]:
     for name in names:
         if name in ("path", "file_path", "filePath", "absolute_path"):
             given[name] = path
-        elif name in ("content", "contents", "new_text"):
+        elif name in ("content", "contents", "new_text", "file_text"):
             given[name] = text
     return given
 

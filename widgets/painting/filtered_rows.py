@@ -6,7 +6,7 @@ widget that draws whole rows without border or padding does not need it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from rich.segment import Segment
@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.painting.terminal_links import with_links
 from widgets.palette import Palette
 
 STYLES = 2_048
@@ -38,6 +39,8 @@ class FilteredRows:
         """
         self._true: dict[int, tuple[Style, bool]] = {}
         """Styles by their identity, and whether `ANSIToTruecolor` leaves them as they are."""
+        self.root: Callable[[], str] | None = None
+        """Gives the `file:` address of the folder that files are in; without it no links are sent."""
 
     def filter(self, rows: Sequence[Strip], start: int, end: int) -> list[Strip]:
         """Return the filtered rows, cropped to the columns from `start` to `end`."""
@@ -63,6 +66,8 @@ class FilteredRows:
             # It copies each run, usually unchanged, which is most of the filters' cost.
             if not (type(line_filter) is ANSIToTruecolor and self._are_true(runs, line_filter)):
                 runs = line_filter.apply(runs, background)
+        if self.root and any(style is not None and "link" in style.meta for _, style, _ in runs):
+            runs = with_links(runs, self.root())
         return row if runs is before else Strip(runs, row.cell_length)
 
     def _are_true(self, runs: list[Segment], line_filter: ANSIToTruecolor) -> bool:

@@ -167,6 +167,10 @@ def _state(head: HeadPart, palette: Palette) -> tuple[str, str]:
     return glyph, role
 
 
+_FILE_TOOLS = ("read_file", "write_file", "patch")
+"""Tools whose calls are named by the path of a file."""
+
+
 def _head(head: HeadPart, room: int, palette: Palette) -> Strip:
     dim = palette.style("dim")
     text = palette.style("text")
@@ -184,7 +188,8 @@ def _head(head: HeadPart, room: int, palette: Palette) -> Strip:
     subject = fit(subject, free)
     joint = " · " if subject and summary else ""
     summary = fit(summary, max(free - cell_len(subject) - len(joint), 0))
-    runs = [Segment(verb, text), Segment(subject, text)]
+    linked = text + Style.from_meta({"link": flat(head.subject)}) if head.tool in _FILE_TOOLS else text
+    runs = [Segment(verb, text), Segment(subject, linked)]
     if summary:
         role = state_of(head.state).role if head.state in ("failed", "exit") else "dim"
         runs += [Segment(joint, dim), Segment(summary, palette.style(role))]

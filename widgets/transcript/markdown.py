@@ -16,6 +16,7 @@ from textual.strip import Strip
 from themes.states import glyph
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
+from widgets.painting.terminal_links import PLACE
 from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, MarkdownBlock, code_of
 from widgets.transcript.parsing import NESTING, parse, prepare_links
@@ -283,8 +284,7 @@ _EMPHASIS = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(st
 def inline(tokens: Iterable[Token], palette: Palette, base: Style) -> Row:
     """Return the runs of an inline token's children, styled on top of `base`.
 
-    A line feed is a hard break. A link's address is in its style's meta data, under `link`; it is never sent
-    to the terminal.
+    A line feed is a hard break. A link's address is in its style's meta data, under `link`.
     """
     runs: Row = []
     open_styles = [base]
@@ -320,7 +320,9 @@ def _style_of(token: Token, palette: Palette) -> Style:
     """Return the style a token adds to its context."""
     match token.type:
         case "code_inline":
-            return palette.style("function", "code_background")
+            style = palette.style("function", "code_background")
+            is_place = PLACE.fullmatch(token.content)
+            return style + Style.from_meta({"link": token.content}) if is_place else style
         case "link_open":
             return Style(color=palette.style("accent").color, underline=True) + _link(token, "href")
         case "image":

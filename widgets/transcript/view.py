@@ -159,6 +159,10 @@ class Transcript(KeptRow, can_focus=True):
         self._reply.restyle()
         self.repaint()
 
+    def link_files(self, root: Callable[[], str]) -> None:
+        """Let the terminal open links; files are in the folder whose `file:` address `root` gives."""
+        self._filtered.root = root
+
     def clear(self) -> None:
         """Show an empty conversation."""
         self.load(())

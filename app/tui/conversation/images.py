@@ -1,12 +1,14 @@
-"""Images of a conversation: reading them, and showing them in this terminal."""
+"""Images and links of a conversation: reading them, and showing them in this terminal."""
 
 from __future__ import annotations
 
 import os
+import platform
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from app.tui.conversation.attachments import KEPT_IMAGE
 
@@ -26,6 +28,9 @@ def show_images(app: AppContext, wanted: str) -> None:
     transcript = app.session.transcript
     pictures = transcript.pictures
     pictures.load = picture_loader(lambda: app.message_sender.workspace)
+    if "INSIDE_EMACS" not in os.environ:  # its terminal prints addresses
+        host = platform.node()
+        transcript.link_files(lambda: f"file://{host}{quote(str(app.message_sender.workspace))}/")
     pictures.write, pictures.backlog = app.direct_write, lambda: app.backlog
     shown = graphics_of(wanted, os.environ, app.console.color_system)
     may_have_sixel = wanted == "auto" and shown is Graphics.BLOCKS and app.console.color_system == "truecolor"
