@@ -1,7 +1,8 @@
 """From `hermes --resume` to the painted last message: a session of 100 messages against one of 10,000.
 
 Both are resumed in turns, on a real terminal, by the real program; what is waited for is the text of
-the last message among the bytes that were painted. Beside it the transcript alone, without the program:
+the last message among the bytes that were painted. Memory (PSS) is that of the program a moment later, when
+what it does after the start is done. Beside it the transcript alone, without the program:
 CPU until the last screen is composed, and the longest slice of work while as much of the rest comes in as
 is fetched ahead.
 Target: 10,000 / 100 below 1.2.
@@ -38,6 +39,8 @@ from widgets.transcript.view import Transcript
 SMALL = 100
 IDLE = 0.0005
 """Seconds of CPU below which a turn of the loop did nothing worth counting."""
+SETTLED = 5.0
+"""Seconds after which a resumed session does nothing more."""
 LAST = "These are the very last words."
 
 
@@ -69,13 +72,18 @@ async def build(home: Path, workspace: Path, counts: list[int]) -> list[str]:
     return ids
 
 
-def resume(session: str, env: dict[str, str], cwd: Path) -> tuple[float, float]:
-    """Seconds and seconds of CPU from the start of the program to the painted last message."""
+def resume(session: str, env: dict[str, str], cwd: Path) -> tuple[float, float, float]:
+    """Seconds and seconds of CPU from the start of the program to the painted last message, and MB later."""
     with Terminal([*command.HERMES, "--resume", session], env, cwd) as terminal:
         terminal.until(LAST.encode())
         took = time.monotonic() - terminal.started
-        fields = Path(f"/proc/{terminal.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return took, (int(fields[11]) + int(fields[12])) / 100
+        folder = Path(f"/proc/{terminal.process.pid}")
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        end = time.monotonic() + SETTLED
+        while (left := end - time.monotonic()) > 0:
+            terminal.read(left)
+        memory = int((folder / "smaps_rollup").read_text().partition("\nPss:")[2].split()[0]) / 1024
+        return took, (int(fields[11]) + int(fields[12])) / 100, memory
 
 
 class Host(App[None]):
@@ -118,7 +126,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     counts = [SMALL, args.messages]
-    times: dict[int, list[tuple[float, float]]] = {count: [] for count in counts}
+    times: dict[int, list[tuple[float, float, float]]] = {count: [] for count in counts}
     with tempfile.TemporaryDirectory() as name:
         home, work = Path(name) / "home", Path(name) / "work"
         home.mkdir(mode=0o700)
@@ -129,11 +137,15 @@ def main() -> None:
             for count, session in zip(counts, ids, strict=True):
                 times[count].append(resume(session, env, work))
     for count in counts:
-        wall = statistics.median(took for took, _ in times[count]) * 1e3
-        cpu = statistics.median(spent for _, spent in times[count]) * 1e3
-        print(f"hermes --resume, {count:6,} messages  {wall:7.0f} ms  {cpu:7.0f} ms CPU to the last message")
-    walls = [statistics.median(took for took, _ in times[count]) for count in counts]
-    print(f"ratio {walls[1] / walls[0]:.2f} (target < 1.2)")
+        wall, cpu, memory = (statistics.median(each) for each in zip(*times[count], strict=True))
+        print(
+            f"hermes --resume, {count:7,} messages  {wall * 1e3:7.0f} ms  {cpu * 1e3:7.0f} ms CPU "
+            f"to the last message  {memory:6.1f} MB"
+        )
+    (small, _, less), (large, _, more) = (
+        [statistics.median(each) for each in zip(*times[count], strict=True)] for count in counts
+    )
+    print(f"ratio {large / small:.2f} (target < 1.2); memory {more - less:+.1f} MB (target ≤ 10)")
     for count in counts:
         path = [node(number, new) for number, new in enumerate(messages(count), 1)]
         runs = [asyncio.run(alone(path)) for _ in range(args.rounds)]
