@@ -197,7 +197,7 @@ def _watch_keys(reports: list[KeyReport]) -> None:
     from app.cli.frame import say
     from app.tui.terminal.terminals import known_terminal, multiplexer
     from app.tui.terminal.tty_input import InputDecoder, Keyboard
-    from app.tui.terminal.tty_modes import ALT_ASKED, ALT_BACK, ALT_OFF, ALT_ON, KEYS, KEYS_BACK, takes_keys
+    from app.tui.terminal.tty_modes import ALT_ASKED, ALT_OFF, KEYS, KEYS_BACK, takes_keys
 
     names = {report.key: report.name for report in reversed(reports)}
     number, before = sys.stdin.fileno(), termios.tcgetattr(sys.stdin.fileno())
@@ -213,9 +213,9 @@ def _watch_keys(reports: list[KeyReport]) -> None:
             data = os.read(number, 4096)
             if data.endswith(b"\x1b") and select.select([number], [], [], 0.1)[0]:
                 data += os.read(number, 4096)  # a terminal may send escape and the key by turns
-            if ALT_OFF.encode() in data:
-                back += ALT_BACK
-                sys.stdout.write(ALT_ON)
+            for mode in (mode for answer, mode in ALT_OFF.items() if answer.encode() in data):
+                back += f"{mode}l"
+                sys.stdout.write(f"{mode}h")
             found = _read(decoder, keyboard, data)
             for key in found:
                 text = f"{key:20} {spelling(data.decode('utf-8', 'replace')):24} {names.get(key, '')}"

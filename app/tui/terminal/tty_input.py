@@ -148,7 +148,7 @@ SILENCE = 1.0
 """Seconds without input after which the end of a paste or sequence counts as lost."""
 MOST_WAITING = 64
 """Unhandled messages of the application up to which more are read."""
-MODES_ASKED = (b"\x1b[?5522;", b"\x1b[?1039;", b"\x1b[?2031;")
+MODES_ASKED = (b"\x1b[?5522;", b"\x1b[?1036;", b"\x1b[?1039;", b"\x1b[?2031;")
 PAGE_CHANGED = b"\x1b[?997;"
 """The beginning of a report that the terminal changed to dark or light (mode 2031)."""
 CLIPBOARD = b"\x1b]5522;"

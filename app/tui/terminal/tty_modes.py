@@ -37,8 +37,11 @@ MOUSE_MODES = {
 """What each value of `display.mouse` sends: reports of every move, of buttons and wheel, or none."""
 KEYS_OF_TEXTUAL, KEYS, KEYS_BACK = "\x1b[>25u", "\x1b[>29u", "\x1b[<u"
 """Flags of the Kitty protocol: what Textual asks for; alternate keys besides; the flags from before."""
-ALT_ASKED, ALT_OFF, ALT_ON, ALT_BACK = "\x1b[?1039$p", "\x1b[?1039;2$y", "\x1b[?1039h", "\x1b[?1039l"
-"""Alt sends escape, a mode of xterm: without it alt and a letter write another letter."""
+ALT_ASKED = "\x1b[?1036$p\x1b[?1039$p"
+ALT_OFF = {f"\x1b[?{mode};2$y": f"\x1b[?{mode}" for mode in (1036, 1039)}
+"""Meta and alt send escape, modes of xterm: without them alt and a letter write another letter. Where both
+keys are one modifier, as X has it, only that of meta counts. By the answer that it is off: how it is changed.
+"""
 _QUESTION = lazy_pattern(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
 
 
@@ -131,7 +134,8 @@ def driver_with_modes(
             """Questions that wait for the end of a frame: some terminals hold back answers until then."""
             self._seen = (0, 0)
             self._report = (0.0, Size())
-            self._is_another = self._has_alt = self._has_keys = self._has_page = False
+            self._is_another = self._has_keys = self._has_page = False
+            self._alt_back = ""
             self._has_title = self._has_progress = False
             self._sets_keys, self._asks_modes = not is_doubtful, False
             self._task: asyncio.Task[None] | None = None
@@ -153,14 +157,15 @@ def driver_with_modes(
                 self._timer.cancel()
                 self._timer = None
             for is_set, mode in (
-                (self._has_alt, ALT_BACK),
+                (self._alt_back, self._alt_back),
                 (self._has_page, NO_PAGE_REPORTS),
                 (self._has_progress, NO_PROGRESS),
                 (self._has_title, TITLE_BACK),
             ):
                 if is_set:
                     self.write(mode)
-            self._has_alt = self._has_page = self._has_progress = self._has_title = False
+            self._has_page = self._has_progress = self._has_title = False
+            self._alt_back = ""
             self._tell_guard()
             super().stop_application_mode()
             self._in_band_window_resize = self._mouse_pixels = False
@@ -198,14 +203,14 @@ def driver_with_modes(
             super().process_message(message)
 
         def take_answer(self, answer: str) -> None:
-            if answer == ALT_OFF:
-                self._loop_of_app.call_soon_threadsafe(self._set_alt)
+            if answer in ALT_OFF:
+                self._loop_of_app.call_soon_threadsafe(self._set_alt, ALT_OFF[answer])
             super().take_answer(answer)
 
-        def _set_alt(self) -> None:
+        def _set_alt(self, mode: str) -> None:
             if self._runs:
-                self._has_alt = True
-                self.write(ALT_ON)
+                self._alt_back += f"{mode}l"
+                self.write(f"{mode}h")
                 self._tell_guard()
 
         def _push_keys(self, *, on: bool) -> None:
@@ -248,7 +253,7 @@ def driver_with_modes(
                 return
             parts = (
                 (KEYS_BACK, self._has_keys),
-                (ALT_BACK, self._has_alt),
+                (self._alt_back, self._alt_back),
                 (NO_PAGE_REPORTS, self._has_page),
                 (NO_PROGRESS, self._has_progress),
                 (TITLE_BACK, self._has_title),

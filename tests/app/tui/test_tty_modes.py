@@ -44,7 +44,8 @@ def test_keys_of_other_layouts_and_input_methods_arrive_and_alt_of_xterm_is_put_
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
         shown.until(b"\x1b[>29u")  # alternate keys besides what Textual asks for
         shown.until(b"\x1b[?1039$p")
-        shown.press("\x1b[?1039;2$y")
+        shown.press("\x1b[?1036;2$y\x1b[?1039;2$y")
+        shown.until(b"\x1b[?1036h")
         shown.until(b"\x1b[?1039h")
         long = "漢字かな" * 20
         shown.press("\x1b[0;;71:114:252:223:101:32:97:117:115:32:75:246:108:110u")
@@ -57,7 +58,7 @@ def test_keys_of_other_layouts_and_input_methods_arrive_and_alt_of_xterm_is_put_
         shown.press("/quit\r")
         shown.drain()
     after = shown.painted[shown.painted.rfind(b"\x1b[?1039h") :]
-    assert after.count(b"\x1b[?1039l") == 1 and after.count(b"\x1b[<u") == 1
+    assert after.count(b"\x1b[?1039l") == after.count(b"\x1b[?1036l") == 1 and after.count(b"\x1b[<u") == 1
     assert shown.painted.count(b"\x1b[>29u") == 1
 
 
