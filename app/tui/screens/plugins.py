@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.core.home import Home, from_home
+from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
 from app.tui.screens.entry_form import EntryForm, FormLine
@@ -147,6 +148,15 @@ class DiskPlugins:
 
         withdraw(self.home, row.folder)
 
+    def delete(self, row: PluginRow) -> None:
+        """Remove the files of a plugin of the home, not what it kept for itself. Raises `PluginError`."""
+        from agent.integrations.plugins.installing import uninstall
+        from agent.integrations.plugins.shelf import find
+
+        for each in find(self.home, self.workspace):
+            if each.folder == row.folder:
+                uninstall(self.home, each, keep_data=True)
+
     def _environment(self) -> PluginEnvironment:
         from agent.core.config.loader import load
         from agent.integrations.plugins.installing import PluginEnvironment
@@ -227,17 +237,21 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     """The list of plugins. Changes take effect with the next session."""
 
     heading = "Plugins"
-    keys = "⏎ in full · n new · t trust and use · p pause · / filter · ? keys · esc back"
+    keys = "⏎ in full · n new · t trust and use · d delete · u undo · ? keys · esc back"
     ways_on = "n new"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "add", "Add a plugin", id="plugins.add"),
         Binding("t", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
         Binding("p", "disable", "Stop using the plugin", id="plugins.disable"),
+        Binding("u", "undo", "Bring back the plugin deleted last", id="plugins.undo"),
+        Binding("d", "remove", "Delete the plugin's files, when this list is left", id="plugins.remove"),
     ]
 
     def __init__(self, plugins: DiskPlugins) -> None:
         super().__init__(PluginRows())
         self._plugins = plugins
+        self._deleted: dict[Path, PluginRow] = {}
+        """Plugins that are deleted when the list is left, by their folders."""
 
     def about(self, entry: PluginRow) -> Content:
         return about(entry)
@@ -250,7 +264,8 @@ class PluginsScreen(EntryPage[None, PluginRow]):
 
     @load
     async def _load(self, at: str = "") -> None:
-        rows = await asyncio.to_thread(self._plugins.load)
+        found = await asyncio.to_thread(self._plugins.load)
+        rows = [row for row in found if row.folder not in self._deleted]
         used = sum(row.state == "enabled" for row in rows)
         self.list_entries(rows, f"{used} used · {len(rows) - used} not" if rows else "", at)
 
@@ -288,6 +303,29 @@ class PluginsScreen(EntryPage[None, PluginRow]):
             await asyncio.to_thread(self._plugins.disable, row)
             self.notify(line(f"{row.name} is not used {LATER}."), markup=False)
             self._load(row.name)
+
+    @change_entry
+    async def action_remove(self, row: PluginRow) -> None:
+        if row.place != "home":
+            self.complain(f"{row.name} comes with the {row.place}; p uses it no longer.", "warning")
+            return
+
+        async def undo() -> None:
+            del self._deleted[row.folder]
+            self._load(row.name)
+
+        self._deleted[row.folder] = row
+        self.undo.append(undo)
+        self._load()
+        self.notify(f"{line(row.name)} is deleted when this list is left; u brings it back.", markup=False)
+
+    async def on_unmount(self) -> None:
+        """Delete what was marked for it."""
+        for row in self._deleted.values():
+            try:
+                await asyncio.to_thread(self._plugins.delete, row)
+            except HermesError as error:
+                self.app.notify(line(str(error)), severity="error", markup=False)
 
 
 class PluginRows(EntryRows[PluginRow]):

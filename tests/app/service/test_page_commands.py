@@ -85,6 +85,8 @@ def test_no_command_goes_to_the_model(head: Head, browser: Browser) -> None:
     before = head.events(session)[-1]["seq"]
     told = {
         "/audit now": "no command /audit",
+        "/vim": "no command /vim on this page",
+        "/export": "no command /export on this page",
         "/undoo": "did you mean /undo?",
         "/UNDO it": "/undo takes nothing after it",
         "  /steer": "/steer needs <text>",

@@ -4,6 +4,7 @@ import pytest
 from textual.widgets import Input
 
 from agent.events import AssistantMessageAdded, UserMessageAdded
+from agent.integrations.gateways.chat_head import command_of, no_command, word_of
 from app.tui.commands.registry import BY_SLASH, CommandCall, read_slash, refuse_elsewhere
 from tests.app.tui.test_panes_wiring import scene
 from tests.support.waiting import until
@@ -68,6 +69,22 @@ async def test_find_counts_while_one_types_and_esc_ends_it() -> None:
 def test_words_known_from_elsewhere_lead_to_the_command(word: str, slash: str) -> None:
     assert read_slash(f"/{word}") == CommandCall(BY_SLASH[slash], "")
     assert "works on the full screen, not in an editor" in refuse_elsewhere(f"/{word}", "in an editor")
+
+
+@pytest.mark.parametrize("where", ["with --plain", "with --reader", "in an editor"])
+def test_what_only_a_screen_can_do_is_refused_in_a_sentence_elsewhere(where: str) -> None:
+    words = ("vim", "export", "tour", "skin moss")
+    assert [refuse_elsewhere(f"/{each}", where).endswith(f"full screen, not {where}.") for each in words] == (
+        [True] * len(words)
+    )
+
+
+@pytest.mark.parametrize("word", ["vim", "export", "init"])
+def test_a_messenger_refuses_what_it_does_not_have(word: str) -> None:
+    assert command_of(f"/{word}") is None and word_of(f"/{word}") == (word, "")
+    assert no_command(word).startswith(f"There is no command /{word}") and "/help lists them" in no_command(
+        word
+    )
 
 
 def test_what_is_no_command_of_the_screen_is_a_message_elsewhere() -> None:

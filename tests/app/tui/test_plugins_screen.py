@@ -92,6 +92,8 @@ class Shown:
     def disable(self, row: PluginRow) -> None:
         self.rows = [each for each in self.rows if each != row]
 
+    delete = disable
+
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +102,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(*keys: str, rows: list[PluginRow], dialog: bool = False) -> Any:
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
-        screen = PluginsScreen(Shown(rows))
+        plugins: Any = Shown(rows)
+        screen = PluginsScreen(plugins)
         app.push_screen(screen)
         await until(pilot, lambda: screen.loaded, "the plugins")
         for key in keys:
@@ -157,3 +160,23 @@ async def test_a_plugin_is_enabled_as_it_is_and_disabled(tmp_path: Path) -> None
         assert [each.is_on for each in find(home, work)] == [True]
     plugins.disable(row)
     assert [each.standing for each in find(home, work)] == ["disabled"]
+
+
+async def test_d_deletes_a_plugin_when_the_list_is_left_and_u_brings_it_back(tmp_path: Path) -> None:
+    home, work = Home(tmp_path / "home"), tmp_path / "work"
+    work.mkdir()
+    folder = write_plugin(tmp_path / "home" / "plugins" / "words", HANDLER, "{tools: [count]}")
+    app = Staged()
+    async with app.run_test(size=WIDE) as pilot:
+        await until(pilot, lambda: app.listener is not None, "the start")
+        for keys, stays in (("du", True), ("d", False)):
+            screen = PluginsScreen(DiskPlugins(home, work))
+            app.push_screen(screen)
+            await until(pilot, lambda: screen.listed.entries, "the plugin")  # noqa: B023
+            for key in keys:
+                await pilot.press(key)
+                await until(pilot, lambda: bool(screen.listed.entries) is (key == "u"), key)  # noqa: B023
+            assert folder.exists()
+            await pilot.press("escape")
+            await until(pilot, lambda: app.screen is not screen and not screen.is_running, "the end")  # noqa: B023
+            await until(pilot, lambda: folder.exists() is stays, keys)  # noqa: B023
