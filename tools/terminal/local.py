@@ -34,6 +34,8 @@ START = {
 
 
 _FOLDER = Path(__file__).parent
+_DRAWN = 1.0
+"""Seconds that a command waits for the boundary that is being drawn."""
 _WRITE_PATIENCE = 5.0
 """Seconds after which input that the program does not read is dropped."""
 
@@ -96,7 +98,7 @@ class LocalBackend:
         if is_plain(launch):
             if self._drawing is not None:
                 # It is ready sooner than another one that is begun now.
-                await asyncio.shield(self._drawing)
+                await asyncio.wait([self._drawing], timeout=_DRAWN)
             waiting = self.ahead
             self._release_ahead()
         # Rules and places are read from the disk.

@@ -28,6 +28,8 @@ from tools.terminal.shell import folders_file, private_write
 IDLE = 300.0
 """Seconds after which an unused boundary is discarded."""
 _PATIENCE = 2.0
+_DRAWN = 8.0
+"""Seconds after which a boundary that is not ready is given up; a busy machine needs several."""
 # Whatever comes is read to its end before any of it runs. If Hermes is gone, that is nothing.
 _WAIT = "echo; . /dev/stdin; exit 125"
 _READY = b"\n"
@@ -150,7 +152,7 @@ def draw_ahead(
         waiting = _start(boundary, launch, owner, arguments, programs)
         ready = select.poll()
         ready.register(waiting.pipes.output, select.POLLIN)
-        if ready.poll(_PATIENCE * 1000) and os.read(waiting.pipes.output, 1) == _READY:
+        if ready.poll(_DRAWN * 1000) and os.read(waiting.pipes.output, 1) == _READY:
             boundary.rest(waiting.wrapped)
             return waiting
     except Exception:

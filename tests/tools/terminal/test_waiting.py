@@ -281,7 +281,7 @@ def test_when_hermes_is_killed_the_waiting_boundary_ends(tmp_path: Path, kind: s
 
 
 async def test_an_unused_boundary_goes_after_a_while(task: Boxed, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tools.terminal.local.IDLE", 0.05)
+    monkeypatch.setattr("tools.terminal.local.IDLE", 0.5)
     await task.run("true")
     await until(lambda: task.backend.ahead is not None)
     process = task.backend.ahead.process  # type: ignore[union-attr]
