@@ -254,11 +254,15 @@ def _make_mount_point(path, is_folder):
     """Create a missing mount point. It can only be inside a folder that was mounted for this command."""
     if os.path.lexists(path):
         return
-    if is_folder:
-        os.makedirs(path)
-    else:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
+    try:
+        if is_folder:
+            os.makedirs(path)
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
+    except FileExistsError:
+        # The boundary of the next command is drawn at the same time, in the same private folder.
+        pass
 
 
 def _restrict(spec):
