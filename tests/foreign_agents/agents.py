@@ -103,7 +103,7 @@ def _fast_agent(bin: Path, home: Path, address: str) -> Setting:
 
 _SELDOM = "asks about dangerous commands only"
 _NEVER = "asks for nothing"
-_TITLE = "leaves out its request for a title"
+_TITLE = "leaves out requests beside the turn, such as one for a title"
 _ANEW = "begins a refused call again after its end: a second card, failed"
 _GATED = ("allowed", "rule", "person", "yolo", "parallel")
 
@@ -174,12 +174,17 @@ AGENTS = {
         _fast_agent,
         faults={
             **dict.fromkeys((*_GATED, "files"), _NEVER),
+            "sign-in": "ends its turn as refused",
             **dict.fromkeys(("again", "title"), "tells of a command once, as pending and without its line"),
         },
     ),
     "gptme": Agent(
         "gptme-acp==0.35.1",
         _gptme,
-        faults=dict.fromkeys((*_GATED, "again", "title", "files"), "asks for nothing, and tells of no call"),
+        faults={
+            **dict.fromkeys((*_GATED, "again", "title", "files"), "asks for nothing, and tells of no call"),
+            "cancel": "leaves its shell and the command running",
+            "sign-in": "ends its turn as cancelled",
+        },
     ),
 }
