@@ -71,7 +71,7 @@ def canonical(host: str) -> str:
     if len(set(found)) > 1:
         raise ValueError("is an address that programs read in different ways")
     if found:
-        return str(found[0])
+        return _shortest_form(found[0])
     if not _NAME.fullmatch(folded):
         raise ValueError("is not a name of a host")
     return folded
@@ -171,6 +171,14 @@ def refused_among(addresses: Iterable[Address], *, inside: bool = False) -> tupl
     """
     judge = refusal_inside if inside else refusal
     return next(((each, why) for each in addresses if (why := judge(each)) is not None), None)
+
+
+def _shortest_form(address: Address) -> str:
+    """Return an address as text, the same under every Python: 3.13 writes mapped addresses in another way."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        high, low = divmod(int(address.ipv4_mapped), 1 << 16)
+        return f"::ffff:{high:x}:{low:x}"
+    return str(address)
 
 
 def _normalize_host(host: str) -> str:
