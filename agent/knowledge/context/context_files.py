@@ -377,10 +377,11 @@ def unread(soul: Path, workspace: Path) -> list[str]:
             text_of(path, inside)
             if path.name in IMPORTING:
                 told += map(clean, imports_of(path, inside, text_of).problems)
-        except RuntimeError:
-            told.append(f"{clean(str(path))} is not read: it is a link to itself.")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
+            # Up to Python 3.12 resolving such a path raises, later opening it does.
+            if isinstance(error, RuntimeError) or getattr(error, "errno", None) == errno.ELOOP:
+                reason = "it is a link to itself"
             told.append(f"{clean(str(path))} is not read: {reason}.")
     return told
 
