@@ -188,7 +188,7 @@ async def test_a_search_reaches_what_was_not_fetched_yet():
         host.transcript.load(earlier=source)
         assert await host.transcript.navigator.find("question 7") == 1 + 10 + 100
         host.transcript.navigator.find_next()
-        assert host.rows()[-1].endswith("question 7  1/111")
+        assert host.rows()[-1].endswith("1 of 111")
         assert "question 7" in host.rows()[0]
 
 

@@ -76,7 +76,7 @@ async def test_a_search_stands_on_its_hit_and_names_it_in_the_last_row() -> None
     host = Host()
     assert await host.navigator.find("question 3") == 1
     host.navigator.find_next()
-    assert "question 3" in host.shown() and host.picture.lines[-1].text.rstrip().endswith("1/1")
+    assert "question 3" in host.shown() and host.picture.lines[-1].text.rstrip().endswith("1 of 1")
     assert host.navigator.node() == 3 and host.navigator.source() == "question 3"
     host.navigator.forget()
     host.repaint()
