@@ -95,12 +95,12 @@ TOUR = (
     _Call(
         "write_file",
         f"First I write a file into a folder of its own, `{FOLDER}`. "
-        "Whatever changes something passes a gate; it may ask you first.",
+        "Whatever changes something is checked first; you may be asked.",
         {"path": FILE, "content": "echo 'Hello from the demo.'\necho 'Goodbye.'\n"},
     ),
     _Call(
         "terminal",
-        "Now I run it. Commands pass the same gate.",
+        "Now I run it. Commands are checked as well.",
         {"command": f"sh {FILE}"},
         needs_file=True,
     ),

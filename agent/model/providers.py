@@ -429,7 +429,7 @@ def _ways_on(keys: Sequence[str], servers: Sequence[DetectedServer]) -> str:
         server = "; ".join(_offer(found) for found in servers)
     return "\n".join(
         (
-            "No model is chosen yet. There are three ways on:",
+            "No model is chosen yet. `hermes setup` asks for one, step by step. Or set it yourself:",
             f"  a key:    {key}",
             f"  a server: {server}",
             "  offline:  hermes model pull, then hermes --model local",
