@@ -5,7 +5,8 @@
 each a line that begins with `$ `), `home` (an empty folder with a project `w` in it), `address` (of the
 model), `run(*words, **variables)`, which runs a command of the package in the project and gives its output,
 and `talk(*words, refused="", **variables)`, which sends one prompt over the Agent Client Protocol to such a
-command and gives what it sent; permission is given, except for calls that name `refused`.
+command and gives what it sent; permission is given, except for calls that name `refused`. With
+`files=True` it is offered to read through the client, which has no files.
 """
 
 import http.server
@@ -24,9 +25,12 @@ bin = bin if bin.exists() else Path(sys.argv[1]) / "bin"
 
 
 def gemini(text):
-    command = text.removeprefix("$ ")
-    call = {"functionCall": {"name": "run_shell_command", "args": {"command": command}}}
-    part = call if text != command else {"text": text}
+    if isinstance(text, dict):  # a call as Gemini has it
+        part = {"functionCall": text}
+    elif text.startswith("$ "):
+        part = {"functionCall": {"name": "run_shell_command", "args": {"command": text[2:]}}}
+    else:
+        part = {"text": text}
     candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     return f"data: {json.dumps({'candidates': [candidate]})}\n\n"
 
@@ -112,7 +116,7 @@ def run(*words, **variables):
     return done.stdout + done.stderr
 
 
-def talk(*words, refused="", **variables):
+def talk(*words, refused="", files=False, **variables):
     given = {"PATH": f"{bin}:{os.environ['PATH']}", "HOME": str(home), "TERM": "xterm", **variables}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     child = subprocess.Popen([str(bin / words[0]), *words[1:]], cwd=home / "w", env=given, text=True, **pipes)
@@ -134,11 +138,15 @@ def talk(*words, refused="", **variables):
                 (option,) = [each for each in message["params"]["options"] if each["kind"] == kind]
                 outcome = {"outcome": "selected", "optionId": option["optionId"]}
                 write({"id": message["id"], "result": {"outcome": outcome}})
+            elif message.get("method") == "fs/read_text_file":
+                error = {"code": -32002, "message": "Resource not found", "data": message["params"]}
+                write({"id": message["id"], "error": error})
             elif message.get("id") == number and "method" not in message:
                 return message
         raise SystemExit("it ended before it answered")
 
-    ask(1, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    abilities = {"fs": {"readTextFile": True, "writeTextFile": False}} if files else {}
+    ask(1, "initialize", {"protocolVersion": 1, "clientCapabilities": abilities})
     session = ask(2, "session/new", {"cwd": str(home / "w"), "mcpServers": []})["result"]
     if any(each["id"] == "read-only" for each in session.get("modes", {}).get("availableModes", [])):
         ask(3, "session/set_mode", {"sessionId": session["sessionId"], "modeId": "read-only"})
