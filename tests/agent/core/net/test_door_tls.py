@@ -50,6 +50,26 @@ def signed(name: str, by: Signed | None, *, until: dt.datetime = NOW + DAY) -> S
         .not_valid_after(until)
         .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        # From Python 3.13 on certificates are held to what the standard demands of them.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((by.key if by else key).public_key()),
+            critical=False,
+        )
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=True,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                key_cert_sign=by is None,
+                crl_sign=by is None,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
     )
     return Signed(made.sign((by.key if by else key), hashes.SHA256()), key)
 
