@@ -229,7 +229,7 @@ async def _undo(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
 
 
 async def _redo(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
-    return _navigation_words("Done again", *await session.client.history.redo(), "/undo takes it back.")
+    return _navigation_words("Redone", *await session.client.history.redo(), "/undo takes it back.")
 
 
 def _navigation_words(word: str, operation: Operation, result: NavigationResult, rest: str) -> Words:

@@ -74,7 +74,7 @@ class HistoryActions:
         if operation is None:
             raise HermesError("There is nothing to redo.")
         return await self._back_or_forth(
-            operation.after.step, self.history.redo, "Done again", self._undo_hint()
+            operation.after.step, self.history.redo, "Redone", self._undo_hint()
         )
 
     async def _back_or_forth(

@@ -45,6 +45,7 @@ _ANSWER = rf"""\x1b(?:
   | {_DCS}\x1b\\
 )"""
 _SEQUENCE = rf"""\x1b(?:
+    \x1b\[(?:[A-DFH]|\d{{1,2}}~) |  # rxvt, with alt
     \[\[. | \[M.{{3}} | \[\d{{1,3}}\$  # Linux, mouse of X10, rxvt
   | {_CSI}[@-Z^_a-z~]
   | O[1-9;]{{0,4}}[A-Za-z]
@@ -376,6 +377,8 @@ class Keyboard:
                 self._begin_anew()
 
     def _events(self, piece: str) -> Iterator[Message]:
+        if piece.startswith("\x1b\x1b["):
+            return map(_with_alt, self._events(piece[1:]))
         made = list(self._parser.feed(piece))
         if piece.startswith("\x1b"):
             if not made and is_key(piece):
@@ -384,7 +387,7 @@ class Keyboard:
             if not made or self._parser.is_eof:
                 self._begin_anew()
             if len(piece) == len(ESCAPE) + 1 and piece[-1].isprintable():
-                made = [_with_alt(event) if isinstance(event, events.Key) else event for event in made]
+                made = list(map(_with_alt, made))
         return iter(made)
 
     def forget_pixels(self) -> None:
@@ -467,8 +470,10 @@ def _letter_events(text: str) -> Iterator[Message]:
         yield events.Key(letter if letter.isalnum() else _character_to_key(letter), letter)
 
 
-def _with_alt(event: events.Key) -> events.Key:
-    """Return the key as the Kitty protocol reports it with alt held: named so, and without a character."""
+def _with_alt(event: Message) -> Message:
+    """Return a key as the Kitty protocol reports it with alt held: named so, and without a character."""
+    if not isinstance(event, events.Key):
+        return event
     key = event.key if "+" in event.key else f"alt+{event.key}"
     return events.Key(key, None)
 

@@ -75,7 +75,7 @@ def test_undo_and_redo_take_the_file_along_and_say_so(head: Head, browser: Brows
     browser.key("KeyU", modifiers=1)
     browser.until(f"{TOLD}.startsWith('Undone')")
     browser.key("KeyY", modifiers=1)
-    browser.until(f"{TOLD}.startsWith('Done again')")
+    browser.until(f"{TOLD}.startsWith('Redone')")
     enter(browser, "/redo")
     browser.until(f"{TOLD} === 'There is nothing to redo.'")
 

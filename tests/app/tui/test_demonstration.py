@@ -125,7 +125,7 @@ async def test_three_agents_one_fails_one_is_steered_one_is_killed_and_one_key_u
         await scene.until(lambda: "Undone: merge of agent-2, agent-3." in notices(scene)[-1], "the undo")
         assert state_of(shop) == before
         await scene.pilot.press("alt+y")
-        await scene.until(lambda: "Done again" in notices(scene)[-1], "the redo")
+        await scene.until(lambda: "Redone" in notices(scene)[-1], "the redo")
         assert (shop / "shop" / "money.py").read_text() == DECIMALS
         assert requests_of(scene, "Write down") == left == 3
         await scene.pilot.press("alt+u")

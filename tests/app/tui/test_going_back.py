@@ -85,7 +85,7 @@ async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again
         await scene.pilot.press("alt+y")
         await scene.until(lambda: len(said(scene)) == 2)
         assert files(scene) == {"a": "one", "b": "two"}
-        await scene.until(lambda: any("Done again" in text for text in notices(scene)))
+        await scene.until(lambda: any("Redone" in text for text in notices(scene)))
         assert scene.app.session.prompt.text == ""
 
 

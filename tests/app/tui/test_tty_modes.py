@@ -128,6 +128,14 @@ def test_the_mouse_is_left_to_gnu_screen_which_would_hold_back_escape() -> None:
     assert mouse_policy("wheel", {"TMUX": "x"}) == mouse_policy("wheel", {}) == "wheel"
 
 
+def test_alt_before_an_arrow_of_rxvt_is_one_key_and_escape_twice_is_two() -> None:
+    keys = {b"\x1b\x1b[A": ["alt+up"], b"\x1b\x1b[5~": ["alt+pageup"], b"\x1b\x1b": ["escape", "escape"]}
+    for sequence, expected in keys.items():
+        decoder = InputDecoder()
+        found = decoder.feed(sequence, 0.0) + decoder.idle(1.0)
+        assert [each.key for each in Keyboard().to_messages(found) if isinstance(each, events.Key)] == expected
+
+
 def test_ctrl_home_and_ctrl_end_of_rxvt_are_not_mixed_up() -> None:
     tell_apart()
     for sequence, key in ((b"\x1b[7^", "ctrl+home"), (b"\x1b[8^", "ctrl+end")):

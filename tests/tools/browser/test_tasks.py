@@ -256,7 +256,7 @@ def test_keys_move_the_focus_and_reach_scripts(stage: BrowserStage) -> None:
     stage.open("/keys", '<body onkeydown="out.textContent=event.key+event.ctrlKey"><p id=out></p>')
     assert "ArrowDownfalse" in stage.call("press", key="ArrowDown")["changed"]
     assert "ktrue" in stage.call("press", key="Control+k")["changed"]
-    assert "no key" in stage.call("press", key="Nonsense")["error"]
+    assert "not a key" in stage.call("press", key="Nonsense")["error"]
 
 
 def test_waiting_ends_when_the_text_is_there(stage: BrowserStage) -> None:
