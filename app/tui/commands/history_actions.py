@@ -73,9 +73,7 @@ class HistoryActions:
         operation = await self.history.redoable()
         if operation is None:
             raise HermesError("There is nothing to redo.")
-        return await self._back_or_forth(
-            operation.after.step, self.history.redo, "Redone", self._undo_hint()
-        )
+        return await self._back_or_forth(operation.after.step, self.history.redo, "Redone", self._undo_hint())
 
     async def _back_or_forth(
         self,

@@ -133,7 +133,9 @@ def test_alt_before_an_arrow_of_rxvt_is_one_key_and_escape_twice_is_two() -> Non
     for sequence, expected in keys.items():
         decoder = InputDecoder()
         found = decoder.feed(sequence, 0.0) + decoder.idle(1.0)
-        assert [each.key for each in Keyboard().to_messages(found) if isinstance(each, events.Key)] == expected
+        assert [
+            each.key for each in Keyboard().to_messages(found) if isinstance(each, events.Key)
+        ] == expected
 
 
 def test_ctrl_home_and_ctrl_end_of_rxvt_are_not_mixed_up() -> None:
