@@ -125,7 +125,7 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         assert "↳ main-2" in app.session.status.render_line(0).text
         app.run_worker(engine_of(app).history.switch("main"))
         await scene.until(lambda: [change.path for change in app.session.files.changes] == ["a", "b"])
-        assert app.bridge.state.head == ""
+        await scene.until(lambda: app.bridge.state.head == "", "the branch in the status bar")
 
 
 @pytest.mark.thorough
