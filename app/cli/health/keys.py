@@ -204,7 +204,8 @@ def _watch_keys(reports: list[KeyReport]) -> None:
     back = KEYS_BACK if takes_keys(os.environ) else ""
     asks = known_terminal(os.environ).asks_modes == "yes" and not multiplexer(os.environ)
     say("Press keys to see what arrives; esc ends.")
-    decoder, keyboard = InputDecoder(), Keyboard()
+    decoder = InputDecoder()
+    keyboard = Keyboard(doubles_escape=known_terminal(os.environ).doubles_escape == "yes")
     try:
         tty.setraw(number, termios.TCSANOW)
         sys.stdout.write((KEYS if back else "") + (ALT_ASKED if asks else ""))

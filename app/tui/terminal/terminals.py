@@ -50,6 +50,8 @@ class Terminal:
     """Whether it knows the Kitty keyboard protocol."""
     alt: Literal["yes", "no", "perhaps"] = "yes"
     """Whether alt and a key arrive as such without that protocol."""
+    doubles_escape: Literal["yes", "no"] = "no"
+    """Whether alt and a key without a character arrive as escape and the sequence of that key."""
     keys_hint: str = ""
     """What makes alt arrive where it does not."""
     progress: Literal["yes", "no"] = "no"

@@ -45,7 +45,6 @@ _ANSWER = rf"""\x1b(?:
   | {_DCS}\x1b\\
 )"""
 _SEQUENCE = rf"""\x1b(?:
-    \x1b\[(?:[A-DFH]|\d{{1,2}}~) |  # rxvt, with alt
     \[\[. | \[M.{{3}} | \[\d{{1,3}}\$  # Linux, mouse of X10, rxvt
   | {_CSI}[@-Z^_a-z~]
   | O[1-9;]{{0,4}}[A-Za-z]
@@ -354,14 +353,18 @@ def read_terminal(
 
 
 class Keyboard:
-    """Turns decoded input into events. The parser gets complete sequences, so it never waits for more."""
+    """Turns decoded input into events. The parser gets complete sequences, so it never waits for more.
 
-    def __init__(self) -> None:
+    `doubles_escape` says that the terminal sends alt and a key as escape and the sequence of the key.
+    """
+
+    def __init__(self, *, doubles_escape: bool = False) -> None:
         self._parser = XTermParser()
+        self._doubles_escape = doubles_escape
 
     def to_messages(self, found: Iterable[Heard]) -> Iterator[Message]:
         """Yield the events; unreadable or meaningless input is dropped."""
-        for piece in found:
+        for piece in _with_escapes(found) if self._doubles_escape else found:
             if isinstance(piece, Pasted):
                 yield events.Paste(piece.text)
                 continue
@@ -399,6 +402,21 @@ class Keyboard:
         old, self._parser = self._parser, XTermParser()
         for known in ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size"):
             setattr(self._parser, known, getattr(old, known))
+
+
+def _with_escapes(found: Iterable[Heard]) -> Iterator[Heard]:
+    """Yield an escape and the sequence that came with it as one. Pure."""
+    escape = ""
+    for piece in found:
+        if escape and isinstance(piece, str) and piece.startswith("\x1b["):
+            piece = escape + piece
+        elif escape:
+            yield escape
+        escape = "\x1b" if piece == "\x1b" else ""
+        if not escape:
+            yield piece
+    if escape:
+        yield escape
 
 
 def follow_key(piece: str) -> str:

@@ -23,6 +23,7 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
 
+from app.tui.terminal.terminals import known_terminal
 from app.tui.terminal.tty_input import Keyboard, read_terminal
 from themes.states import TO_ASCII, draws_ascii_only
 from tools.text.safe_text import inert, steers
@@ -253,7 +254,7 @@ def driver_with_output(
             answered(answer)
 
         def run_input_thread(self) -> None:
-            self.keyboard = Keyboard()
+            self.keyboard = Keyboard(doubles_escape=known_terminal(os.environ).doubles_escape == "yes")
             first, self.first_input = self.first_input, b""
             try:
                 read_terminal(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from textual import events
 
-from app.tui.terminal.terminals import mouse_policy
+from app.tui.terminal.terminals import known_terminal, mouse_policy
 from app.tui.terminal.tty_input import InputDecoder, Keyboard, tell_apart
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
@@ -129,13 +129,12 @@ def test_the_mouse_is_left_to_gnu_screen_which_would_hold_back_escape() -> None:
 
 
 def test_alt_before_an_arrow_of_rxvt_is_one_key_and_escape_twice_is_two() -> None:
+    assert known_terminal({"COLORTERM": "rxvt-xpm"}).doubles_escape == "yes"
     keys = {b"\x1b\x1b[A": ["alt+up"], b"\x1b\x1b[5~": ["alt+pageup"], b"\x1b\x1b": ["escape", "escape"]}
     for sequence, expected in keys.items():
-        decoder = InputDecoder()
+        decoder, keyboard = InputDecoder(), Keyboard(doubles_escape=True)
         found = decoder.feed(sequence, 0.0) + decoder.idle(1.0)
-        assert [
-            each.key for each in Keyboard().to_messages(found) if isinstance(each, events.Key)
-        ] == expected
+        assert [each.key for each in keyboard.to_messages(found) if isinstance(each, events.Key)] == expected
 
 
 def test_ctrl_home_and_ctrl_end_of_rxvt_are_not_mixed_up() -> None:
