@@ -205,7 +205,7 @@ def _watch_keys(reports: list[KeyReport]) -> None:
     asks = known_terminal(os.environ).asks_modes == "yes" and not multiplexer(os.environ)
     say("Press keys to see what arrives; esc ends.")
     decoder = InputDecoder()
-    keyboard = Keyboard(doubles_escape=known_terminal(os.environ).doubles_escape == "yes")
+    keyboard = Keyboard(lambda: known_terminal(os.environ).doubles_escape == "yes")
     try:
         tty.setraw(number, termios.TCSANOW)
         sys.stdout.write((KEYS if back else "") + (ALT_ASKED if asks else ""))

@@ -355,16 +355,17 @@ def read_terminal(
 class Keyboard:
     """Turns decoded input into events. The parser gets complete sequences, so it never waits for more.
 
-    `doubles_escape` says that the terminal sends alt and a key as escape and the sequence of the key.
+    `doubles_escape` says whether the terminal sends alt and a key as escape and the sequence of the key; it
+    is asked when the two arrive together, as the answer needs a table.
     """
 
-    def __init__(self, *, doubles_escape: bool = False) -> None:
+    def __init__(self, doubles_escape: Callable[[], bool] = lambda: False) -> None:
         self._parser = XTermParser()
         self._doubles_escape = doubles_escape
 
     def to_messages(self, found: Iterable[Heard]) -> Iterator[Message]:
         """Yield the events; unreadable or meaningless input is dropped."""
-        for piece in _with_escapes(found) if self._doubles_escape else found:
+        for piece in _with_escapes(found, self._doubles_escape):
             if isinstance(piece, Pasted):
                 yield events.Paste(piece.text)
                 continue
@@ -404,11 +405,11 @@ class Keyboard:
             setattr(self._parser, known, getattr(old, known))
 
 
-def _with_escapes(found: Iterable[Heard]) -> Iterator[Heard]:
-    """Yield an escape and the sequence that came with it as one. Pure."""
+def _with_escapes(found: Iterable[Heard], doubled: Callable[[], bool]) -> Iterator[Heard]:
+    """Yield an escape and the sequence that came with it as one, if `doubled` says so."""
     escape = ""
     for piece in found:
-        if escape and isinstance(piece, str) and piece.startswith("\x1b["):
+        if escape and isinstance(piece, str) and piece.startswith("\x1b[") and doubled():
             piece = escape + piece
         elif escape:
             yield escape

@@ -254,7 +254,7 @@ def driver_with_output(
             answered(answer)
 
         def run_input_thread(self) -> None:
-            self.keyboard = Keyboard(doubles_escape=known_terminal(os.environ).doubles_escape == "yes")
+            self.keyboard = Keyboard(lambda: known_terminal(os.environ).doubles_escape == "yes")
             first, self.first_input = self.first_input, b""
             try:
                 read_terminal(

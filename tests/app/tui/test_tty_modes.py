@@ -132,7 +132,7 @@ def test_alt_before_an_arrow_of_rxvt_is_one_key_and_escape_twice_is_two() -> Non
     assert known_terminal({"COLORTERM": "rxvt-xpm"}).doubles_escape == "yes"
     keys = {b"\x1b\x1b[A": ["alt+up"], b"\x1b\x1b[5~": ["alt+pageup"], b"\x1b\x1b": ["escape", "escape"]}
     for sequence, expected in keys.items():
-        decoder, keyboard = InputDecoder(), Keyboard(doubles_escape=True)
+        decoder, keyboard = InputDecoder(), Keyboard(lambda: True)
         found = decoder.feed(sequence, 0.0) + decoder.idle(1.0)
         assert [each.key for each in keyboard.to_messages(found) if isinstance(each, events.Key)] == expected
 
