@@ -1,4 +1,4 @@
-"""Sends real agents of other programs through Hermes and says what came of it:
+"""Sends real agents of other programs through Hermes and reports the outcome:
 `python -m tests.foreign_agents [NAME …] [--only SITUATION,…] [--cache DIR]`.
 """
 
@@ -40,7 +40,7 @@ LONGEST = 100.0
 
 @dataclass
 class Run:
-    """What came of one situation: files, cards, questions, the report, and what went over the wire."""
+    """The outcome of one situation: files, cards, questions, the report, and what went over the wire."""
 
     name: str
     folder: Path
@@ -56,13 +56,13 @@ class Run:
     left: list[str] = field(default_factory=list)
     """Commands of the agent that run after its end."""
 
-    def made(self, name: str = "made.txt") -> bool:
+    def has_file(self, name: str = "made.txt") -> bool:
         return (self.work / name).exists()
 
     def outcomes(self) -> list[str]:
         return [outcome for _, outcome in self.cards]
 
-    def asked(self) -> int:
+    def question_count(self) -> int:
         """Return how often the agent asked for permission."""
         return sum(message.get("method") == "session/request_permission" for _, message in self.wire)
 
@@ -104,9 +104,9 @@ DENY = "rules:\n  terminal(touch *): deny\n"
 
 
 def _wrong(run: Run, *, made: bool, outcome: str, cards: list[tuple[str, str]] | None = None) -> str:
-    if run.made() != made:
-        asked = "" if run.asked() else ", and permission was never asked for"
-        return f"the file is {'there' if run.made() else 'missing'}{asked}; {run.cards} {run.report}"
+    if run.has_file() != made:
+        asked = "" if run.question_count() else ", and permission was never asked for"
+        return f"the file is {'there' if run.has_file() else 'missing'}{asked}; {run.cards} {run.report}"
     if cards is not None and run.cards != cards:
         return f"the cards are {run.cards}"
     if run.report.get("outcome") != outcome:
@@ -115,7 +115,7 @@ def _wrong(run: Run, *, made: bool, outcome: str, cards: list[tuple[str, str]] |
 
 
 def _allowed(run: Run) -> str:
-    if not run.asked():
+    if not run.question_count():
         return f"permission was never asked for; {run.cards}, {run.report}"
     return _wrong(run, made=True, outcome="completed", cards=[(TOUCH, "done")])
 
@@ -133,16 +133,16 @@ def _unattended(run: Run) -> str:
 
 
 def _parallel(run: Run) -> str:
-    if run.made("no.txt"):
+    if run.has_file("no.txt"):
         return "what a rule denies was done"
-    if not run.made():
+    if not run.has_file():
         return f"what is allowed was not done; {run.cards}, {run.report}"
     cards = sorted(run.cards)
     return "" if cards == [(TOUCH, "done"), ("touch no.txt", "denied")] else f"the cards are {run.cards}"
 
 
 def _again(run: Run) -> str:
-    if not run.made() or not run.made("two.txt"):
+    if not run.has_file() or not run.has_file("two.txt"):
         return f"not both calls were done; {run.cards}, {run.report}"
     cards = [(TOUCH, "done"), ("touch two.txt", "done")]
     return "" if run.cards == cards else f"the cards are {run.cards}"
@@ -183,9 +183,9 @@ def _usage(run: Run) -> str:
 
 
 def _files(run: Run) -> str:
-    if run.made("kept.txt") or not run.made():
-        done = [name for name in ("made.txt", "kept.txt") if run.made(name)]
-        return f"it wrote {done}; asked {run.asked()} times; {run.cards}, {run.report}"
+    if run.has_file("kept.txt") or not run.has_file():
+        done = [name for name in ("made.txt", "kept.txt") if run.has_file(name)]
+        return f"it wrote {done}; asked {run.question_count()} times; {run.cards}, {run.report}"
     return ""
 
 

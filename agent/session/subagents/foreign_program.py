@@ -225,7 +225,7 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
 
 
 def _mode(program: ForeignProgram, modes: Any) -> str:
-    """Return the mode that a session is to be in; empty if it is in it. Raises `ConfigError`.
+    """Return the mode to set for a new session; empty if it has that mode already. Raises `ConfigError`.
 
     Some programs begin in a mode in which they judge their calls themselves and ask for nothing.
     """

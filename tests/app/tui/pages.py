@@ -50,7 +50,7 @@ def lines_of(rows: RowList) -> list[str]:
 
 
 async def settled(pilot: Pilot[Any]) -> None:
-    """Wait until no work continues, and what came of it has begun none."""
+    """Wait until no work is left, including work that earlier work started."""
     for _ in range(2):
         await pilot.pause(0.05)
         await until(pilot, lambda: len(pilot.app.workers) == 0, "the end of all work")

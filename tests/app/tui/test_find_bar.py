@@ -47,17 +47,17 @@ async def test_find_counts_while_one_types_and_esc_ends_it() -> None:
         await until(pilot, lambda: isinstance(stage.app.focused, Input))
         await pilot.press(*"needles")
 
-        def said() -> str:
+        def last_row() -> str:
             return session.transcript.render_line(session.transcript.size.height - 1).text.rstrip()
 
-        await until(pilot, lambda: said().endswith("of 10"))
-        first = said().split()[-3:]
+        await until(pilot, lambda: last_row().endswith("of 10"))
+        first = last_row().split()[-3:]
         await pilot.press("enter")
-        await until(pilot, lambda: said().split()[-3:] != first)
+        await until(pilot, lambda: last_row().split()[-3:] != first)
         await pilot.press("up")
-        await until(pilot, lambda: said().split()[-3:] == first)
+        await until(pilot, lambda: last_row().split()[-3:] == first)
         await pilot.press("x")
-        await until(pilot, lambda: said().endswith("nothing found"))
+        await until(pilot, lambda: last_row().endswith("nothing found"))
         await pilot.press("escape")
         await until(pilot, lambda: not session.query("#find-bar") and not session.transcript.finder.pattern)
         assert stage.app.focused is session.transcript

@@ -1,4 +1,4 @@
-"""The log file: private, and begun anew when it is full."""
+"""The log file: private, and started over when it is full."""
 
 from __future__ import annotations
 
