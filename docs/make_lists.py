@@ -28,6 +28,7 @@ PAGES["plugin"] = "plugins.md"
 PAGES["providers"] = "models.md#providers"
 PAGES["cron"] = "schedule.md"
 PAGES["trust"] = "permissions.md#trust"
+PAGES["running"] = "sessions.md#running"
 PAGES["rollback"] = "going-back.md"
 """Where a subcommand is described, if not on the page of its name."""
 

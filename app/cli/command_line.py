@@ -23,6 +23,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Use": {
         "sessions": "list, show, search, rename, export and delete sessions",
+        "running": "list the sessions that are open now, and where",
         "rollback": "show what steps did to files, and take files back",
         "checkpoints": "show, check and clear what is kept to take steps back",
         "memory": "list, add, edit and remove what is remembered between sessions",
@@ -67,7 +68,7 @@ EXAMPLES = (
 LISTS = ("list", "show", "status")
 """Actions that a group without one means, the first there is."""
 _GROUPS = {
-    "sessions": ("checkpoints", "context", "rollback", "sessions", "usage"),
+    "sessions": ("checkpoints", "context", "rollback", "running", "sessions", "usage"),
     "extend": (
         "agents",
         "extras",

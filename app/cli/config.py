@@ -33,7 +33,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--defaults", action="store_true", help="the built-in values, whatever files and variables say"
     )
-    get = add_action(actions, "get", "one setting", _get, json="")
+    get = add_action(actions, "get", "one setting", _get, json="print JSON")
     get.add_argument("key", metavar="KEY")
     change = add_action(
         actions, "set", "change one setting in config.yaml; comments and layout stay", _set, json=""
@@ -132,7 +132,10 @@ def _get(args: argparse.Namespace) -> None:
     except KeyError:
         raise ConfigError(f"`{args.key}` is not set.") from None
     value = _mask_secrets(path, value)
-    say(json.dumps(value, indent=2) if isinstance(value, dict) else _text(value))
+    if args.as_json:
+        say_json(value)
+    else:
+        say(json.dumps(value, indent=2) if isinstance(value, dict) else _text(value))
 
 
 def _set(args: argparse.Namespace) -> None:

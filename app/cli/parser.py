@@ -102,7 +102,7 @@ class Parser(argparse.ArgumentParser):
         listed = f" Its actions: {', '.join(choices)}." if len(choices) <= LISTED else ""
         if not isinstance(action, argparse._SubParsersAction):
             name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
-            said = f"{name} takes {_and(choices, 'or')}; {value!r} is an invalid choice"
+            said = f"{name} takes {_and(choices, 'or')}, not {value!r}"
             raise argparse.ArgumentError(None, f"{said}{guess}")
         if " " in self.prog:
             said = f"`{self.prog}` has no action {value!r}{guess}{listed if guess == '.' else ''}"

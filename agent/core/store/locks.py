@@ -59,7 +59,7 @@ class SessionLock:
         Raises `StoreError` if the file cannot be used.
         """
         try:
-            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # may be a pipe
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -90,6 +90,20 @@ class SessionLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def locked_sessions(folder: Path) -> list[tuple[str, float]]:
+    """Return the sessions that processes have open, oldest first, each with the time in seconds since the
+    epoch when it was opened."""
+    found: list[tuple[str, float]] = []
+    for path in folder.glob("session-*.lock"):
+        id = path.name.removeprefix("session-").removesuffix(".lock")
+        try:
+            if SessionLock(folder, id).is_held():
+                found.append((id, path.stat().st_mtime))
+        except (OSError, StoreError):
+            continue  # closed meanwhile, or not a lock of ours
+    return sorted(found, key=lambda each: each[1])
 
 
 def _is_at(file: int, path: Path) -> bool:

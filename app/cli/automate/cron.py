@@ -260,7 +260,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
                 before = (await book.job(args.job)).intent.allow
                 if not (wanted := _job_fields(args, before)):
                     raise ConfigError(
-                        "Nothing would change; give what is, such as --schedule 'every 2h'; "
+                        "Nothing would change; name what should, such as --schedule 'every 2h'; "
                         "see `hermes cron edit --help`."
                     )
                 await _show_saved("Changed", home, store, await book.edit(args.job, wanted), args.as_json)

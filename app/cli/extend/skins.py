@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, say
+from app.cli.frame import add_action, add_actions, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ DESCRIPTION = "List, show, check and create skins."
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
     actions = add_actions(parser)
-    add_action(actions, "list", "every skin; your own ones come last", _list, json="")
-    show = add_action(actions, "show", "a sample of one skin", _show, json="")
+    add_action(actions, "list", "every skin; your own ones come last", _list, json="print JSON")
+    show = add_action(actions, "show", "a sample of one skin", _show)
     show.add_argument("name", metavar="NAME")
     check = add_action(
         actions,
@@ -67,6 +68,9 @@ def _list(args: argparse.Namespace) -> None:
 
     folder = Home.locate().skins
     listed = list_skins(folder)
+    if args.as_json:
+        say_json([_data(load_skin(each.name, folder), own=each.own) for each in listed], 2)
+        return
     width = max(len(each.name) for each in listed)
     for each in listed:
         loaded = load_skin(each.name, folder)
@@ -76,6 +80,14 @@ def _list(args: argparse.Namespace) -> None:
             notes.append("has problems, see `hermes skins check`")
         note = f"   ({'; '.join(notes)})" if notes else ""
         say(f"{each.name:{width}}  {shade:5}  {loaded.skin.description}{note}".rstrip())
+
+
+def _data(loaded: LoadedSkin, **more: Any) -> dict[str, Any]:
+    """Return what `--json` prints about a skin."""
+    skin = loaded.skin
+    problems = list(map(str, loaded.problems))
+    brief = {"name": skin.name, "shade": _shade(skin), "description": skin.description}
+    return brief | more | {"problems": problems}
 
 
 def _shade(skin: Skin) -> str:
@@ -89,6 +101,9 @@ def _show(args: argparse.Namespace) -> None:
     from themes.colors import adapt_skin, detect
 
     loaded = _find_skin(args.name)
+    if args.as_json:
+        say_json(dataclasses.asdict(loaded.skin) | _data(loaded), 2)
+        return
     depth = detect(os.environ) if sys.stdout.isatty() else "none"
     if depth == "none":
         _describe(loaded.skin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ def test_the_list_names_every_kind_where_it_is_from_and_what_is_wrong(
     assert "mine      Does it.   (yours)" in out
     assert "broken    cannot be sent, see `hermes agents check`   (yours)" in out
     assert "far       x   (yours; has problems, see `hermes agents check`)" in out
+    assert main(["agents", "list", "--json"]) == ExitCode.DONE
+    rows = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert rows["mine"]["source"] == "yours" and rows["mine"]["isolation"] == "shared"
+    assert rows["broken"]["problems"] and rows["far"]["problems"] and "theirs" not in rows
+    assert main(["agents", "show", "mine", "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["instructions"] == "Do it."
     assert "theirs" not in out and "which were not read; see `hermes config trust`." in out
 
 

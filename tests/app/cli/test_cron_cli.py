@@ -33,7 +33,7 @@ def test_a_job_is_made_changed_run_and_removed(
     assert cron(capsys, "list") == "No jobs.\n" and not (tmp_path / "home" / "state.db").exists()
     cron(capsys, "add", "every 2h", "--script", "echo well", "--name", "eyes", "--deliver", "none")
     mistakes: tuple[tuple[list[str], str], ...] = (
-        (["edit", "eyes"], "Nothing is to be changed"),
+        (["edit", "eyes"], "Nothing would change"),
         (["edit", "eyes", "--cwd", "lost"], "There is no folder"),
         (["add", "1h", "Look.", "--cwd", "~nosuchuser/x"], "There is no folder"),
         (["edit", "eyes", "--schedule", "soon"], "is not a schedule"),

@@ -189,7 +189,7 @@ def test_a_plain_conversation_is_text(project: Path, server: str) -> None:
         terminal.press("hi\r")
         terminal.until(KINDS[::4][-1].shows[0].encode())
         terminal.press("again\r")
-        terminal.until("■".encode())
+        terminal.until(b"HTTP 400")
         terminal.press("/quit\r")
         terminal.drain()
         assert words_of(checked(terminal.painted)) >= words_of_answer()

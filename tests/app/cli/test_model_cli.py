@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -111,6 +112,10 @@ def test_list_marks_the_model_in_use_and_names_what_can_be_fetched(
     out = capsys.readouterr().out
     assert "* own.gguf" in out
     assert "hermes model pull --small" in out
+    assert main(["model", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0] == {"name": "own.gguf", "size": 4, "installed": True, "used": True}
+    assert [row["installed"] for row in rows[1:]] == [False, False]
 
 
 def test_list_works_in_an_empty_home(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -74,6 +75,10 @@ def test_list_names_every_skin_and_marks_ones_own(hermes: Callable[..., Said], h
     assert lines[-2] == "mine            dark   Dusty   (your own)"
     assert "has problems" in lines[-1]
     assert next(line for line in lines if line.startswith("mono")).split()[1] == "any"
+    rows = json.loads(hermes("list", "--json").stdout)
+    assert [row["name"] for row in rows] == [line.split()[0] for line in lines]
+    assert [(row["own"], bool(row["problems"])) for row in rows[-2:]] == [(True, False), (True, True)]
+    assert json.loads(hermes("show", "mine", "--json").stdout)["description"] == "Dusty"
 
 
 def test_listing_creates_nothing(hermes: Callable[..., Said], home: Path) -> None:
