@@ -24,7 +24,7 @@ WRONG = [
     ("-p hi --aprove yolo", "There is no option --aprove; did you mean `--approve`?"),
     ("sesions", "Did you mean sessions?"),
     ("login", "Did you mean setup?"),
-    ("--approve YOLO", "'YOLO' is an invalid choice. Did you mean yolo?"),
+    ("--approve YOLO", "not 'YOLO'. Did you mean yolo?"),
     ("--model", "--model needs a value. Write it as `--model M`."),
     ("skins shwo", "has no action 'shwo'. Did you mean show?"),
     ("sessions list --jsn", "There is no option --jsn; did you mean `--json`?"),

@@ -140,10 +140,10 @@ def test_an_error_after_the_still_frame_is_read_on_the_normal_screen(start: Star
 
 def test_a_mistake_in_an_option_is_read_on_the_normal_screen(start: Start) -> None:
     terminal = start("--approve", "maybe")
-    terminal.until(b"invalid choice")
+    terminal.until(b", not '")
     assert terminal.drain() == 2
     left = terminal.painted.find(b"\x1b[?1049l")
-    assert 0 < left < terminal.painted.find(b"invalid choice")
+    assert 0 < left < terminal.painted.find(b", not '")
 
 
 @pytest.mark.thorough
