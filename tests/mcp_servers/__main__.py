@@ -63,10 +63,12 @@ def _command(name: str, entry: dict[str, Any], cache: Path) -> list[str]:
 
 def _try(name: str, entry: dict[str, Any], command: list[str], folder: Path) -> tuple[bool, str]:
     """Add, list, call and start a server again; return whether all went well, and what was seen."""
-    work = folder / "work"
+    work, person = folder / "work", folder / "person"
     work.mkdir()
+    person.mkdir()
     subprocess.run(["git", "init", "-q", work], check=True)
-    environ = {**os.environ, "HERMES_HOME": str(folder / "home")}
+    environ = {**os.environ, "HOME": str(person), "HERMES_HOME": str(folder / "home")}
+    before = {place: _tree(place) for place in (work, person)}
 
     def hermes(*words: str) -> tuple[int, str]:
         argv = [str(Path(sys.executable).parent / "hermes"), "mcp", *words]
@@ -86,8 +88,13 @@ def _try(name: str, entry: dict[str, Any], command: list[str], folder: Path) -> 
     began = time.monotonic()
     code, said = hermes("add", name, "--json", "--", *command)
     cold = time.monotonic() - began
+
+    def left() -> list[str]:
+        new = [each for place, known in before.items() for each in sorted(_tree(place) - known)]
+        return [f"left behind: {', '.join(new[:3])}"] if new else []
+
     if code:
-        return False, said.splitlines()[-1][:400]
+        return False, "; ".join([said.splitlines()[-1][:400], *left()])
     tools = json.loads(said)["tools"]
     words = [f"{len(tools)} tools", f"cold {cold:.0f} s"]
     if call := entry.get("call"):
@@ -96,8 +103,15 @@ def _try(name: str, entry: dict[str, Any], command: list[str], folder: Path) -> 
     again, why = hermes("probe", name, "--json")
     if again:
         return False, f"a second start failed: {why[:200]}"
-    left = [str(each.relative_to(work)) for each in work.rglob("*") if ".git" not in each.parts]
-    return True, "; ".join([*words, *([f"left behind: {', '.join(left[:3])}"] if left else [])])
+    return True, "; ".join([*words, *left()])
+
+
+def _tree(place: Path) -> set[str]:
+    """Return what lies in a folder: paths with the sizes of files."""
+    return {
+        f"{each.relative_to(place.parent)} {'' if each.is_dir() else each.lstat().st_size}".rstrip()
+        for each in place.rglob("*")
+    }
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 from rich.cells import cell_len
 from textual import events
+from textual.selection import Selection
 from textual.widget import Widget
 
 from tools.text.safe_text import clean
 from widgets.chunked import SLICE, run_in_slices
+from widgets.transcript.copy_range import CopyRange, Unit
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import SCROLLBAR
 from widgets.transcript.markdown import label_of
@@ -40,6 +42,9 @@ class NavigatorHost(Protocol):
     def redraw_code(self) -> None:
         """Redraw code with other options, and paint."""
 
+    def select(self, selection: Selection | None) -> None:
+        """Mark this as selected, or nothing."""
+
     def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
         """Run work in the background; within a group only the last one runs."""
 
@@ -57,6 +62,8 @@ class Navigator:
     ) -> None:
         self.focused: int | None = None
         """The item the keys act on."""
+        self.range: CopyRange | None = None
+        """What the keys have selected; it ends with the selection."""
         self._document = document
         self._viewport = viewport
         self._finder = finder
@@ -73,6 +80,7 @@ class Navigator:
         """Reset for another conversation: go to its end, without focus or search."""
         self._seeking = None
         self.focused = None
+        self.end_range()
         self._finder.clear()
         self._viewport.to_end()
 
@@ -144,7 +152,13 @@ class Navigator:
     # Places
 
     def move(self, step: int) -> None:
-        """Move the focus between items; the first step focuses the item nearest to the prompt."""
+        """Move the focus between items; the first step focuses the item nearest to the prompt.
+
+        While keys select, they go from line to line.
+        """
+        if self.range is not None:
+            self.step_range("line", step)
+            return
         document, index = self._document, self.focused
         if index is None:
             rows = self._picture.rows
@@ -173,7 +187,12 @@ class Navigator:
         self._host.repaint()
 
     def jump_user(self, step: int) -> None:
-        """Go to the person's message before the first visible row (-1), or after it (1)."""
+        """Go to the person's message before the first visible row (-1), or after it (1); while keys select,
+        to the message beside.
+        """
+        if self.range is not None:
+            self.step_range("message", step)
+            return
         if not len(self._document):
             return
         self._viewport.rows()
@@ -220,6 +239,44 @@ class Navigator:
         """Return the current item and position; no position at the end, which moves automatically."""
         return self.focused, None if self._viewport.following else self._viewport.top
 
+    # A range for copying
+
+    def begin_range(self) -> None:
+        """Select by keys, from the first line of the focused item on; if they do already, hold its start."""
+        if self.range is not None:
+            self.range.hold()
+        else:
+            if self.focused is None:
+                self.move(-1)
+            if self.focused is None:
+                return
+            self._host.settle()
+            self.range = CopyRange(self._document, self.focused)
+        self.mark_range()
+
+    def step_range(self, unit: Unit, step: int) -> None:
+        """Move the range, or its end if the start is held."""
+        if self.range is not None:
+            self._host.settle()
+            self.range.step(unit, step)
+            self.mark_range()
+
+    def mark_range(self) -> None:
+        """Mark the rows of the range, and show the end that moves."""
+        if self.range is not None:
+            place = self.range.place()
+            self.focused = place.item
+            self._viewport.hold()
+            self._viewport.reveal(place, 1)
+            self._host.select(self.range.selection())
+            self._host.repaint()
+
+    def end_range(self) -> None:
+        """Let the keys move again, with nothing selected."""
+        if self.range is not None:
+            self.range = None
+            self._host.select(None)
+
     # Folds
 
     def toggle(self, index: int, *, further: bool = False) -> None:
@@ -230,6 +287,7 @@ class Navigator:
         if not folds(entry.item):
             return
         self._host.settle()
+        self.end_range()
         closed = entry.fold is Fold.CLOSED or (further and entry.fold is Fold.PEEK)
         self._viewport.hold()
         self._document.fold(index, Fold.OPEN if closed else Fold.CLOSED)
@@ -255,6 +313,7 @@ class Navigator:
 
     def _fold_all(self, fold: Fold) -> None:
         self._host.settle()
+        self.end_range()
         self._viewport.hold()
         self._document.fold_all(fold)
         self._host.repaint()
@@ -313,8 +372,13 @@ class Navigator:
     def next_copy(self) -> tuple[str, str] | None:
         """Return what `y` copies, and words for what it copies next; None in an empty conversation.
 
-        That is the source of an item; soon after, one after another of its blocks of code.
+        That is the selected range, which ends; else the source of an item, and soon after, one after another
+        of its blocks of code.
         """
+        if self.range is not None:
+            text = self.range.text()
+            self.end_range()
+            return text, ""
         if (source := self.source()) is None:
             return None
         index = self._document.stop - 1 if self.focused is None else self.focused

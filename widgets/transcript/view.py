@@ -53,7 +53,7 @@ class Transcript(KeptRow, can_focus=True):
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
     KEYS: ClassVar[str] = (
-        "⏎ open · space fold · jkgG move · o in full · y copy · w wrap · t timeline · [] yours · ? keys"
+        "⏎ open · space fold · jkgG move · o in full · yv copy · w wrap · t timeline · [] yours · ? keys"
         " · hl code · nN match · <> width · esc back"
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -64,6 +64,13 @@ class Transcript(KeptRow, can_focus=True):
         Binding("o", "full_screen", "Full screen", id="transcript.full_screen"),
         Binding("t", "place", "In the timeline", show=False, id="transcript.place"),
         Binding("y", "copy", "Copy", id="transcript.copy"),
+        Binding("v", "select", "Select lines for copying; again: from here on", id="transcript.select"),
+        Binding(
+            "left_curly_bracket", "block(-1)", "Previous block, while you select", id="transcript.block_up"
+        ),
+        Binding(
+            "right_curly_bracket", "block(1)", "Next block, while you select", id="transcript.block_down"
+        ),
         Binding("n", "find(1)", "Next match", show=False, id="transcript.find_next"),
         Binding("N", "find(-1)", "Previous match", show=False, id="transcript.find_previous"),
         Binding("left_square_bracket", "user(-1)", "Your last message", show=False, id="transcript.user_up"),
@@ -363,13 +370,21 @@ class Transcript(KeptRow, can_focus=True):
         return self._picture.selectable_line(y, self.size.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text as displayed."""
+        """Return the selected text as displayed, or the source of what keys have selected."""
+        if self.navigator.range is not None:
+            return self.navigator.range.text() or "\n", "\n"
         text = selected_text(self.document, selection)
         return (text, "\n") if text else None
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Paint the rows whose selection changed."""
+        if selection is None:
+            self.navigator.range = None
         self.repaint()
+
+    def select(self, selection: Selection | None) -> None:
+        """Mark this as selected, or nothing."""
+        self.screen.selections = {} if selection is None else {self: selection}
 
     def text_select_all(self) -> None:
         """Select the focused item: a double click means one item, not the whole conversation."""
@@ -394,6 +409,7 @@ class Transcript(KeptRow, can_focus=True):
         self.document.resize(max(event.size.width - BAR - SCROLLBAR, 4))
         self._reply.restyle()
         self._viewport.height = event.size.height
+        self.navigator.mark_range()
         self.repaint()
 
     # The mouse and the keys
@@ -458,6 +474,14 @@ class Transcript(KeptRow, can_focus=True):
         """Request copying the focused item, else the last one; again at once, its blocks of code in turn."""
         if (found := self.navigator.next_copy()) is not None:
             self.post_message(self.Copied(*found))
+
+    def action_select(self) -> None:
+        """Select by keys; again, hold the start of the range."""
+        self.navigator.begin_range()
+
+    def action_block(self, step: int) -> None:
+        """Go to another block while keys select."""
+        self.navigator.step_range("block", step)
 
     def action_find(self, step: int) -> None:
         """Go to the next match, or the previous one."""

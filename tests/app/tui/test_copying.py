@@ -23,6 +23,9 @@ from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.attention import Attention, desktop_notification, terminal_notification
 from app.tui.terminal.clipboard import Clipboard, CopyResult, copy_prospect, local_programs, screen_pieces
 from app.tui.terminal.terminals import known_terminal
+from tests.support import command
+from tests.support.model_process import ServerProcess
+from tests.support.terminal import Terminal
 
 PAYLOADS = ("a", "two\nlines", "漢字 – ü", "x" * 700, "y" * 5_000, "z\n" * 20_000, "\x1b]52;c;aGk=\x07", " ")
 PLAIN = {"TERM": "xterm"}
@@ -267,3 +270,24 @@ def test_doctor_says_which_way_a_text_goes() -> None:
     assert copy_prospect({**KITTY, "PATH": ""}, "linux")[:2] == (True, "by kitty (OSC 52)")
     arrives, way, mend = copy_prospect({"XTERM_VERSION": "XTerm(379)", "PATH": ""}, "linux")
     assert not arrives and "file" in way and "disallowedWindowOps" in mend
+
+
+def test_a_range_is_chosen_by_keys_in_a_terminal_and_its_source_is_copied(tmp_path: Path) -> None:
+    script = "script = [say('Do **this**:\\n\\n```sh\\nmake a\\nmake b\\nmake c\\n```\\n\\nThen rest.')]"
+    with ServerProcess(script, tmp_path) as server:
+        env = command.environment(tmp_path / "home", server.base_url, KITTY_WINDOW_ID="1")
+        with Terminal([*command.HERMES], env, tmp_path, (80, 24)) as terminal:
+            terminal.until("⏎ send".encode())
+            terminal.press("what\r")
+            terminal.until(b"Then rest.")
+            terminal.press("\t")
+            terminal.until(b"yv copy")
+            terminal.press("vjjvj")
+            terminal.until(b"yv copy")
+            terminal.press("y")
+            terminal.until(lambda: b"\x1b]52;c;" in terminal.painted)
+            terminal.press("v[[v]y")
+            terminal.until(lambda: terminal.painted.count(b"\x1b]52;c;") > 1)
+    copied = [base64.b64decode(each) for each in re.findall(rb"\x1b\]52;c;([^\x07]*)\x07", terminal.painted)]
+    answer = "Do **this**:\n\n```sh\nmake a\nmake b\nmake c\n```\n\nThen rest."
+    assert copied == [b"make a\nmake b", f"what\n\n{answer}".encode()]
