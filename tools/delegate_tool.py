@@ -75,19 +75,19 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 
 
 _TASK: dict[str, Any] = {
-    "goal": {"type": "string", "description": "Complete in itself."},
-    "context": {"type": "string", "description": "What it must know."},
+    "goal": {"type": "string"},
+    "context": {"type": "string"},
     "toolsets": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "Only these toolsets or tools.",
+        "description": "Only these.",
     },
     "agent": {"type": "string"},
-    "model": {"type": "string", "description": "Another configured model."},
+    "model": {"type": "string"},
     "isolation": {"type": "string", "enum": ["shared", "readonly", "copy"]},
     "budget": {
         "type": "object",
-        "description": "Ceilings for each agent.",
+        "description": "Ceilings of each: turns, tokens, money, seconds.",
         "properties": {name: {"type": "number"} for name in ("turns", "tokens", "money", "seconds")},
         "additionalProperties": False,
     },
@@ -100,14 +100,18 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_repeats(definition: dict[str, Any], _on_offer: frozenset[str]) -> dict[str, Any]:
-    """Return the definition without the fields of `tasks` that stand beside it as well; calls are checked by
-    all of them.
+    """Return the definition without what stands in it twice: the fields of `tasks` and those of `budget`.
+    Calls are checked by all of them.
     """
     properties = definition["parameters"]["properties"]
     tasks = {"type": "array", "items": {"type": "object", "required": ["goal"]}}
+    budget = {key: properties["budget"][key] for key in ("type", "description")}
     return {
         **definition,
-        "parameters": {**definition["parameters"], "properties": {**properties, "tasks": tasks}},
+        "parameters": {
+            **definition["parameters"],
+            "properties": {**properties, "budget": budget, "tasks": tasks},
+        },
     }
 
 
@@ -129,8 +133,8 @@ def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]
 
 
 def shortened(about: str) -> str:
-    """Return a description on one line, short enough for a schema."""
-    line = one_line(about)
+    """Return the first sentence of a description, short enough for a schema."""
+    line = one_line(about).partition(". ")[0]
     return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1].rstrip()}…"
 
 
@@ -141,10 +145,10 @@ registry.register(
     schema={
         "description": (
             "Send agents that work on their own and report back, for work that parts well or would fill your "
-            "context. They see nothing of this conversation but what you tell them. `tasks` sends several "
-            "side by side, each with its own fields of these; those beside it count for all. readonly: "
-            "cannot change anything; copy: works in its own copy of the workspace, and you merge or discard "
-            "its changes afterwards. A result is completed only if its outcome says so."
+            "context. They see only the goal and context you give. `tasks` sends several side by side, each "
+            "with these fields; those beside it count for all. readonly: changes nothing; copy: works in a "
+            "copy of the workspace, whose changes you merge or discard. A result is completed only if its "
+            "outcome says so."
         ),
         "parameters": {
             "type": "object",
@@ -158,7 +162,7 @@ registry.register(
                         "required": ["goal"],
                     },
                 },
-                "background": {"type": "boolean", "description": "Do not wait; you are told of its end."},
+                "background": {"type": "boolean", "description": "You are told of its end."},
             },
         },
     },

@@ -237,14 +237,20 @@ def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
         return {"name": entry.name, **_copied(entry.schema)}
 
 
-_OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", []), "minimum": (0, 1)}
-"""Schema fields a model does not need; calls are checked against the full schema."""
+_OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", ".", []), "minimum": (0, 1)}
+"""Values of schema fields that say what holds anyway."""
+_LIMITS = frozenset({"minLength", "maxLength", "maxItems", "maximum", "additionalProperties"})
+"""Schema fields that calls are checked by and a model does not need: what it exceeds is explained to it."""
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a schema without entries that equal the default. It is faster than `deepcopy`."""
+    """Return a copy of a schema without what a model does not need. It is faster than `deepcopy`."""
     if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items() if each not in _OBVIOUS.get(key, ())}
+        return {
+            key: _copied(each)
+            for key, each in value.items()
+            if each not in _OBVIOUS.get(key, ()) and (key not in _LIMITS or isinstance(each, dict))
+        }
     return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 

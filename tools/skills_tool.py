@@ -71,9 +71,7 @@ registry.register(
     toolset="skills",
     emoji="▤",
     schema={
-        "description": (
-            "Read the instructions of a skill, or with file_path one of the files it comes with."
-        ),
+        "description": ("Read a skill, or with file_path one of its files."),
         "parameters": {
             "type": "object",
             "properties": {

@@ -202,7 +202,7 @@ registry.register(
             "requests. merge=false starts a new list; merge=true updates items by id and appends new ones. "
             "Keep exactly one item in_progress, the first at once; mark it completed the moment it is done, "
             "never before. Cancel what fails or is moot and add a revised item. No items for testing unless "
-            "asked for. Update the list beside your other calls, without a comment."
+            "asked for. Update it beside other calls."
         ),
         "parameters": {
             "type": "object",

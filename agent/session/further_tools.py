@@ -42,15 +42,15 @@ MOST_NAMES = 6
 BOTH = frozenset({SEARCH, CALL})
 
 _SEARCH_SCHEMA: dict[str, Any] = {
-    "description": "Find tools that are not listed here, by what they do: description and parameters of the "
-    "best matches. Call them with tool_call or by their own names.",
+    "description": "Find tools that are not listed here, by what they do. Call them with tool_call or "
+    "by name.",
     "parameters": {
         "type": "object",
         "properties": {
             "query": {
                 "type": "string",
                 "default": "",
-                "description": "A few words, or a name; empty counts the tools there are.",
+                "description": "A few words, or a name.",
             },
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_MATCHES, "default": MATCHES},
         },

@@ -66,6 +66,8 @@ async def test_hi_costs_at_most_3800_tokens_and_shows_the_usual_tools(tmp_path: 
             await engine.run("hi")
         body = at.server.requests[0].body
         assert names(body) == DIRECT
+        shown = json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":"))
+        assert len(shown.encode()) <= 9_000
         assert len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()) / 4 <= 3_800
         skills = next(each for each in table.layers if each.name == "Skills")
         assert 300 < skills.tokens <= 600 and not skills.notes

@@ -22,15 +22,13 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 DESCRIPTION = """\
-Run a Python script that calls tools as functions; only what it prints comes back to you. Use it for \
-three or more calls with logic between them (loops, filtering, retrying), not for results you have to read \
-yourself.
+Run a Python script that calls tools as functions; only what it prints comes back. For three or more calls \
+with logic between them, not for results you have to read yourself.
 {imports}
-Each function takes the parameters of its tool by name and returns a dict; a failed call returns \
-{"error": ...}. Also there: parse_json, shell_quote, retry(fn, attempts, delay), gather(*functions) to run \
-calls side by side. Reach files, commands and the web through hermes_tools: the script itself reaches listed \
-hosts at most, and no .env or key files. Nothing is kept between scripts but files, and the folder of \
-terminal()."""
+Each takes the parameters of its tool by name and returns a dict; a failed call returns {"error": ...}. \
+Also there: parse_json, shell_quote, retry(fn, attempts, delay), gather(*functions) for calls in parallel. \
+Use these for files, commands and the web: the script itself reaches listed hosts at most, and no .env or \
+key files. Only files and the folder of terminal() are kept between scripts."""
 
 STATUSES = {"ok": "success"}
 """Result names for the end of a script; the others are the runner's."""
@@ -198,8 +196,7 @@ registry.register(
                 "reset": {"type": "boolean"},
                 "resume": {
                     "type": "string",
-                    "description": "Id of a cut-off script, with the same code: its completed calls are not "
-                    "made again.",
+                    "description": "Id of a cut-off script, with the same code.",
                 },
             },
             "required": ["code"],

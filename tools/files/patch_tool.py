@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
         "replace_all) by new_string in path. mode=patch: change several files with a V4A patch: "
         "*** Begin Patch / *** Update File: p (or Add File, Delete File, Move File: a -> b) / "
         "@@ nearby line / lines starting with space, - or + / *** End Patch. "
-        "All or nothing is written. Returns a diff."
+        "All or nothing is written."
     ),
     "parameters": {
         "type": "object",

@@ -35,7 +35,7 @@ SCHEMA: dict[str, Any] = {
         "type": "object",
         "properties": {
             "path": {"type": "string"},
-            "offset": {"type": "integer", "minimum": 0, "default": 1, "description": "First line."},
+            "offset": {"type": "integer", "minimum": 0, "default": 1},
             "limit": {
                 "type": "integer",
                 "minimum": 1,

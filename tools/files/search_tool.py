@@ -51,7 +51,7 @@ SCHEMA: dict[str, Any] = {
         "properties": {
             "pattern": {"type": "string"},
             "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
-            "path": {"type": "string", "default": ".", "description": "Folder or file."},
+            "path": {"type": "string", "default": "."},
             "file_glob": {"type": "string", "description": "Such as `*.{ts,tsx}` or `!*.min.js`."},
             "limit": {"type": "integer", "minimum": 1, "default": DEFAULT_LIMIT},
             "offset": {"type": "integer", "minimum": 0, "default": 0},

@@ -164,19 +164,15 @@ registry.register(
             "type": "object",
             "properties": {
                 "action": {"type": "string", "enum": ["list", *_ACTIONS]},
-                "session_id": {"type": "string", "description": "For all but list."},
-                "data": {"type": "string", "description": "For write, submit."},
-                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds, at most 600."},
+                "session_id": {"type": "string"},
+                "data": {"type": "string"},
+                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds."},
                 "offset": {
                     "type": "integer",
                     "minimum": 0,
                     "description": "log: first line; default: the end.",
                 },
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "log: lines, default 200.",
-                },
+                "limit": {"type": "integer", "minimum": 1},
             },
             "required": ["action"],
         },

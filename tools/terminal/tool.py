@@ -234,8 +234,7 @@ def _patch(schema: dict[str, Any], offered: frozenset[str]) -> dict[str, Any]:
 
 
 _BACKGROUND_HINT = (
-    "\nServers, watchers and anything over 10 minutes: background=true, never `&` or nohup; process "
-    "looks after them by session_id."
+    "\nServers, watchers, anything over 10 minutes: background=true, never `&` or nohup; then process."
 )
 
 registry.register(
@@ -245,8 +244,8 @@ registry.register(
     schema={
         "description": (
             "Run a bash command. Folder, variables and functions persist between calls. Standard input is "
-            "empty: pass -y, -m and so on. Above 50,000 characters the middle of the output is cut; "
-            "full_output names the file with all of it." + _BACKGROUND_HINT
+            "empty: pass -y, -m. Of long output the middle is cut; full_output names the file with all of it."
+            + _BACKGROUND_HINT
         ),
         "parameters": {
             "type": "object",
@@ -255,22 +254,19 @@ registry.register(
                 "timeout": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "Seconds, default 180, at most 600; then it is killed.",
+                    "description": "Seconds, default 180, at most 600.",
                 },
                 "workdir": {"type": "string", "description": "Folder for this call only."},
                 "pty": {
                     "type": "boolean",
-                    "description": "For programs that insist on a terminal.",
+                    "description": "For programs that need a terminal.",
                 },
                 "background": {"type": "boolean"},
                 "outside": {
                     "type": "boolean",
-                    "description": "Only after a note that the sandbox refused something; a person is asked.",
+                    "description": "Only after the sandbox refused something; a person is asked.",
                 },
-                "notify_on_complete": {
-                    "type": "boolean",
-                    "description": "Tells you when it ends.",
-                },
+                "notify_on_complete": {"type": "boolean"},
                 "watch_patterns": {
                     "type": "array",
                     "items": {"type": "string"},

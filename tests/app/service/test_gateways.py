@@ -246,7 +246,7 @@ def test_commands_begin_show_and_take_back(stage: ChatStage, platform: Any) -> N
     platform.write("take-me-back")
     shown(platform, "take-me-back", after=before)
     platform.write("/undo")
-    shown(platform, "Taken back", after=before)
+    shown(platform, "Undone", after=before)
     platform.write("/status")
     shown(platform, "scripted · waits for you", after=before)
     platform.write("/model")
