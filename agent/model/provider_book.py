@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +105,8 @@ async def ask_provider(loaded: LoadedSettings, name: str) -> ProviderAnswer:
     return ProviderAnswer(found.problem, plain_address(target.base_url), found.models, key or unsent)
 
 
-def remove_provider(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
-    """Take a provider out of config.yaml, with what was learned of it; return its row.
+def remove_provider(home: Home, loaded: LoadedSettings, name: str) -> Callable[[], None]:
+    """Take a provider out of config.yaml, with what was learned of it; return what puts it back there.
 
     Raises `ConfigError` if it does not stand there.
     """
@@ -119,8 +120,8 @@ def remove_provider(home: Home, loaded: LoadedSettings, name: str) -> dict[str, 
             f"{name} is built in and stays; {way}, or put another address in its place with "
             f"`hermes providers add {name} --url URL`."
         )
-    if not drop_entry(home, ("providers", name)):
+    if (back := drop_entry(home, ("providers", name))) is None:
         where = "OPENAI_BASE_URL; unset it" if name == "custom" else "other settings; take it out there"
         raise ConfigError(f"{name} does not stand in {home.config} but comes from {where}.")
     forget(home.root, name)
-    return row
+    return back

@@ -7,7 +7,7 @@ this setting; otherwise nothing is written, and an error names the lines to add 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_args
 
 from agent.core.config import setting_names, settings_file
@@ -60,34 +60,30 @@ def unset_setting(home: Home, key: str) -> bool:
 
     Raises `ConfigError` as `set_setting` does; then the file is unchanged.
     """
-    path = _setting(key)
-    before = _read(home)
-    if not before or not _holds(parse(before, home.config.name).data, path):
-        return False
-    _write(home, before, unset_value(before, path))
-    return True
+    return drop_entry(home, _setting(key)) is not None
 
 
-def put_entry(home: Home, path: Path, value: Mapping[str, Any]) -> None:
-    """Set a whole entry, such as a server, at `path` of `config.yaml`.
+def put_entry(home: Home, path: Path, value: Any) -> None:
+    """Set a setting or a whole entry, such as a server, at `path` of `config.yaml`.
 
     Raises `ConfigError` when it is not allowed or the file cannot be changed safely; then it is unchanged.
     """
     before = _read(home)
-    _require_allowed(parse(before or b"", home.config.name), path, dict(value))
-    _write(home, before, set_value(before or b"", path, dict(value)))
+    _require_allowed(parse(before or b"", home.config.name), path, value)
+    _write(home, before, set_value(before or b"", path, value))
 
 
-def drop_entry(home: Home, path: Path) -> bool:
-    """Remove the entry at `path` from `config.yaml`; return False if it was missing.
+def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
+    """Remove what is at `path` from `config.yaml`; return what puts it back, or None if it was missing.
 
     Raises as `put_entry`.
     """
     before = _read(home)
-    if not before or not _holds(parse(before, home.config.name).data, path):
-        return False
+    data = parse(before, home.config.name).data if before else {}
+    if not before or not _holds(data, path):
+        return None
     _write(home, before, unset_value(before, path))
-    return True
+    return lambda: put_entry(home, path, lookup(data, path))
 
 
 def _read(home: Home) -> bytes | None:

@@ -202,7 +202,8 @@ def _typed_key() -> str:
 def _remove(args: argparse.Namespace) -> None:
     home, loaded = _load()
     name: str = args.name
-    row = remove_provider(home, loaded, name)
+    row = provider_row(home, loaded, name)
+    remove_provider(home, loaded, name)
     say(f"Removed {name}." + (f" Its key is still in {row['key_env']}." if row["key_set"] else ""))
     if loaded.settings.model.name.startswith(f"{name}/"):
         say(f"model.name is still {loaded.settings.model.name}; choose another with `hermes config set`.")

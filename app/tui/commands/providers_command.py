@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
 
-async def _providers(app: AppContext, _argument: str) -> None:
+async def _providers(app: AppContext, argument: str) -> None:
     from app.tui.screens.models.model_menu import ModelMenu
     from app.tui.screens.models.providers import ProvidersScreen
 
-    await app.push_screen_wait(ProvidersScreen(ModelMenu(app.message_sender.workspace)))
+    await app.push_screen_wait(ProvidersScreen(ModelMenu(app.message_sender.workspace), argument))
 
 
 COMMAND = AppCommand(
@@ -24,4 +24,5 @@ COMMAND = AppCommand(
     description="Providers of models: add one by its address, check it, enter its key, delete it.",
     action=_providers,
     slash="providers",
+    argument_hint="[provider | add]",
 )

@@ -137,7 +137,7 @@ program.mode; Mode; mode; alt+a; /mode [mode]
 program.watcher; Watch the project; watch; ; /watch [on|off]
     Notice what others change in the project, or not, for this session.
 program.approvals; Approvals; approvals; ; /approvals
-    What was allowed for more than once, and what waits for a yes; x takes back.
+    What was allowed for more than once, and what waits for a yes; d takes a yes back.
 program.audit; Audit log; audit; ; /audit
     What was allowed and refused, when and by whom; v checks that nothing was changed.
 program.logs; Log of the program; logs; ; /logs

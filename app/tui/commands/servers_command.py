@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
 
-async def _servers(app: AppContext, _argument: str) -> None:
+async def _servers(app: AppContext, argument: str) -> None:
     from agent.core.home import Home
     from app.tui.screens.servers import ServerFile, ServersScreen
 
     client = app.need_client()
-    await app.push_screen_wait(ServersScreen(client.servers, ServerFile(Home.locate(), client.workspace)))
+    file = ServerFile(Home.locate(), client.workspace)
+    await app.push_screen_wait(ServersScreen(client.servers, file, argument))
 
 
 COMMAND = AppCommand(
@@ -25,4 +26,5 @@ COMMAND = AppCommand(
     description="Servers that bring tools: add and delete, tools, log; restart, agree to what changed.",
     action=_servers,
     slash="mcp",
+    argument_hint="[server | add]",
 )

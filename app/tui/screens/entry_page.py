@@ -121,9 +121,11 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
     details: ClassVar[str] = "#page-about"
     """Where the details of the entry under the cursor stand, if anywhere."""
 
-    def __init__(self, entries: EntryRows[Entry]) -> None:
+    def __init__(self, entries: EntryRows[Entry], at: str = "") -> None:
+        """`at`: the key of the entry it begins with, or `add` to begin with a new one."""
         super().__init__(entries)
         self.listed = entries
+        self._begins_at = at
         self.loaded = False
         """True once the entries were read."""
         self.undo: list[Callable[[], Awaitable[object]]] = []
@@ -141,12 +143,15 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
     def list_entries(self, entries: Sequence[Entry], state: str, at: object = None) -> None:
         """Show the entries, and `state` next to the title."""
         self.listed.problem = ""
-        self.listed.show(entries, at)
+        self.listed.show(entries, at or self._begins_at)
+        adds, self._begins_at = self._begins_at == "add", ""
         self.state(state)
         self.set_class(not entries, "bare")
         self.foot.say(self.keys if entries else " · ".join(filter(None, (self.ways_on, WAYS_OUT))))
         self.tell()
         self.loaded = True
+        if adds:
+            self.call_later(self.run_action, "add")
 
     def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
         event.stop()

@@ -76,14 +76,11 @@ class ServerFile:
 
     def remove(self, name: str) -> Callable[[], None]:
         """Take a server out; return what puts it back. Raises `ConfigError` if it stands elsewhere."""
-        from agent.core.config.edit import drop_entry, put_entry
-        from agent.core.config.loader import load
+        from agent.core.config.edit import drop_entry
 
-        own = load(self._home, {}).settings.mcp_servers.get(name)
-        if own is None or not drop_entry(self._home, ("mcp_servers", name)):
+        if (back := drop_entry(self._home, ("mcp_servers", name))) is None:
             raise ConfigError(f"{name} does not stand in your own settings; take it out where it comes from.")
-        entry = own.model_dump(mode="json", exclude_unset=True)
-        return lambda: put_entry(self._home, ("mcp_servers", name), entry)
+        return back
 
 
 class ServersScreen(EntryPage[None, "ServerState"]):
@@ -104,8 +101,8 @@ class ServersScreen(EntryPage[None, "ServerState"]):
 
     severity = "warning"
 
-    def __init__(self, servers: McpService, file: ServerFile) -> None:
-        super().__init__(ServerRows())
+    def __init__(self, servers: McpService, file: ServerFile, at: str = "") -> None:
+        super().__init__(ServerRows(), at)
         self._servers = servers
         self._file = file
         self._added: dict[str, ServerState] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,12 @@ class Menu:
 async def test_names_of_models() -> None:
     async with watched(SIZE) as watch:
         page = ModelsScreen(NUMBERED[0].text, Menu(NUMBERED))
-        await show_page(watch, page, len(NUMBERED), NUMBERED)
+        watch.app.push_screen(page)
+        await until(watch.pilot, lambda: page.rows.count > 1)
+        page.rows.move_to(page.rows.count - 2)
+        page.rows.action_open()  # The models that need a key are one line that opens.
+        await until(watch.pilot, lambda: page.rows.count >= len(NUMBERED))
+        check(watch, await every_page(watch, page.rows), NUMBERED)
         for index in range(0, len(NUMBERED), 5):
             page.rows.move_to(index)
             await watch.settle()
@@ -245,7 +250,7 @@ class Keeper:
     async def change(self, key: str, text: str) -> None:
         raise AssertionError("nothing is changed here")
 
-    async def reset(self, key: str) -> None:
+    async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
         raise AssertionError("nothing is changed here")
 
 
@@ -260,9 +265,12 @@ async def test_values_and_names_of_settings(home: Path) -> None:
     (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     keeper = Keeper(Home(home))
     async with watched(SIZE) as watch:
-        screen = SettingsScreen(await keeper.read(), keeper, watch.app.appearance.palette)
+        screen = SettingsScreen(await keeper.read(), keeper)
         watch.app.push_screen(screen)
         await watch.settle()
+        screen.list.move_to(next(at for at, row in enumerate(screen.list.rows) if row.kind == "entry"))
+        await watch.pilot.press("i")
+        await until(watch.pilot, lambda: any("models" in row.name for row in screen.list.rows))
         check(watch, await every_page(watch, screen.list), SMALL)
 
 

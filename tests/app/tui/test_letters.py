@@ -20,7 +20,7 @@ MEANINGS = {
     "x": {"stop", "kill", "sign_out"},
     "p": {"pause", "disable", "switch"},
     "t": {"trust", "let_in", "confirm", "enable", "install"},
-    "i": {"log", "picture", "providers"},
+    "i": {"details", "log", "picture", "providers"},
     "u": {"undo"},
     "F5": {"count", "restart", "run", "run_now", "verify"},
     "a": {"carry_out", "merge"},

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual._context import active_app
 from textual.app import App
 from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from agent.core.config.edit import set_setting, unset_setting
+from agent.core.config.edit import drop_entry, set_setting
 from agent.core.config.loader import load
+from agent.core.config.setting_names import split
 from agent.core.home import Home
 from app.tui.screens import dialog as dialogs
+from app.tui.screens.models.key_dialog import ServerDialog
+from app.tui.screens.models.model_menu import ModelMenu
+from app.tui.screens.models.providers import ProvidersScreen
 from app.tui.screens.settings.preferences import Snapshot
 from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
 from tests.support.waiting import until
@@ -54,8 +61,15 @@ class FileKeeper:
     async def change(self, key: str, text: str) -> None:
         await asyncio.to_thread(set_setting, self.home, key, text)
 
-    async def reset(self, key: str) -> None:
-        await asyncio.to_thread(unset_setting, self.home, key)
+    async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
+        back = await asyncio.to_thread(drop_entry, self.home, split(key))
+        assert back is not None
+        return partial(asyncio.to_thread, back)
+
+    async def edit_entry(self, section: str, name: str) -> None:
+        assert section == "providers"
+        menu = ModelMenu(self.home.root, {"HERMES_HOME": str(self.home.root)})
+        await active_app.get().push_screen_wait(ProvidersScreen(menu, name))
 
 
 class Host(App[None]):
@@ -138,19 +152,48 @@ async def test_every_setting_is_there_with_its_value_and_its_origin(tmp_path: Pa
         retries = host.row("model.retries")
         assert (retries.value, retries.origin, retries.is_own) == ("4", "", False)
         assert host.row("keys.view.log").value == "^L"
-        assert host.row("providers.mine.base_url").origin == "config.yaml:11"
+        mine = host.row("providers.mine")
+        assert (mine.value, mine.origin) == ("https://models.example/v1", "config.yaml:11")
 
 
 @pytest.mark.thorough
 async def test_a_secret_is_neither_drawn_nor_copied_nor_edited(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
-        await begun(host, pilot, "providers.mine.headers")
+        await begun(host, pilot, "providers.mine")
+        assert "base_url https://models.example/v1" in said(host, "about")
+        await pilot.press("i")
+        go(host.settings, "providers.mine.headers")
+        await until(pilot, lambda: "providers.mine.headers" in said(host, "about"))
         drawn = [host.settings.list.render_line(row).text for row in range(host.settings.list.size.height)]
         assert "abracadabra" not in "\n".join([*drawn, *(row.search_text for row in host.settings.list.rows)])
         await pilot.press("enter")
         await pilot.pause(0.05)
         assert host.screen is host.settings
+
+
+async def test_a_provider_is_opened_added_deleted_and_put_back_from_its_one_row(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "providers.mine")
+        assert [row.key for row in host.settings.list.rows if row.key.startswith("providers.")] == [
+            "providers.mine"
+        ]
+        await pilot.press("enter")
+        opened = lambda: isinstance(host.screen, ProvidersScreen) and host.screen.loaded  # noqa: E731
+        await until(pilot, opened, "the screen of providers")
+        assert isinstance(host.screen, ProvidersScreen) and host.screen.pointed is not None
+        assert host.screen.pointed["name"] == "mine"
+        await pilot.press("escape", "n")
+        await until(pilot, lambda: isinstance(host.screen, ServerDialog), "the dialog that adds one")
+        await pilot.press("escape")
+        await until(pilot, opened, "the screen of providers")
+        await pilot.press("escape", "d")
+        await until(pilot, lambda: load(host.keeper.home, {}).settings.providers == {}, "the deletion")
+        await pilot.press("u")
+        await until(pilot, lambda: host.row("providers.mine").is_own, "what was deleted")
+        own = load(host.keeper.home, {}).settings.providers["mine"]
+        assert own.headers == {"X-Token": "abracadabra-very-secret"}
 
 
 @pytest.mark.thorough

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -149,21 +150,10 @@ class ModelMenu:
 
     async def remove_provider(self, name: str) -> Callable[[], Awaitable[None]]:
         """Take a provider out of the settings; return what puts it back. Raises `ConfigError`."""
-        from agent.core.config.edit import put_entry
-        from agent.core.config.loader import load
         from agent.model.provider_book import remove_provider
 
-        def remove() -> dict[str, Any]:
-            own = load(self._home, {}).settings.providers.get(name)
-            remove_provider(self._home, self._load(), name)
-            return own.model_dump(mode="json", exclude_unset=True) if own is not None else {}
-
-        entry = await asyncio.to_thread(remove)
-
-        async def put_back() -> None:
-            await asyncio.to_thread(put_entry, self._home, ("providers", name), entry)
-
-        return put_back
+        back = await asyncio.to_thread(lambda: remove_provider(self._home, self._load(), name))
+        return partial(asyncio.to_thread, back)
 
     def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None:
         """Fetch a local model; blocks. Raises `HermesError`, or `StoppedError` once `stop` is set."""

@@ -40,9 +40,8 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
     ]
 
     def __init__(self, menu: ModelMenu, at: str = "") -> None:
-        super().__init__(ProviderRows())
+        super().__init__(ProviderRows(), at)
         self._menu = menu
-        self._at = at
         self._answers: dict[str, tuple[str, str]] = {}
         """A role and a sentence by provider, of those that were asked."""
 
@@ -51,7 +50,7 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
 
     @load
     async def _begin(self) -> None:
-        await self._load(self._at)
+        await self._load()
 
     async def _load(self, at: str = "") -> None:
         rows = sorted(await self._menu.provider_rows(), key=lambda row: not is_usable(row))

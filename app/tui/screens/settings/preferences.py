@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agent.errors import ConfigError, HermesError
 from app.tui.terminal.terminals import mouse_policy
@@ -21,6 +21,9 @@ AT_ONCE = ("display", "notifications", "keys", "approvals", "watcher")
 """Sections whose settings take effect as soon as they are changed."""
 BUT = ("display.personality",)
 """Settings in these sections that are fixed when a session starts."""
+ENTRY_SCREENS = {"providers": "providers", "mcp_servers": "mcp"}
+"""The slash commands that open the screens of sections with entries of one's own."""
+Outcome = TypeVar("Outcome")
 
 
 def takes_effect_at_once(key: str) -> bool:
@@ -63,17 +66,24 @@ class Preferences:
                 raise ConfigError(str(error.args[0])) from None
         await self._write(key, lambda home: set_setting(home, key, text))
 
-    async def reset(self, key: str) -> None:
-        """Remove a setting from the file, so that its default applies. Raises `ConfigError`."""
-        from agent.core.config.edit import unset_setting
+    async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
+        """Remove a setting or an entry from the file; return what puts it back. Raises `ConfigError`."""
+        from agent.core.config.edit import drop_entry
+        from agent.core.config.setting_names import split
 
-        await self._write(key, lambda home: unset_setting(home, key))
+        back = await self._write(key, lambda home: drop_entry(home, split(key)))
+        return lambda: self._write(key, lambda _home: back and back())
 
-    async def _write(self, key: str, write: Callable[[Home], object]) -> None:
-        await asyncio.to_thread(lambda: write(_home()))
+    async def edit_entry(self, section: str, name: str) -> None:
+        """Open the screen that edits an entry of a section; `add` as `name` begins with a new one."""
+        await self._app.actions.run_slash(f"{ENTRY_SCREENS[section]} {name}")
+
+    async def _write(self, key: str, write: Callable[[Home], Outcome]) -> Outcome:
+        outcome = await asyncio.to_thread(lambda: write(_home()))
         loaded = (await self.read()).loaded
         adopt(self._app, loaded.settings)
         await self._tell_session(key, loaded.settings)
+        return outcome
 
     async def _tell_session(self, key: str, settings: Settings) -> None:
         app, client = self._app, self._app.host.client

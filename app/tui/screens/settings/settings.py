@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
@@ -23,7 +23,7 @@ from app.tui.commands.keys import ALIASES, Keys, bindables, resolve
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import HELP, Field, KeyLine, ScreenHeader, line, palette_of, words
-from app.tui.screens.settings.preferences import Preferences, Snapshot, takes_effect_at_once
+from app.tui.screens.settings.preferences import ENTRY_SCREENS, Preferences, Snapshot, takes_effect_at_once
 from themes.states import DOUBT, IN_USE, glyph
 from widgets.key_names import shown_key
 from widgets.rows.row_list import HeadedRows
@@ -35,26 +35,13 @@ if TYPE_CHECKING:
     from agent.core.config.problem import Path as KeyPath
 
 
-Kind = Literal["heading", "switch", "choice", "text", "keys", "fixed"]
+Kind = Literal["heading", "entry", "switch", "choice", "text", "keys", "fixed"]
 
 TITLES = {
-    "model": "Model",
-    "providers": "Providers",
-    "agent": "Agent",
-    "context": "Context",
-    "terminal": "Terminal",
-    "tools": "Tools",
-    "approvals": "Approvals",
     "local": "Model on this machine",
-    "display": "Display",
-    "watcher": "Watcher",
-    "keys": "Keys",
+    "homeassistant": "Home Assistant",
+    "mcp_servers": "MCP servers",
 }
-EDITORS = {
-    "providers": "/providers adds, checks and deletes them",
-    "mcp_servers": "/mcp adds and deletes them",
-}
-"""Screens that edit what a section holds."""
 MASK = "••••"
 OWN_FILE, PROJECT_FILE = "config.yaml", ".hermes/config.yaml"
 
@@ -91,6 +78,8 @@ class SettingRow:
     @property
     def label(self) -> str:
         """A short name in words; of a key, the name of what it does."""
+        if self.kind == "entry":
+            return self.name
         if self.kind == "keys":
             return self.help or self.name
         words = self.name.replace("_", " ").replace(".", ": ")
@@ -102,29 +91,60 @@ class SettingRow:
         return f"{self.key} {self.label} {self.value} {self.origin or 'default'} {self.help}"
 
 
-def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[SettingRow]:
-    """Return all settings, by section. `own` holds the settings from the person's file only."""
+def rows(
+    loaded: LoadedSettings, own: LoadedSettings, keys: Keys, opened: Collection[str] = ()
+) -> list[SettingRow]:
+    """Return all settings, by section. `own` holds the settings from the person's file only; a provider or
+    a server is one row, followed by its settings if its key is `opened`.
+    """
     from agent.core.config.schema import Settings
 
     found: list[SettingRow] = []
     for section in Settings.model_fields:
-        members = list(_members(section, loaded, own, keys))
-        note = EDITORS.get(section, "")
+        if section in ENTRY_SCREENS:
+            members = list(_entry_rows(section, loaded, own, opened))
+        else:
+            members = list(_members((section,), loaded, own, keys))
         title = TITLES.get(section, section.capitalize())
         searched = " ".join([title, *(row.search_text for row in members)])
-        found.append(SettingRow(key=section, name=title, kind="heading", value=note, help=searched))
+        found.append(SettingRow(key=section, name=title, kind="heading", help=searched))
         found += members
     return found
 
 
-def _members(section: str, loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> Iterator[SettingRow]:
-    from agent.core.config import setting_names as names
-    from agent.core.config.schema import Settings
+def _entry_rows(
+    section: str, loaded: LoadedSettings, own: LoadedSettings, opened: Collection[str]
+) -> Iterator[SettingRow]:
+    """Yield a row for each entry, with the settings it has, and one for all of them."""
+    for name in _value_at(loaded, (section,)):
+        path, key = (section, name), f"{section}.{name}"
+        members = list(_members(path, loaded, own))
+        given = {row.name.removeprefix(f"{name}."): row.value for row in members if row.origin}
+        place = [given[part] for part in ("base_url", "url", "command", "args") if part in given]
+        yield SettingRow(
+            key=key,
+            name=name,
+            kind="entry",
+            value=" ".join(place).replace(", ", " "),
+            help=", ".join(f"{part} {value}" for part, value in given.items()) or "nothing of its own",
+            origin=_origin(_source(loaded, path)),
+            overridden=_override_text(path, loaded, own),
+            is_own=_source(own, path) is not None,
+        )
+        if key in opened:
+            yield from members
+    yield SettingRow(key=section, name="All of them", kind="entry", value="⏎ opens the list, n adds one")
 
-    if section == "keys":
+
+def _members(
+    at: KeyPath, loaded: LoadedSettings, own: LoadedSettings, keys: Keys | None = None
+) -> Iterator[SettingRow]:
+    from agent.core.config import setting_names as names
+
+    if keys is not None and at == ("keys",):
         yield from _key_rows(loaded, own, keys)
         return
-    for path in _paths((section,), Settings.model_fields[section].annotation, _value_at(loaded, (section,))):
+    for path in _paths(at, names.type_at(at), _value_at(loaded, at)):
         field = names.field_at(path)
         if field is not None:
             yield _setting(path, field, loaded, own)
@@ -450,13 +470,14 @@ class SettingsList(HeadedRows):
         cells = min(self._widest + 2, most)
         name = fit(Text(row.label, self.ink("text")), cells - 1)
         name.append(" " * (cells - name.cell_len))
-        if width >= WIDE:
+        if width >= WIDE and row.kind != "entry":
             name.append_text(fit(Text(row.name, self.ink("dim")), KEY_CELLS - 1))
             name.append(" " * (cells + KEY_CELLS - name.cell_len))
         changed = bool(row.origin)
         value = Text(row.value, self.ink("accent" if changed else "dim"))
-        right = Text(row.origin or "default", self.ink("warning" if row.overridden else "dim"))
-        if width >= 76:
+        origin = row.origin or ("" if row.key in ENTRY_SCREENS else "default")
+        right = Text(origin, self.ink("warning" if row.overridden else "dim"))
+        if width >= 76 and origin:
             right.append(f" · {row.effect.removeprefix('from the ')}", self.ink("dim"))
         gutter = Text(f" {DOUBT} " if row.overridden else f" {IN_USE} " if row.is_own else "   ")
         gutter.stylize(self.ink("warning" if row.overridden else "accent"))
@@ -475,6 +496,8 @@ class SettingsScreen(ClosableModal[None]):
         Binding("d,delete", "reset", "Delete it from your file, so that the default applies"),
         Binding("u", "undo", "Take back the last deletion"),
         Binding("s", "scope", "All settings, or what differs from the default"),
+        Binding("n", "add", "Add a provider or an MCP server, in their sections"),
+        Binding("i", "details", "List the settings of a provider or an MCP server, or hide them"),
         Binding("tab", "section(1)", "Next section"),
         Binding("shift+tab", "section(-1)", "Previous section"),
         HELP,
@@ -484,8 +507,10 @@ class SettingsScreen(ClosableModal[None]):
         super().__init__()
         self._snapshot = snapshot
         self._keeper = keeper
-        self._removed: list[SettingRow] = []
-        """Settings deleted here that can be restored, the last one last."""
+        self._removed: list[tuple[SettingRow, Callable[[], Awaitable[object]]]] = []
+        """Settings deleted here with what restores each, the last one last."""
+        self._opened: set[str] = set()
+        """Keys of providers and servers whose settings are listed."""
         self._head = ScreenHeader("Settings")
         self._only_changed = False
         self.list = SettingsList(self._rows())
@@ -530,6 +555,8 @@ class SettingsScreen(ClosableModal[None]):
                     if chosen is None:
                         return
                     await self._keeper.change(row.key, "" if chosen == "unset" else chosen)
+                case "entry":
+                    await self._edit_entry(row)
                 case _:
                     if not await app.push_screen_wait(LineEditor(row, lambda text: self._take(row, text))):
                         return
@@ -537,6 +564,23 @@ class SettingsScreen(ClosableModal[None]):
             self._complain(str(error))
             return
         await self._read_again(row)
+
+    async def _edit_entry(self, row: SettingRow, name: str = "") -> None:
+        section, _, own = row.key.partition(".")
+        await self._keeper.edit_entry(section, name or own)
+
+    @work(exclusive=True, group="edit")
+    async def action_add(self) -> None:
+        row = self.list.row
+        if row is not None and row.key.partition(".")[0] in ENTRY_SCREENS:
+            await self._edit_entry(row, "add")
+            await self._read_again(row)
+
+    def action_details(self) -> None:
+        row = self.list.row
+        if row is not None and row.kind == "entry":
+            self._opened ^= {row.key}
+            self.list.show(self._rows())
 
     async def _take(self, row: SettingRow, text: str) -> None:
         if row.kind == "keys":
@@ -556,12 +600,10 @@ class SettingsScreen(ClosableModal[None]):
             self.app.notify(f"{row.key} is not in your file.", markup=False)
             return
         try:
-            await self._keeper.reset(row.key)
+            self._removed.append((row, await self._keeper.reset(row.key)))
         except HermesError as error:
             self._complain(str(error))
             return
-        if row.given is not None:
-            self._removed.append(row)
         await self._read_again(row)
 
     @work(exclusive=True, group="change")
@@ -569,9 +611,9 @@ class SettingsScreen(ClosableModal[None]):
         if not self._removed:
             self.app.notify("Nothing was deleted here yet.", markup=False)
             return
-        row = self._removed.pop()
+        row, put_back = self._removed.pop()
         try:
-            await self._keeper.change(row.key, row.given or "")
+            await put_back()
         except HermesError as error:
             self._complain(str(error))
         else:
@@ -587,7 +629,7 @@ class SettingsScreen(ClosableModal[None]):
 
     def _rows(self) -> list[SettingRow]:
         loaded = self._snapshot.loaded
-        found = rows(loaded, self._snapshot.own, resolve(loaded.settings.keys))
+        found = rows(loaded, self._snapshot.own, resolve(loaded.settings.keys), self._opened)
         if not self._only_changed:
             return found
         kept = [row for row in found if row.kind == "heading" or row.origin or row.is_own]
@@ -643,6 +685,8 @@ def about(row: SettingRow | None) -> Content:
         return Content("")
     parts: list[str | tuple[str, str]] = [(line(row.key), "bold"), f"  {line(_plain(row.help))}\n"]
     taken = f"Takes {_plain(row.takes)}. Default: {line(row.default)}. Takes effect {row.effect}."
+    if row.kind == "entry":
+        taken = "⏎ opens the screen that adds, checks and deletes them, n adds one, i lists single settings."
     parts.append((taken, "$text-muted"))
     if row.overridden:
         parts.append((f"\n{DOUBT} {line(row.overridden)}", "$warning"))
