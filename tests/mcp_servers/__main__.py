@@ -33,7 +33,9 @@ def main() -> int:
     good = 0
     chosen = args.names or list(every)
     for name in chosen:
-        with tempfile.TemporaryDirectory(prefix="mcp-servers-") as folder:
+        args.cache.mkdir(parents=True, exist_ok=True)
+        # Not below /tmp, of which each server has its own.
+        with tempfile.TemporaryDirectory(prefix="mcp-servers-", dir=args.cache) as folder:
             try:
                 command = _command(name, every[name], args.cache)
             except subprocess.CalledProcessError as error:

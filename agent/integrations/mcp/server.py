@@ -293,7 +293,8 @@ class Server:
         except TimeoutError:
             late = f"it did not start within {launch.connect_timeout:g} s"
             if launch.transport == "stdio":
-                late += "; if it was still being installed, raise its `connect_timeout`"
+                late += f" (what it says is in {launch.folder}.log); if it was still being installed, "
+                late += "raise its `connect_timeout`"
             raise await self._note_failure(late) from None
         except HostError as error:
             raise await self._note_failure(str(error), sign_in=error.sign_in) from None

@@ -25,10 +25,11 @@ MOST_FILES = 20
 _LONGEST = 20_000
 """Characters of an answer that are searched for paths."""
 _NAMED = re.compile(r"\]\(([^()\s]{1,500})\)|(?<![\w./~-])((?:file://|\.{0,2}/)[^\s'\"`()<>|,;]{2,500})")
-_DENIED = re.compile(r"\bEROFS\b|read-only file ?system", re.IGNORECASE)
+_DENIED = re.compile(r"\bEROFS\b|read-only file ?system|unable to open database file", re.IGNORECASE)
 _REFUSED = re.compile(
     r"\b(?:EACCES|EPERM|PermissionError)\b|permission denied|operation not permitted", re.IGNORECASE
 )
+_ABSENT = re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE)
 _PATH = re.compile(r"""['"`‘]([^'"`‘’\n]{1,500})['"`’]|(?<=\s)(/[^\s'"`‘’:,;)]{1,500})""")
 _SHORT = 2_000
 """Characters of an answer that is not an error, below which it may still be one in words."""
@@ -99,7 +100,9 @@ def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
     confinement = launch.confinement
     if confinement is None or not (failed or len(text) < _SHORT):
         return ""
-    found = _DENIED.search(text) or (_REFUSED.search(text) if failed else None)
+    found = _DENIED.search(text)
+    if failed:
+        found = found or _REFUSED.search(text) or _ABSENT.search(text)
     if found is None:
         return ""
     line = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
@@ -114,6 +117,14 @@ def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
     writable = [Path(confinement.workspace) / Path(each).expanduser() for each in confinement.writable]
     if any(path.is_relative_to(each) for each in (*own, *writable)):
         return ""
+    if found.re is _ABSENT:
+        if path.exists():
+            return (
+                f"it runs in the sandbox, which hides {path} from it; `env` can give it what it needs of that"
+            )
+        if "mkdir" not in line or not shown:
+            return ""
+        # Node says so of folders that it makes with those above them where nothing can be made.
     # A folder that is missing is made first, since only what is there can be opened for it.
     wanted = path if path.is_dir() or path.parent in (home, Path("/")) else path.parent
     missing = "" if wanted.exists() else f"make {wanted} first; then "

@@ -42,6 +42,8 @@ _ERROR = re.compile(
     r"(?:\[\w+\]|\(.*?\))?\s*[:!]?\s*\S",
     re.IGNORECASE,
 )
+_MESSAGE = re.compile(r'^\s*"message": "([^"\n]+)"', re.MULTILINE)
+"""An error that a program printed as JSON over several lines."""
 _LAST_WORDS = 0.25
 """Seconds in which the rest of a server's errors is read after its end."""
 _GRACE = 1.0
@@ -71,7 +73,11 @@ class Complaints:
         self._rest = lines.pop()
         texts = [clean(line.decode("utf-8", "replace").rstrip()) for line in lines]
         # What npx says of itself is not a word of the server.
-        said = [text for text in texts if text.strip() and not text.startswith(("npm notice", "npm warn"))]
+        said = [
+            text
+            for text in texts
+            if any(map(str.isalnum, text)) and not text.startswith(("npm notice", "npm warn"))
+        ]
         self.newest += said
         self.first = self.first or next(iter(said), "")
 
@@ -80,6 +86,8 @@ class Complaints:
         rest = clean(self._rest.decode("utf-8", "replace"))
         lines = [*self.newest, rest] if rest.strip() else list(self.newest)
         reason = error_line(lines)
+        if not reason and (messages := _MESSAGE.findall("\n".join(lines))):
+            reason = _short(f"{self.first.rstrip('[{: ')}: {'; '.join(messages[:3])}")
         if not reason and lines:
             first, last = (_short(each) for each in (self.first or lines[0], lines[-1]))
             reason = first if first == last else f"{first} … {last}; all of it is in {self.file}"
@@ -295,7 +303,9 @@ def _in_temporary_folders(argv: Sequence[str], secret: Sequence[str]) -> list[Pa
 
 
 def own_places(folder: Path) -> dict[str, str]:
-    """Return variables that put a server's caches into its own folder, which is created."""
+    """Return variables that put a server's caches into its own folder, which is created, and let npm show
+    what the scripts of a package print, since it says nothing else when one of them fails.
+    """
     cache = folder / "cache"
     private_folder(folder)
     private_folder(cache)
@@ -304,4 +314,7 @@ def own_places(folder: Path) -> dict[str, str]:
         "npm_config_cache": str(cache / "npm"),
         "UV_CACHE_DIR": str(cache / "uv"),
         "PIP_CACHE_DIR": str(cache / "pip"),
+        "DOTNET_BUNDLE_EXTRACT_BASE_DIR": str(cache / "dotnet"),
+        "PUPPETEER_CACHE_DIR": str(cache / "puppeteer"),
+        "npm_config_foreground_scripts": "true",
     }

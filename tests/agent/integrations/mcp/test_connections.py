@@ -17,7 +17,7 @@ import pytest
 
 from agent.integrations.mcp.host.connection import ServerConnection
 from agent.integrations.mcp.host.results import CallFaultError
-from agent.integrations.mcp.host.stdio import error_line
+from agent.integrations.mcp.host.stdio import Complaints, error_line, own_places
 from agent.integrations.mcp.launch import ServerLaunch
 from tests.support import fault_proxy
 from tests.support.fault_proxy import FAULTS
@@ -228,6 +228,20 @@ def test_the_line_that_names_an_error_is_found(said: str, reason: str) -> None:
     assert error_line(said.splitlines()) == reason
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ('Server error: [\n  {\n    "message": "URL is empty",\n    "path": [\n      "url"\n    ]\n  }\n]\n',
+         "Server error: URL is empty"),
+        ("npm notice\n╔════╗\nall the same\n╚════╝\nnpm notice\n", "all the same"),
+    ],
+)  # fmt: skip
+def test_a_reason_over_several_lines_is_told_in_one(said: str, reason: str, tmp_path: Path) -> None:
+    complaints = Complaints(tmp_path / "log")
+    complaints.take(said.encode())
+    assert complaints.words() == reason
+
+
 async def test_a_server_that_names_no_error_is_quoted_with_its_log(tmp_path: Path) -> None:
     said = "import sys; sys.stderr.write('loading\\nbusy\\nleaving\\nnpm notice new\\n'); sys.exit(2)"
     with pytest.raises(CallFaultError) as raised:
@@ -317,7 +331,7 @@ async def test_a_server_is_told_of_the_workspace_and_gets_no_other_variables(tmp
         assert said == {"roots": [{"uri": tmp_path.as_uri()}]}
     async with connected(tmp_path, "environment") as (connection, _):
         seen = json.loads((await connection.call_tool(1, "echo", {}))["content"])
-    own = {"XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "PIP_CACHE_DIR", "LC_CTYPE"}
+    own = {"LC_CTYPE", *own_places(tmp_path / "place")}
     assert set(seen) - own == {"PATH", "ANSWER"}
     assert seen["XDG_CACHE_HOME"].startswith(str(tmp_path / "place"))
 

@@ -85,6 +85,10 @@ def test_nothing_but_regular_files_of_the_server_is_copied(tmp_path: Path) -> No
         ("the page says EACCES: permission denied, open '/opt/x'", False, ""),
         ("EROFS: read-only file system, open '/tmp/x'", True, ""),
         ("no such file: '/opt/x'", True, ""),
+        ("Error: ENOENT: no such file or directory, mkdir '{home}/.thing'", True, "{home}/.thing"),
+        ("Error: ENOENT: no such file or directory, open '{home}/none'", True, ""),
+        ("Error: ENOENT: no such file or directory, mkdir '/opt/x/none'", True, ""),
+        ("sqlite3.OperationalError: unable to open database file", True, "{work}"),
     ],
 )
 def test_a_denied_path_names_the_sandbox_and_the_setting(
@@ -102,6 +106,16 @@ def test_a_denied_path_names_the_sandbox_and_the_setting(
         assert not sandbox_hint(text.format(**names), launched(tmp_path, writable=(wanted,)), failed=failed)
     else:
         assert hint == ""
+
+
+def test_a_file_that_is_there_but_hidden_from_the_server_is_named(tmp_path: Path) -> None:
+    launch = launched(tmp_path)
+    (key := tmp_path / "home/.keys").write_text("secret")
+    text = f"FileNotFoundError: [Errno 2] No such file or directory: '{key}'"
+    assert sandbox_hint(text, launch, failed=True).startswith(
+        f"it runs in the sandbox, which hides {key} from"
+    )
+    assert not sandbox_hint(text, launch, failed=False)
 
 
 def test_a_picture_stands_once_in_an_answer_and_never_as_text(tmp_path: Path) -> None:
