@@ -345,7 +345,8 @@ class HermesApp(App[None], inherit_bindings=False):
     def _hear(self, event: Event) -> None:
         if not self.is_running:
             return  # nobody looks at events that arrive while the engine closes
-        self.bridge(event)
+        with self._context():  # An event may come from a thread, such as the one that filters the network.
+            self.bridge(event)
         if self.host.is_served and self.host.is_lost:
             self.bridge.change(service="ended")
         elif event.type == "effort_changed" and self.host.client is not None:

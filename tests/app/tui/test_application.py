@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from tests.support.replies import Reply, call, calls, say
 from tests.support.sessions import engine_of
 from tests.support.team import UNASKED
 from tests.support.waiting import until
+from tools.services.actions import ReachHost
 from widgets.panes.log import LogPane
 from widgets.transcript.parts import AnswerItem, CallItem, NoticeItem, UserItem
 
@@ -227,6 +230,20 @@ async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: 
         assert keep.is_dir()
         (finished,) = scene.bench.seen(ToolFinished)
         assert finished.outcome == "denied" and "mine" in finished.result
+
+
+async def test_a_question_that_a_thread_has_asked_is_shown_and_answered(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("hi")], approve="ask") as scene:
+        await scene.ready()
+        gate = engine_of(scene.app)._gate
+        action = ReachHost(tool="network", host="a.example.org", port=443)
+        asking = partial(asyncio.run_coroutine_threadsafe, gate.permit(action), asyncio.get_running_loop())
+        # As the thread that filters the network asks: it knows nothing of the application.
+        answer = await asyncio.to_thread(Context().run, asking)
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False), "the dialog")
+        await scene.pilot.press("1")
+        await asyncio.wrap_future(answer)
+        assert scene.app.is_running and scene.app.screen is scene.app.session
 
 
 @pytest.mark.thorough
