@@ -82,7 +82,7 @@ def _add_reading(actions: Any) -> None:
         "--mode",
         choices=("auto", "words", "meaning"),
         default="auto",
-        help="how to search (default: auto); meaning is not set up yet",
+        help="how to search (default: auto); meaning needs the extra `semantic` or `recall.embeddings`",
     )
     search.add_argument(
         "--source", action="append", metavar="NAME", help="only messages, or only memory (default: all)"

@@ -199,6 +199,8 @@ def test_what_is_written_before_the_page_has_its_session_is_for_that_one(
 
 @pytest.mark.thorough
 def test_a_message_that_cannot_be_sent_comes_back_before_what_is_written(browser: Browser) -> None:
+    enter(browser, "first")  # so that a session is open
+    browser.until(f"{SAYS}.at(-1) === 'Heard: first' && {IDLE}")
     browser.run(
         "{ const sent = window.fetch; window.fetch = () => new Promise((_, no) => setTimeout(no, 300)); }"
     )
