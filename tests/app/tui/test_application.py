@@ -41,6 +41,7 @@ from tests.support.team import UNASKED
 from tests.support.waiting import until
 from tools.services.actions import ReachHost
 from widgets.panes.log import LogPane
+from widgets.prompt.widget import Prompt
 from widgets.transcript.parts import AnswerItem, CallItem, NoticeItem, UserItem
 
 
@@ -308,8 +309,10 @@ async def test_slash_commands_work_and_unknown_ones_are_a_sentence(tmp_path: Pat
         await scene.type("/help", "enter")
         await scene.until(lambda: isinstance(scene.app.screen, HelpScreen))
         await scene.pilot.press("escape")
-        scene.app.run_worker(scene.app.actions.run_slash("nonsense"))
-        await scene.until(lambda: scene.app.is_running)
+        await scene.type("/nonsense", "enter")
+        prompt = scene.app.screen.query_one(Prompt)
+        await scene.until(lambda: prompt.text == "/nonsense", "the words come back")
+        await scene.pilot.press("ctrl+u")
         await scene.type("/skin paper", "enter")
         await scene.until(lambda: scene.app.appearance.skin.name == "paper")
         scene.app.run_worker(scene.app.actions.run_slash("skin nowhere"))
@@ -433,7 +436,7 @@ async def test_letters_that_are_no_command_where_they_are_typed_go_to_the_prompt
     async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
         session = scene.app.session
         for part in (session.transcript, session.calls, session.agents, session.todo, None):
-            for typed in ("Zebra, jk.", "{x}"):
+            for typed in ("Zebra, jk.", "(x)"):
                 session.prompt.set_text("")
                 session.set_focus(part)
                 await scene.pilot.pause()
@@ -443,7 +446,7 @@ async def test_letters_that_are_no_command_where_they_are_typed_go_to_the_prompt
             session.set_focus(part)
             await scene.pilot.pause()
             scene.app.post_message(events.Paste(" pasted"))
-            await scene.until(lambda: session.prompt.text == "{x} pasted", "the paste")
+            await scene.until(lambda: session.prompt.text == "(x) pasted", "the paste")
 
 
 @pytest.mark.thorough

@@ -66,5 +66,5 @@ async def test_what_is_pasted_is_a_private_file_that_can_be_attached(tmp_path: P
     path = await keep(png(9, 9), tmp_path / "pasted")
     assert path.stat().st_mode & 0o777 == 0o600 and path.suffix == ".png"
     assert await keep(png(9, 9), tmp_path / "pasted") == path
-    with pytest.raises(ToolError, match="no png"):
+    with pytest.raises(ToolError, match="not a png"):
         await keep(b"words", tmp_path / "pasted")
