@@ -1,5 +1,6 @@
 """Makes sessions with the real programs of other agents, imports them, and compares them with what went over
-the wire: `python -m tests.import_suite [NAME …] [--sessions 10] [--cache DIR]`.
+the wire: `python -m tests.import_suite [NAME …] [--sessions 10] [--cache DIR]`. Two more sessions of each are
+so long that the program makes room (compaction).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from agent.integrations.migration.taking_over import look
 from agent.knowledge.context.message_history import conversation
 from benchmarks.peers.catalogue import Missing
 from tests.import_suite.programs import PROGRAMS, Setting, install
-from tests.import_suite.scripted import ScriptedModel, Step
+from tests.import_suite.scripted import SUMMARY, ScriptedModel, Step
 from tests.support.wire_rules import Refused, check_request
 
 PLANS = (
@@ -80,6 +82,12 @@ def _try(name: str, bin: Path, count: int) -> tuple[int, int, list[str]]:
 def _make(name: str, setting: Setting, count: int) -> list[str]:
     """Run the program, resuming and forking every third session; return what went wrong."""
     program, problems = PROGRAMS[name], []
+
+    def run(words: tuple[str, ...], prompt: str) -> None:
+        given = {"PROMPT": prompt, "ID": program.newest(setting.home)}
+        if error := setting.run([given.get(word, word) for word in words]):
+            problems.append(f"{prompt[:12]}: {error}")
+
     for number in range(count):
         plan = PLANS[number % len(PLANS)]
         runs = [(program.begin, f"session {number} plan: {plan}")]
@@ -88,10 +96,15 @@ def _make(name: str, setting: Setting, count: int) -> list[str]:
         if number % 3 == 0 and program.fork:
             runs.append((program.fork, f"forked {number} plan: call cat gone | say other"))
         for words, prompt in runs:
-            id = program.newest(setting.home)
-            given = {"PROMPT": prompt, "ID": id}
-            if error := setting.run([given.get(word, word) for word in words]):
-                problems.append(f"{prompt[:12]}: {error}")
+            run(words, prompt)
+    if program.full:
+        run(program.begin, f"full a plan: call echo one | big {program.full} & call echo two | say at last")
+        run(program.begin, "full b plan: call echo one | say early")
+        if program.resume:
+            run(program.resume, f"full c plan: big {program.full} & say large")
+            if program.compact:
+                run(program.compact, "")
+            run(program.resume, "full d plan: call echo three | say late")
     return problems
 
 
@@ -114,6 +127,8 @@ def _difference(record: SessionRecord, model: ScriptedModel) -> str:
     except Refused as refused:
         return f"refused: {refused}"
     ours = list(_rows(messages))
+    token = SUMMARY.split()[0]
+    told = sum(token in each.content for each in messages)
     prompts = [text for kind, text in ours if kind == "user"]
     for exchange in reversed(model.exchanges):
         theirs = _wire_rows(exchange.said, exchange.step)
@@ -124,7 +139,12 @@ def _difference(record: SessionRecord, model: ScriptedModel) -> str:
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one != other:
             return f"entry {number}: {one} here, {other} on the wire"
-    return "" if len(ours) == len(theirs) else f"{len(ours)} entries here, {len(theirs)} on the wire"
+    if len(ours) != len(theirs):
+        return f"{len(ours)} entries here, {len(theirs)} on the wire"
+    if told != (sent := sum(token in each.text for each in (*exchange.said, exchange.step))):
+        return f"the summary is there {told} times, {sent} times on the wire"
+    lost = [each for each in record.left if "compact" in each]
+    return "" if not lost else f"left out: {lost}"
 
 
 def _wire(message: Message) -> dict[str, Any]:
@@ -141,10 +161,10 @@ def _wire(message: Message) -> dict[str, Any]:
 def _rows(messages: list[Message]) -> Any:
     for message in messages:
         match message.role:
-            case "user" if "plan:" in message.content:
-                yield "user", _plain(message.content)
+            case "user":
+                yield from _prompts(message.content)
             case "assistant":
-                if message.content.strip():
+                if message.content.strip() not in ("", SUMMARY):  # that is counted
                     yield "assistant", message.content.strip()
                 yield from (("call", _plain(call.arguments)) for call in message.tool_calls)
             case "tool":
@@ -165,14 +185,19 @@ def _wire_rows(said: list[Any], step: Step) -> list[Row]:
         if each.role == "call":
             rows.append(("call", _plain(each.text)))
             open_calls.append(each.call)
-        elif each.role == "assistant" and each.text.strip():
+        elif each.role == "assistant" and each.text.strip() not in ("", SUMMARY):
             rows.append(("assistant", each.text.strip()))
-        elif each.role == "user" and "plan:" in each.text:
-            rows.append(("user", _plain(each.text)))
+        elif each.role == "user":
+            rows += _prompts(each.text)
     rows += [("result", results[call]) for call in open_calls if call in results]
-    if step.text.strip():
+    if step.text.strip() not in ("", SUMMARY):
         rows.append(("assistant", step.text.strip()))
     return rows + [("call", _plain(json.dumps(given))) for _, _, given in step.calls]
+
+
+def _prompts(text: str) -> Iterator[Row]:
+    """Yield the prompts in a message: after a compaction one message may hold several."""
+    return (("user", _plain(line)) for line in text.split("\n") if "plan:" in line)
 
 
 def _plain(text: str) -> str:

@@ -74,7 +74,10 @@ def _claude(bin: Path, home: Path, address: str) -> Setting:
 
 def _codex(bin: Path, home: Path, address: str) -> Setting:
     provider = f'[model_providers.local]\nname="local"\nbase_url="{address}/v1"\nwire_api="responses"\n'
-    put(home / ".codex/config.toml", f'model="test-model"\nmodel_provider="local"\n{provider}')
+    put(
+        home / ".codex/config.toml",
+        f'model="test-model"\nmodel_provider="local"\nmodel_auto_compact_token_limit=50000\n{provider}',
+    )
     flags = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     return Setting(home, [str(bin / "codex"), *flags], {})
 
@@ -168,6 +171,10 @@ class Tested:
     begin: tuple[str, ...] = ("-p", "PROMPT")
     resume: tuple[str, ...] = ()
     fork: tuple[str, ...] = ()
+    compact: tuple[str, ...] = ()
+    """The words that make room in a session; where there are none, it happens by itself beyond `full`."""
+    full: int = 0
+    """Tokens of a request after which room is made; 0: never without a person."""
 
 
 PROGRAMS = {
@@ -177,6 +184,8 @@ PROGRAMS = {
         _newest(".claude/projects", "*/*.jsonl", ".jsonl"),
         resume=("--resume", "ID", "-p", "PROMPT"),
         fork=("--resume", "ID", "--fork-session", "-p", "PROMPT"),
+        compact=("--resume", "ID", "-p", "/compact"),
+        full=190_000,
     ),
     "codex": Tested(
         "@openai/codex@0.171.0",
@@ -185,6 +194,7 @@ PROGRAMS = {
         begin=("PROMPT",),
         resume=("resume", "ID", "PROMPT"),
         fork=("fork", "ID", "PROMPT"),
+        full=60_000,
     ),
     "opencode": Tested(
         "opencode-ai@1.18.33",
@@ -193,6 +203,7 @@ PROGRAMS = {
         begin=("PROMPT",),
         resume=("-s", "ID", "PROMPT"),
         fork=("-s", "ID", "--fork", "PROMPT"),
+        full=99_000,
     ),
     "hermes": Tested(
         "hermes-agent==0.19.0",
@@ -200,12 +211,14 @@ PROGRAMS = {
         _newest_row(".hermes/state.db", "started_at"),
         begin=("-q", "PROMPT"),
         resume=("--resume", "ID", "-q", "PROMPT"),
+        full=900_000,
     ),
     "gemini": Tested(
         "@google/gemini-cli@0.61.0",
         _gemini,
         lambda home: "latest",
         resume=("-r", "latest", "-p", "PROMPT"),
+        full=900_000,
     ),
     "pi": Tested(
         "@earendil-works/pi-coding-agent@1.5.2",
@@ -213,14 +226,18 @@ PROGRAMS = {
         lambda home: _newest(".pi/agent/sessions", "*/*.jsonl", ".jsonl")(home).rpartition("_")[2],
         resume=("--session", "ID", "-p", "PROMPT"),
         fork=("--fork", "ID", "-p", "PROMPT"),
+        full=99_000,
     ),
-    "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*")),
-    "cline": Tested("cline@3.0.65", _cline, _newest(".cline/data/sessions", "*"), begin=("PROMPT",)),
+    "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*"), full=210_000),
+    "cline": Tested(
+        "cline@3.0.65", _cline, _newest(".cline/data/sessions", "*"), begin=("PROMPT",), full=900_000
+    ),
     "qwen": Tested(
         "@qwen-code/qwen-code@0.24.4",
         _qwen,
         _newest(".qwen/projects", "*/chats/*.jsonl", ".jsonl"),
         resume=("-r", "ID", "-p", "PROMPT"),
+        full=176_000,
     ),
 }
 

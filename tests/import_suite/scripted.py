@@ -2,7 +2,8 @@
 
 The newest prompt has the form `plan: call echo one & call cat gone | say fine`: steps are separated by `|`,
 calls of one step by `&`. The step is the number of the model's turns since that prompt. `sleep` waits before
-it answers, `again` calls under the id of the call before, `write PATH TEXT` calls the tool for whole files.
+it answers, `again` calls under the id of the call before, `write PATH TEXT` calls the tool for whole files,
+`big N` counts N tokens of the request, so that a program makes room.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Step:
     calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     """Id, name and arguments."""
     wait: float = 0.0
+    tokens: int = 100
+    """What it says that the request had."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class ScriptedModel:
     def __init__(self, *, escalates: bool = False) -> None:
         self.exchanges: list[Exchange] = []
         self._lock = threading.Lock()
-        self._count = 0
+        self._count = self._big = 0
         self._escalates = escalates
         """Whether it asks for each command to run outside of the program's own sandbox, where it can ask."""
         model = self
@@ -88,6 +91,11 @@ class ScriptedModel:
             self.exchanges.append(exchange)
         return exchange
 
+    def _summary(self) -> Step:
+        """Return the answer to a request for a summary, which was as long as what it sums up."""
+        tokens, self._big = self._big or 100, 0
+        return Step(SUMMARY, tokens=tokens)
+
     def _step(self, said: list[Said], body: dict[str, Any]) -> Step:
         asked = max(
             (at for at, each in enumerate(said) if each.role == "user" and "plan:" in each.text), default=-1
@@ -97,10 +105,10 @@ class ScriptedModel:
         if asked < 0 or (
             "plan:" not in last and any(word in last.lower() for word in ("summar", "handoff", "compact"))
         ):
-            return Step(SUMMARY)
+            return self._summary()
         fenced = any("```shell" in each.text for each in said if each.role == "system")
         if not shell and not fenced:
-            return Step("a title")
+            return self._summary() if "<conversation>" in last else Step("a title")
         plan = said[asked].text.rpartition("plan:")[2].split("\n")[0].strip().strip('"').split("|")
         turns = sum(
             each.role == "call" or (each.role == "assistant" and bool(each.text.strip()))
@@ -115,6 +123,8 @@ class ScriptedModel:
                 step.text += words
             elif verb == "sleep":
                 step.wait += float(words)
+            elif verb == "big":
+                step.tokens = self._big = int(words)
             elif verb in ("call", "again") and not shell:
                 step.text += f"```shell\n{words}\n```\n"
             elif verb in ("call", "again") and shell:
@@ -347,7 +357,7 @@ def message_of(step: Step) -> dict[str, Any]:
         "id": f"msg_{next(_NUMBERS):06}", "type": "message", "role": "assistant", "model": "claude-opus-5",
         "content": _blocks(step), "stop_reason": "tool_use" if step.calls else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 30},
+        "usage": {"input_tokens": step.tokens, "output_tokens": 20, "cache_read_input_tokens": 30},
     }  # fmt: skip
 
 
@@ -407,17 +417,18 @@ def responses_events(step: Step) -> Iterator[str]:
             yield _event({"type": "response.output_text.delta", **delta})
         yield _event({"type": "response.output_item.done", "output_index": at, "item": item})
     usage = {
-        "input_tokens": 100, "input_tokens_details": {"cached_tokens": 30}, "output_tokens": 20,
-        "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": 120,
+        "input_tokens": step.tokens, "input_tokens_details": {"cached_tokens": 30}, "output_tokens": 20,
+        "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": step.tokens + 20,
     }  # fmt: skip
     done = {**response, "status": "completed", "output": items, "usage": usage}
     yield _event({"type": "response.completed", "response": done})
 
 
-_COUNTS = {
-    "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
-    "prompt_tokens_details": {"cached_tokens": 30},
-}  # fmt: skip
+def _counts(step: Step) -> dict[str, Any]:
+    return {
+        "prompt_tokens": step.tokens, "completion_tokens": 20, "total_tokens": step.tokens + 20,
+        "prompt_tokens_details": {"cached_tokens": 30},
+    }  # fmt: skip
 
 
 def chat_answer(step: Step) -> dict[str, Any]:
@@ -434,7 +445,7 @@ def chat_answer(step: Step) -> dict[str, Any]:
     message = {"role": "assistant", "content": step.text or None, **({"tool_calls": calls} if calls else {})}
     return {
         "id": f"chatcmpl-{next(_NUMBERS)}", "object": "chat.completion", "created": int(time.time()),
-        "model": "test-model", "usage": _COUNTS,
+        "model": "test-model", "usage": _counts(step),
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
     }  # fmt: skip
 
@@ -451,7 +462,7 @@ def chat_events(step: Step) -> Iterator[str]:
     for delta, reason in rows:
         chunk = {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
         yield f"data: {json.dumps(chunk)}\n\n"
-    yield f"data: {json.dumps({**head, 'choices': [], 'usage': _COUNTS})}\n\n"
+    yield f"data: {json.dumps({**head, 'choices': [], 'usage': _counts(step)})}\n\n"
     yield "data: [DONE]\n\n"
 
 
@@ -460,7 +471,7 @@ def gemini_answer(step: Step) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": step.text}] if step.text else []
     parts += [{"functionCall": {"id": id, "name": name, "args": given}} for id, name, given in step.calls]
     counts = {
-        "promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 125,
+        "promptTokenCount": step.tokens, "candidatesTokenCount": 20, "totalTokenCount": step.tokens + 25,
         "cachedContentTokenCount": 30, "thoughtsTokenCount": 5,
     }  # fmt: skip
     return {

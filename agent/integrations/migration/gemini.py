@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,14 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
         elif isinstance(target := line.get("$rewindTo"), str):
             del order[order.index(target) if target in order else 0 :]
         elif isinstance(changed := change.get("messages"), list):
-            now = [text_of(mapping(each).get("id")) for each in changed]
+            answered = {call for message in messages.values() for call in _answered(message)}
+            # After a resume, the results of an answer stand there once more, under ids of their own.
+            changed = [
+                each
+                for each in map(mapping, changed)
+                if text_of(each.get("id")) in messages or not answered.issuperset(_answered(each) or ("",))
+            ]
+            now = [text_of(each.get("id")) for each in changed]
             gone = [id for id in order if id not in now]
             fresh = [id for id in now if id not in messages]
             if gone and fresh:
@@ -120,13 +127,21 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
             elif gone:
                 order = [id for id in order if id in now]
             for each in changed:
-                add(mapping(each))
+                add(each)
     places = {"": 0}
     for id, message in messages.items():
         places[id] = _add(transcript, message, places.get(parents[id], 0), id in folds, folds.get(id), places)
     if order:
         transcript.go_to(places[order[-1]])
     return transcript.build()
+
+
+def _answered(message: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the calls whose results are in a message of the person's side."""
+    parts = map(mapping, sequence(message.get("content")))
+    return {
+        text_of(mapping(part["functionResponse"]).get("id")) for part in parts if "functionResponse" in part
+    }
 
 
 def _add(

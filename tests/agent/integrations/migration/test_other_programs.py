@@ -226,6 +226,20 @@ def test_calls_and_results_stand_in_order_with_their_outcomes(agent: str, tmp_pa
     assert [role for role, _ in model_messages(record)] == ["user", "assistant", "tool", "tool", "assistant"]
 
 
+def test_what_is_said_to_gemini_after_a_resume_follows_the_last_answer(tmp_path: Path) -> None:
+    gemini_session(tmp_path)
+    path = tmp_path / "tmp" / "w" / "chats" / "session-1.jsonl"
+    *before, resumed = map(json.loads, path.read_text().splitlines())
+    (repeated,) = (
+        each for each in resumed["$set"]["messages"] if (each["id"], each["type"]) == ("g1", "user")
+    )
+    repeated["id"] = "g1_response"
+    resumed["$set"]["messages"].insert(0, before[1]["$set"]["messages"][0])
+    lines(path, [*before, resumed, {"id": "u2", "type": "user", "content": "go on"}])
+    (session,) = gemini.look(tmp_path).sessions
+    assert model_messages(session.read())[-2:] == [("assistant", "two files"), ("user", "go on")]
+
+
 def test_a_fork_of_codex_begins_with_the_lines_it_points_to(tmp_path: Path) -> None:
     first, second = "a" * 36, "b" * 36
 
