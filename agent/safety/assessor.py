@@ -53,7 +53,7 @@ POLICIES: dict[EffectName, Policy] = {
     "network": Policy("boundary", "reaches the network"),
     "history": Policy("undo", "loses what git keeps, and undo does not bring back"),
     "machine": Policy("boundary", "acts on the machine, beyond files of the workspace"),
-    "publishes": Policy("never", "tells or changes other machines"),
+    "publishes": Policy("never", "sends something to another machine, which cannot be taken back"),
     "lost": Policy("never", "loses what nothing brings back"),
 }
 """The decision by effect class, whichever tool causes it."""

@@ -20,6 +20,7 @@ from tools.services.actions import (
     ChangeSettings,
     DeletePath,
     Fetch,
+    ReachHost,
     ReadPath,
     RunCommand,
     RunScript,
@@ -247,6 +248,9 @@ def _of_action(action: Action, verdict: Verdict, workspace: Path) -> tuple[str, 
         case ChangeSettings():
             settings = "undo does not cover settings"
             return f"Changes Hermes' own settings ({_short(action.what)}): they protect you", settings
+        case ReachHost():
+            where = f"{_short(action.host)} (port {action.port})"
+            return f"A command wants to reach {where}: what it sends leaves this machine", UNDO["network"]
         case SpawnAgent():
             return f"Starts another agent: {reason}", UNDO["code"]
         case _ if action.effect is not None:

@@ -150,7 +150,7 @@ class Fold(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
-    """A message of the person. `origin` is `prompt`, `queue` or `steer`."""
+    """A message of the person. `origin` is `prompt`, `queue`, `steer`, or `task`: what an agent was given."""
 
     text: str
     node: int = 0
@@ -483,14 +483,14 @@ def result_lines(result: str) -> str:
     return clean(result)
 
 
-USER_ROWS = 20
+USER_ROWS, TASK_ROWS = 20, 4
 """Rows of a message of the person that are shown before it is unfolded."""
 
 MOST_BEHIND = 60_000
 """Characters behind a notice that are shown where it stands."""
 
 _NOTICE_ROLES = {"warning": "warning", "recovery": "warning", "store": "warning", "error": "error"}
-_ORIGINS = {"steer": "steered"}
+_ORIGINS = {"steer": "steered", "task": "its task"}
 
 
 def parts_of(item: Item, fold: Fold) -> list[Part]:
@@ -546,10 +546,11 @@ def _user(item: UserItem, fold: Fold) -> list[Part]:
     text = clean(item.text).strip("\n")
     right = _ORIGINS.get(item.origin, "")
     pictures = [PicturePart(source) for source in item.pictures]
+    role, mark, rows = ("dim", "┊", TASK_ROWS) if item.origin == "task" else ("user", "❯", USER_ROWS)
     if fold is Fold.CLOSED:
-        said = WordsPart(text, "user", glyph="❯", glyph_role="user", right=right, rows=USER_ROWS)
+        said = WordsPart(text, role, glyph=mark, glyph_role=role, right=right, rows=rows)
         return [said, *pictures]
-    return [*_long(text, "user", "❯", right), *pictures]
+    return [*_long(text, role, mark, right), *pictures]
 
 
 def _reasoning(item: ReasoningItem, fold: Fold) -> list[Part]:

@@ -84,7 +84,9 @@ async def extract(
         else:
             extra = {"status": "blocked"} if isinstance(each, DeniedError) else {}
             results.append({"url": url, "error": str(each), **extra})
-    return {"results": results}
+    # A call of which nothing could be read has failed as a whole.
+    failure = {} if read else {each: results[0][each] for each in ("error", "status") if each in results[0]}
+    return {"results": results, **failure}
 
 
 async def _try_fetch(web: WebServices, gate: CallGate, url: str) -> FetchedPage | HermesError | DeniedError:

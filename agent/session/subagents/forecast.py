@@ -218,7 +218,7 @@ class Forecaster:
             return True
         said = f" They say: {decision.feedback}" if decision.feedback else ""
         sentence = f"{DECLINED}{said}" if decision.choice == "deny" else WITHDRAWN
-        raise ToolError(sentence, outcome=decision.choice)
+        raise ToolError(sentence, outcome=decision.choice, status="blocked")
 
     async def _forecast(
         self, tasks: Sequence[Task], reads: Sequence[int], sender: LiveAgent | None, rooms: Sequence[Room]

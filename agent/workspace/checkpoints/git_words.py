@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
 from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
@@ -60,7 +61,19 @@ def step_apart(step: Step) -> GitApart:
 
 def step_names(step: Step) -> tuple[str, ...]:
     """Return names of a step's changes for the user: the paths of files, and one line for all of git."""
-    return (*(change.path for change in step_apart(step).files), *([step.git] if step.git else []))
+    return (*step_paths(step), *([step.git] if step.git else []))
+
+
+def step_paths(step: Step) -> tuple[str, ...]:
+    """Return the paths that a step changed outside of git, without folders that only hold others of them."""
+    files = step_apart(step).files
+    holders = {str(above) for change in files for above in PurePosixPath(change.path).parents}
+    return tuple(
+        change.path
+        for change in files
+        if change.path not in holders
+        or any(entry and entry.kind is not PathKind.FOLDER for entry in (change.before, change.after))
+    )
 
 
 def gather_units(

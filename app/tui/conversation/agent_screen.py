@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -35,6 +36,7 @@ from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import CommandChoice
 from widgets.prompt.widget import Prompt
 from widgets.rows.row_text import one_line
+from widgets.transcript.parts import Item, UserItem
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
@@ -154,7 +156,7 @@ class AgentScreen(ConversationScreen):
         except HermesError as error:
             cast("AppearancePort", self.app).complain(str(error))
         self._missed = None
-        self.transcript.load(earlier=newest_first(path, registry))
+        self.transcript.load(earlier=_with_task(newest_first(path, registry), path))
         for event in self._flight.events():
             tell(self.transcript, event)
         self._show_standing()
@@ -301,6 +303,13 @@ class AgentScreen(ConversationScreen):
     def on_transcript_placed(self, event: Transcript.Placed) -> None:
         event.stop()
         cast("AppearancePort", self.app).say("The timeline has the messages of the session's own agent only.")
+
+
+def _with_task(items: Iterable[Item], path: Sequence[Node]) -> Iterator[Item]:
+    """Yield the items of an agent; its first message is the task that another agent gave it."""
+    task = next((node.id for node in path if node.kind == "user"), 0)
+    for item in items:
+        yield replace(item, origin="task") if isinstance(item, UserItem) and item.node == task else item
 
 
 def announced_nodes(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:

@@ -80,7 +80,8 @@ def tell(transcript: Transcript, event: Event) -> None:
         case TurnEnded():
             for kind, words in turn_end_notices(event):
                 transcript.add_notice(kind, words)
-        case PrefixBroken():
+        case PrefixBroken(declared=False):
+            # What the person or the session caused costs once and stands in the top line.
             transcript.add_notice("info", f"The provider's cache starts over: {event.reason}.")
         case Noticed():
             transcript.add_notice(event.kind, event.text, event.detail)

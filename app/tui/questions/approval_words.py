@@ -75,11 +75,14 @@ def reasons(request: ApprovalAsked) -> Iterator[str]:
     """Yield the reasons for asking: each relevant part with its reason, then those of the whole action."""
     parts = relevant_parts(request.parts)
     for part in parts[:MOST_PARTS]:
-        yield f"{_flag_line(part)}: {one_line(part.reason)}" if part.text else f"▲ {one_line(part.reason)}"
+        named = part.text and part.text != request.headline
+        yield f"{_flag_line(part)}: {one_line(part.reason)}" if named else f"▲ {one_line(part.reason)}"
     if len(parts) > MOST_PARTS:
         yield f"▲ and {len(parts) - MOST_PARTS:,} parts more"
     said = {part.reason for part in parts}
-    yield from (f"· {one_line(reason)}" for reason in request.reasons if reason not in said)
+    for reason in request.reasons:
+        if reason not in said and reason not in request.sentence:
+            yield f"· {one_line(reason)}"
 
 
 def one_line(text: str) -> str:

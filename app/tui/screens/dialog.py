@@ -254,8 +254,6 @@ class Dialog(ClosableModal[Outcome]):
             if event.key in ("escape", "ctrl+c"):
                 event.stop()
                 self.decline()
-            else:
-                self.takes_typing(event)
             return
         event.stop()
         event.prevent_default()

@@ -200,7 +200,7 @@ async def test_the_tool_does_each_action_that_the_gate_lets_pass(tmp_path: Path,
     assert (job.intent.name, job.intent.schedule, job.intent.missed) == ("eyes", "0 9 * * 1-5", "all")
     assert job.intent.repeat == 3 and job.intent.cwd == str(each.workspace) and job.state == "active"
     assert [run.why for run in runs] == ["asked"] and "Nothing runs while Hermes is closed" in told[0]
-    assert "tells or changes other machines" in told[6] and "script will be refused" in told[6]
+    assert "sends something to another machine" in told[6] and "script will be refused" in told[6]
     assert "reads like an attack" in told[9]
     assert "There is no skill 'nosuch'; there are " in told[11]
     assert "There is no toolset 'fiel'; there are browser, " in told[12]

@@ -53,6 +53,15 @@ def test_a_command_is_said_by_its_effect(command: str, said: str) -> None:
     assert found.undo
 
 
+def test_a_host_is_asked_about_by_its_name_and_nothing_is_said_twice() -> None:
+    host = actions.ReachHost(tool="network", host="a.example.org", port=443)
+    found = account_of(host, Verdict("ask", ("connects to a host that is not on the list",)), AROUND)
+    assert (
+        found.sentence
+        == "A command wants to reach a.example.org (port 443): what it sends leaves this machine."
+    )
+
+
 def test_every_class_of_effects_has_its_sentence() -> None:
     assert set(BY_EFFECT) == set(UNDO) == set(get_args(EffectName))
     assert len(set(BY_EFFECT.values())) == len(BY_EFFECT) and all(

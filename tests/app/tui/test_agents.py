@@ -175,7 +175,7 @@ async def test_what_is_told_steers_the_agent_before_its_next_request(tmp_path: P
         let_go(scene)
         await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")
         await scene.until(lambda: len(items(screen, UserItem)) == 2, "what it was told")
-        assert [each.origin for each in items(screen, UserItem)] == ["prompt", "steer"]
+        assert [each.origin for each in items(screen, UserItem)] == ["task", "steer"]
         assert screen.prompt.steering == () and screen.prompt.text == ""
         last = [each for each in scene.bench.server.requests if task_of(each) == "look"][-1]
         assert "turn round" in str(last.messages[-1]["content"])

@@ -84,8 +84,12 @@ def test_a_command_that_is_decoded_first_is_named_although_it_stands_nowhere() -
 
 
 def test_reasons_for_the_whole_follow_those_of_parts() -> None:
-    request = asked("x", VerdictPart("x", "ask", "is odd"), reasons=("is odd", "a rule asks"))
+    request = asked("x y", VerdictPart("x", "ask", "is odd"), reasons=("is odd", "a rule asks"))
     assert list(reasons(request)) == ["▲ x: is odd", "· a rule asks"]
+
+
+def test_a_part_that_is_the_whole_command_is_not_named_again() -> None:
+    assert list(reasons(asked("x", VerdictPart("x", "ask", "is odd")))) == ["▲ is odd"]
 
 
 def test_a_part_cannot_pass_for_another_note() -> None:

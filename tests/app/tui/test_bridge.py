@@ -113,7 +113,7 @@ ENDED = {"text": "", "session": "s", "usage": {}}
             ("add_notice", "warning", "Busy. Going on with other."),
         ),
         (
-            PrefixBroken(reason="compaction"),
+            PrefixBroken(reason="compaction", declared=False),
             ("add_notice", "info", "The provider's cache starts over: compaction."),
         ),
     ],

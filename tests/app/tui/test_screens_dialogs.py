@@ -188,6 +188,14 @@ async def test_what_was_typed_before_goes_to_the_draft_and_answers_nothing(
         assert host.spilt == "1y é"
 
 
+async def test_a_word_that_begins_like_a_movement_reaches_the_draft_as_it_was_typed() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ApprovalDialog(approval(), host.spill), pilot)
+        await pilot.press(*"junk", "space", *"jk")
+        assert host.spilt == "junk jk" and host.outcomes == []
+
+
 @pytest.mark.thorough
 async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() -> None:
     command = "\n".join(f"echo line {number} && rm -rf /tmp/{number}" for number in range(300))

@@ -30,7 +30,7 @@ from agent.workspace.checkpoints.entries import (
     entry_record,
 )
 from agent.workspace.checkpoints.file_capture import attributes_of, take
-from agent.workspace.checkpoints.git_words import marked_line, step_apart
+from agent.workspace.checkpoints.git_words import marked_line, step_paths
 from agent.workspace.checkpoints.meanwhile import refusal
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
 from agent.workspace.checkpoints.restore.files_in_use import spare_used
@@ -241,7 +241,7 @@ class Restored:
         """
         if self.step is None:
             return ""
-        count = len(step_apart(self.step).files)
+        count = len(step_paths(self.step))
         paths = (
             [f"{count:,} {'path' if count == 1 else 'paths'} {done}"] if count or not self.step.git else []
         )

@@ -196,7 +196,7 @@ async def test_single_hunks_of_a_file_go_back(tmp_path: Path) -> None:
         assert "there is no hunk 9; the last one is 3" in missing["error"]
         assert "the path is a folder" in folder["error"]
         assert "is not in" in outside["error"]
-        assert back["paths"] == ["src", "src/a.txt"]
+        assert back["paths"] == ["src/a.txt"]
         assert (b.workspace / "b.txt").read_text() == "b\n"
         async with await Store.open(b.home / "state.db") as store:
             (session,) = await store.list_sessions()

@@ -104,7 +104,7 @@ async def test_turns_are_undone_one_by_one_and_done_again(tmp_path: Path) -> Non
             await engine.history.redo()
             assert files(b) == states[count]
             assert len(said(engine)) == count
-        with pytest.raises(HermesError, match="nothing to do again"):
+        with pytest.raises(HermesError, match="nothing to redo"):
             await engine.history.redo()
         assert [head.name for head in await engine.history.heads()] == ["main"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.file_register import GONE_FROM_GIT, TAKEN_ALONG, CaptureLimits
+from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.precapture import TOO_MUCH
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
@@ -320,6 +321,19 @@ async def test_what_a_person_changed_while_a_command_ran_is_named_when_it_is_tak
     done = await recorder.restore(plan, {}, session="session", label="back")
     assert done.unnamed == ("notes", "new")
     assert done.sentence() == "5 paths restored; changed while a command ran, perhaps by you: notes, new."
+
+
+async def test_a_folder_that_only_holds_what_changed_is_not_counted(opened: Open, root: Path) -> None:
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    async with recorder.during("c1", "run mkdir", "session"):
+        await recorder.acting("c1", RunCommand(tool="terminal", command="mkdir", cwd=root))
+        (root / "deep" / "er").mkdir(parents=True)
+        (root / "deep" / "er" / "file").write_text("one")
+        (root / "empty").mkdir()
+    (step,) = recorder.store.line("session").steps()
+    assert step_names(step) == ("deep/er/file", "empty")
 
 
 @pytest.mark.parametrize(
