@@ -11,8 +11,12 @@ from contextlib import asynccontextmanager, contextmanager
 
 QUIET = 2.0
 """Seconds without a key after which a collection is not noticed."""
-WAIT = 60.0
+WAIT = 5.0
 """Seconds between two full collections."""
+MOST = 12_000
+"""Objects that a full collection may check, in about 4 ms. More are frozen unseen."""
+MODULES = 20
+"""Imported modules that are many; what comes with them lives as long as the program."""
 REST = 600.0
 """Seconds without a key after which frozen objects are collected too, once."""
 YOUNG, MIDDLE, NEVER = 2_000, 2, 1_000_000
@@ -22,12 +26,16 @@ YOUNG, MIDDLE, NEVER = 2_000, 2, 1_000_000
 class GcScheduler:
     """Runs full collections in place of Python between `start` and `stop`. `look` is called every second or
     so.
+
+    The event loop stands still during a collection, so one happens only while it is short. Garbage among
+    frozen objects goes once nobody has typed for long.
     """
 
     def __init__(self) -> None:
         self._python = gc.get_threshold()
         self._due = 0.0
         self._rested = True
+        self._modules = 0
 
     def start(self) -> None:
         """Let full collections happen in `look` only."""
@@ -41,17 +49,20 @@ class GcScheduler:
     def look(self, now: float, last_key: float) -> bool:
         """Collect if the moment is good; return whether it did. Both times are in seconds of one clock."""
         quiet = now - last_key
-        if quiet >= REST and not self._rested:
+        if rests := quiet >= REST and not self._rested:
             self._rested = True
             gc.unfreeze()
-        elif quiet < QUIET or now < self._due:
+        elif quiet < QUIET or now < self._due or not gc.get_count()[2]:
             return False
         else:
             self._rested = self._rested and quiet >= REST
-        gc.collect()
-        gc.freeze()
+        new, self._modules = len(sys.modules) - self._modules, len(sys.modules)
+        if collects := rests or (new < MODULES and len(gc.get_objects(2)) <= MOST):
+            gc.collect()
+        if rests or not collects or len(gc.get_objects(2)) > MOST // 2:
+            gc.freeze()
         self._due = now + WAIT
-        return True
+        return collects
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.tui.startup.gc_scheduler import NEVER, QUIET, REST, WAIT, GcScheduler
+from app.tui.startup.gc_scheduler import MOST, NEVER, QUIET, REST, WAIT, GcScheduler
 
 
 class Ring:
@@ -21,6 +21,9 @@ def collector() -> Iterator[GcScheduler]:
     before = gc.get_threshold()
     collector = GcScheduler()
     collector.start()
+    gc.freeze()
+    gc.collect(1)
+    collector.look(now=0.0, last_key=-QUIET)
     yield collector
     collector.stop()
     assert gc.get_threshold() == before
@@ -33,33 +36,59 @@ def test_python_makes_no_full_collection_of_its_own(collector: GcScheduler) -> N
     assert gc.get_threshold()[2] == NEVER
 
 
+def work() -> None:
+    """Leave a middle collection behind, as work does."""
+    gc.collect(1)
+
+
 def test_a_collection_waits_until_nobody_types(collector: GcScheduler) -> None:
+    work()
     assert not collector.look(now=100.0, last_key=100.0 - QUIET / 2)
     assert collector.look(now=100.0, last_key=100.0 - QUIET)
 
 
 def test_the_next_collection_waits(collector: GcScheduler) -> None:
+    work()
     assert collector.look(now=100.0, last_key=0.0)
+    work()
     assert not collector.look(now=99.0 + WAIT, last_key=0.0)
     assert collector.look(now=100.0 + WAIT, last_key=0.0)
 
 
-@pytest.mark.thorough
-def test_garbage_is_gone_and_what_lives_is_set_aside(collector: GcScheduler) -> None:
+def test_nothing_is_collected_while_nothing_is_done(collector: GcScheduler) -> None:
+    work()
+    assert collector.look(now=100.0, last_key=0.0)
+    assert not collector.look(now=200.0, last_key=0.0)
+
+
+def test_garbage_goes_and_a_few_living_objects_stay_in_sight(collector: GcScheduler) -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
     dead, alive = weakref.ref(Ring()), Ring()
-    collector.look(now=100.0, last_key=0.0)
+    work()
+    assert collector.look(now=100.0, last_key=98.0)
     assert dead() is None
-    assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() <= frozen
     assert alive.itself is alive
 
 
+def test_many_living_objects_are_set_aside(collector: GcScheduler) -> None:
+    alive = [Ring() for _ in range(MOST // 4 + 1)]
+    work()
+    assert collector.look(now=100.0, last_key=98.0)
+    assert gc.get_freeze_count() > len(alive)
+
+
 @pytest.mark.thorough
-def test_what_was_set_aside_and_died_goes_after_a_long_rest(collector: GcScheduler) -> None:
-    ring = Ring()
-    dead = weakref.ref(ring)
-    collector.look(now=100.0, last_key=98.0)
-    del ring
+def test_what_much_work_leaves_is_set_aside_unseen_and_goes_after_a_long_rest(collector: GcScheduler) -> None:
+    rings = [Ring() for _ in range(MOST)]
+    dead = weakref.ref(rings[0])
+    work()
+    del rings
+    assert not collector.look(now=100.0, last_key=98.0)
+    assert gc.get_freeze_count() > 0
+    work()
     collector.look(now=100.0 + WAIT, last_key=98.0 + WAIT)
     assert dead() is not None
-    collector.look(now=100.0 + WAIT + REST, last_key=98.0 + WAIT)
+    assert collector.look(now=100.0 + WAIT + REST, last_key=98.0 + WAIT)
     assert dead() is None
