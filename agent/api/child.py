@@ -77,8 +77,8 @@ class EngineServer:
         self._told: dict[str, Any] = {}
         """The view as last sent."""
         self._live: Sequence[Any] | None = None
-        self._path: list[Any] = []
-        """The nodes as last sent, and the list of the session they are from."""
+        self._ids: list[int] = []
+        """The ids of the nodes as last sent, and the path of the session they are from."""
         self.closing = False
 
     def handle(self, frame: Mapping[str, Any]) -> None:
@@ -186,12 +186,13 @@ class EngineServer:
 
         Returns an empty list if nothing has changed.
         """
-        kept = len(self._path)
+        kept = len(self._ids)
         if path is not self._live or len(path) < kept:
             self._live = path
-            pairs = enumerate(zip(path, self._path, strict=False))
-            kept = next((at for at, (new, old) in pairs if new is not old), min(len(path), kept))
-        if kept == len(path) == len(self._path):
+            pairs = enumerate(zip(path, self._ids, strict=False))
+            kept = next((at for at, (new, old) in pairs if new.id != old), min(len(path), kept))
+        if kept == len(path) == len(self._ids):
             return []
-        self._path[kept:] = path[kept:]
-        return [kept, [encode(node) for node in path[kept:]]]
+        fresh = path[kept:]
+        self._ids[kept:] = [node.id for node in fresh]
+        return [kept, [encode(node) for node in fresh]]

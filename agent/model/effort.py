@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.core.store.stored_path import labelled
 from agent.model.dialect import Dialect
 from agent.model.protocol import Thinking
 from tools.text.words import plural
@@ -35,7 +36,7 @@ class SessionEffort:
     def of(cls, configured: Thinking | None, path: Sequence[Node]) -> SessionEffort:
         """Return the level chosen last in a conversation, else the one of the settings."""
         effort = cls(configured, configured)
-        for node in reversed(path):
+        for node in reversed(labelled(path, "notice")):
             if isinstance(chosen := node.data.get(_KEY), str):
                 with contextlib.suppress(ValueError):
                     effort.choose(chosen)

@@ -116,7 +116,7 @@ class Engine:
 
     @property
     def path(self) -> Sequence[Node]:
-        """All nodes from the root to the end of the branch. Nodes that are no longer sent lack their text."""
+        """All nodes from the root to the end of the branch. Old ones may be read from the store on access."""
         return self.session.path
 
     @property

@@ -17,6 +17,7 @@ from agent.core.config.known_secrets import secrets_of_home
 from agent.core.home import Home
 from agent.core.messages import Attachment
 from agent.core.store.received import handed_texts
+from agent.core.store.stored_path import position_of
 from agent.errors import HermesError, StoreError
 from agent.events import (
     Asked,
@@ -314,7 +315,7 @@ class HostedSession:
 
         await asyncio.to_thread(discover)
         seen, path = last_node(told), self.client.path
-        begin = next((at for at, node in enumerate(path) if seen and node.id > seen), len(path))
+        begin = position_of(path, seen + 1) if seen else len(path)
         asked = begin
         while asked > 0 and path[asked - 1].kind == "tool":
             asked -= 1

@@ -28,6 +28,14 @@ from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 _COLUMNS = "id, session, parent, kind, created, content, data"
+_LINE = (
+    "WITH RECURSIVE line (node, up, step) AS ("
+    "  SELECT id, parent, 1 FROM nodes WHERE id = :node"
+    "  UNION ALL"
+    "  SELECT nodes.id, nodes.parent, step + 1 FROM line JOIN nodes ON nodes.id = line.up"
+    "  WHERE step < :count)"
+)
+"""A node and its predecessors, newest first."""
 _MAX_HEAD_NAME = 100
 
 
@@ -228,17 +236,31 @@ def node_of(connection: sqlite3.Connection, session: str, node: int) -> Node:
 def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
     """Return the node and its predecessors, at most `count` nodes, oldest first."""
     rows = connection.execute(
-        "WITH RECURSIVE line (node, up, step) AS ("
-        "  SELECT id, parent, 1 FROM nodes WHERE id = :node"
-        "  UNION ALL"
-        "  SELECT nodes.id, nodes.parent, step + 1 FROM line JOIN nodes ON nodes.id = line.up"
-        "  WHERE step < :count"
-        f") SELECT {_COLUMNS} FROM line CROSS JOIN nodes ON nodes.id = line.node",
+        f"{_LINE} SELECT {_COLUMNS} FROM line CROSS JOIN nodes ON nodes.id = line.node",
         {"node": node, "count": count},
     )
     # Each step adds one row, so the rows come newest first; ids grow along every path.
     with read_once(connection):
         return _in_order(rows)
+
+
+def labels_of_line(
+    connection: sqlite3.Connection, node: int, count: int
+) -> list[tuple[int, int | None, str, str | None]]:
+    """Return id, parent, kind and tool of the node and its predecessors, at most `count`, oldest first."""
+    rows = connection.execute(
+        f"{_LINE} SELECT id, parent, kind, iif(kind = 'tool', data ->> '$.tool', NULL) "
+        "FROM line CROSS JOIN nodes ON nodes.id = line.node",
+        {"node": node, "count": count},
+    )
+    with read_once(connection):
+        return sorted(rows)
+
+
+def by_ids(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Node]:
+    """Return the nodes with these ids, sorted by id."""
+    marks = ", ".join("?" * len(ids))
+    return _in_order(connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE id IN ({marks})", tuple(ids)))
 
 
 def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:

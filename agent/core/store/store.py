@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,13 +29,14 @@ from agent.core.store import marks as marking
 from agent.core.store import operations as acts
 from agent.core.store import search as finding
 from agent.core.store.branches import Lineages, OutlineRow
-from agent.core.store.connection import WAIT, Database
+from agent.core.store.connection import WAIT, Database, address, explain
 from agent.core.store.importing import ImportedSession, SessionRecord
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import ANY, MAIN, BranchHead, Expected, Kind, NewNode, Node, Session
 from agent.core.store.operations import Operation, SessionPlace
 from agent.core.store.recovery import Recovery, Unfinished
 from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
+from agent.core.store.stored_path import KEPT, NEWEST, StoredPath
 from agent.errors import StoreError
 
 _BATCH = 500
@@ -74,8 +77,6 @@ class Store:
         Raises `StoreError` for a file that is not a store of Hermes, is newer than this program, damaged,
         read-only or locked; such a file is not changed.
         """
-        import asyncio
-
         if shared is not None:
             return cls(shared, secrets, shared=True)
         await asyncio.to_thread(schema.prepare_file, path)
@@ -294,6 +295,31 @@ class Store:
     async def path(self, session: str, head: str = MAIN) -> list[Node]:
         """Return the conversation of a branch, from the root to the head."""
         return await self.tail(session, head, None)
+
+    async def stored_path(self, session: str, head: str = MAIN) -> StoredPath:
+        """Return the conversation of a branch with only its end in memory."""
+        nodes = await self.tail(session, head, NEWEST)
+        path = StoredPath(nodes, self.nodes_now)
+        tip = nodes[0].parent if nodes else None
+        while tip is not None:
+            line = await self._database.read(lambda c, tip=tip: node_tree.labels_of_line(c, tip, 10 * _BATCH))
+            if not line:
+                break
+            path.put_before([(id, kind, tool) for id, _, kind, tool in line])
+            tip = line[0][1]
+        await asyncio.to_thread(path.labelled, *KEPT)
+        return path
+
+    def nodes_now(self, ids: Sequence[int]) -> list[Node]:
+        """Return some nodes, sorted by id, in the calling thread and on a connection of its own.
+
+        It also works after the store was closed. Read few at a time. Raises `StoreError`.
+        """
+        try:
+            with closing(sqlite3.connect(address(self.file, "mode=ro"), uri=True)) as connection:
+                return node_tree.by_ids(connection, ids)
+        except sqlite3.Error as error:
+            raise explain(error, self.file) from error
 
     async def tail(self, session: str, head: str = MAIN, count: int | None = None) -> list[Node]:
         """Return the last `count` nodes of a branch, oldest first."""

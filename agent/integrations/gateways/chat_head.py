@@ -534,7 +534,7 @@ class ChatHead(ChatPlace):
 
     async def _tell_missed(self, session: ChatSession, told: int) -> None:
         """Send what a session said after node `told`, before any new event is handled."""
-        self._heard = max((node.id for node in session.client.path), default=0)
+        self._heard = path[-1].id if (path := session.client.path) else 0
         for node in await session.client.whole_path():
             if node.id <= told:
                 continue

@@ -11,10 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from agent.core.attachments import attachments_of
 from agent.core.store.nodes import Node
+from agent.core.store.stored_path import iterate, with_ids
 from agent.knowledge.context.message_history import (
     STAGE,
     ContextFold,
@@ -27,6 +29,7 @@ from agent.knowledge.context.message_history import (
     masked_nodes,
     newest_fold,
     read_files,
+    sent_from,
     shown_in,
 )
 from agent.knowledge.injection import scan
@@ -66,13 +69,7 @@ def plan_mask(path: Sequence[Node], keep: int) -> CompactionPlan | None:
     """Return the plan that masks all results but the newest `keep`, and long arguments; None if nothing is
     saved.
     """
-    done = {
-        number
-        for node in path
-        if node.kind == "compaction" and node.data.get("stage") == "mask"
-        for number in node.data.get("nodes", ())
-    }
-    start = elided_up_to(path)
+    done, start = masked_nodes(path), elided_up_to(path)
     results = [node for node in path if node.kind == "tool" and node.id >= start]
     old = results[:-keep] if keep else results
     nodes = [node for node in old if node.id not in done and len(node.content) >= MIN_MASKED]
@@ -110,12 +107,10 @@ def size_of(node: Node) -> int:
 
 def sent_whole(path: Sequence[Node]) -> list[Node]:
     """Return the nodes of the conversation that no compaction has removed yet."""
-    start = elided_up_to(path)
     return [
         node
-        for node in path
-        if node.id >= start
-        and (node.kind in ("user", "assistant", "tool") or node.data.get("to_model") is True)
+        for node in path[sent_from(path) :]
+        if (node.kind in ("user", "assistant", "tool") or node.data.get("to_model") is True)
         and node.kind != "compaction"
     ]
 
@@ -195,13 +190,13 @@ def still_shown(path: Sequence[Node]) -> list[tuple[str, str, int, int]]:
     """Return path, digest, first line and requested number of lines of each file read that is still sent in
     full.
     """
-    start, hidden = elided_up_to(path), masked_nodes(path)
-    folded = newest_fold(path)
-    pinned = frozenset(folded[1].pinned) if folded is not None else frozenset[int]()
+    hidden, folded = masked_nodes(path), newest_fold(path)
+    pinned = with_ids(path, folded[1].pinned) if folded is not None else ()
+    listed = hidden.union(node.id for node in pinned)
+    shown = (node for node in iterate(path, "tool", start=sent_from(path)) if node.id not in listed)
     return [
         (lines.path, lines.digest, lines.first, lines.limit)
-        for node in path
-        if (node.id >= start and node.id not in hidden) or node.id in pinned
+        for node in chain(pinned, shown)
         for lines in shown_in(node)
     ]
 

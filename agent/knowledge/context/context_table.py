@@ -15,8 +15,9 @@ from typing import Any
 
 from agent.core.messages import Message
 from agent.core.store.nodes import Node
+from agent.core.store.stored_path import iterate
 from agent.knowledge.context.layer import Part
-from agent.knowledge.context.message_history import MessageHistory, conversation, elided_up_to, masked_nodes
+from agent.knowledge.context.message_history import MessageHistory, conversation, masked_nodes, sent_from
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage, passages_of
 from agent.model.protocol import ToolSpec
@@ -35,10 +36,10 @@ def folders_shown(path: Sequence[Node]) -> Iterator[tuple[int, list[Mapping[str,
     """Yield each result that holds folder files and is still sent in full: its node id and a record of each
     file.
     """
-    start, masked = elided_up_to(path), masked_nodes(path)
-    for node in path:
+    masked = masked_nodes(path)
+    for node in iterate(path, "tool", start=sent_from(path)):
         kept = node.data.get(KEY)
-        if node.kind == "tool" and node.id >= start and node.id not in masked and isinstance(kept, list):
+        if node.id not in masked and isinstance(kept, list):
             abouts = [each for each in kept if isinstance(each, Mapping) and _is_whole(each)]
             if abouts:
                 yield node.id, abouts

@@ -6,19 +6,9 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
-from agent.core.store.nodes import Node
 from agent.knowledge.context.context_files import ContextFile
-from agent.knowledge.context.message_history import (
-    CHARACTERS,
-    SHOWN,
-    elided_up_to,
-    is_persons,
-    masked_arguments,
-    masked_nodes,
-    newest_fold,
-)
 from agent.knowledge.context.quarantine import KeptPassage
 from agent.knowledge.memory.service import MemoryBlock
 from tools.parts import PartKind
@@ -236,56 +226,6 @@ class _Shrinking:
         """Return the text that replaces the entries left out."""
         hint = f"; {self.part.entries.hint}" if self.part.entries and self.part.entries.hint else ""
         return f"[{len(self._left):,} more left out for want of room{hint}]"
-
-
-_KEPT = ("call", "kind", "model", "origin", "outcome", "state", "tool", SHOWN, CHARACTERS)
-"""Short facts kept of every node."""
-
-
-def trimmed(path: Sequence[Node]) -> list[Node]:
-    """Return the path with nodes that are no longer sent reduced to the data that is still needed.
-
-    The messages for the model stay the same. The newest system prompt, task list, question and answer stay
-    complete, whether they are sent or not.
-    """
-    start, masked = elided_up_to(path), masked_nodes(path)
-    whole = _newest(path) | _fold_sources(path)
-    return [node if node.id in whole else _lighten(node, start, masked) for node in path]
-
-
-def _lighten(node: Node, start: int, masked: frozenset[int]) -> Node:
-    if node.kind == "compaction":
-        return node
-    if node.id < start or (node.id in masked and node.kind == "tool"):
-        facts: dict[str, Any] = {name: node.data[name] for name in _KEPT if name in node.data}
-        return replace(node, content="", data={CHARACTERS: len(node.content), **facts})
-    if node.id in masked and node.kind == "assistant":
-        calls = [{**call, "arguments": masked_arguments(call["arguments"])} for call in node.data["calls"]]
-        return replace(node, data={**node.data, "calls": calls})
-    return node
-
-
-def _fold_sources(path: Sequence[Node]) -> frozenset[int]:
-    """Return the nodes whose text the newest fold uses: the user's messages and the results it keeps in
-    full.
-    """
-    if (folded := newest_fold(path)) is None:
-        return frozenset()
-    fold = folded[1]
-    words = (node.id for node in path if is_persons(node) and node.id not in fold.shortened)
-    return frozenset((*words, *fold.pinned))
-
-
-def _newest(path: Sequence[Node]) -> frozenset[int]:
-    """Return the newest node of each kind of which only the newest is looked up."""
-    backwards = path[::-1]
-    wanted: tuple[Iterable[Node], ...] = (
-        (node for node in backwards if node.kind == "system"),
-        (node for node in backwards if node.kind == "user" and node.data.get("origin") != "engine"),
-        (node for node in backwards if node.kind == "assistant" and node.content.strip()),
-        (node for node in backwards if str(node.data.get("tool", "")).startswith("todo_")),
-    )
-    return frozenset(node.id for nodes in wanted if (node := next(iter(nodes), None)) is not None)
 
 
 log = logging.getLogger(__name__)

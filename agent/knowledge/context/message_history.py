@@ -15,6 +15,7 @@ from typing import Any
 from agent.core.attachments import attachments_of
 from agent.core.messages import Image, Message, Sealed, SealedPart, ToolCall
 from agent.core.store.nodes import Node
+from agent.core.store.stored_path import labelled, position_of, with_ids
 from tools.context import SeenFile
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
@@ -388,8 +389,8 @@ def fold_of(node: Node) -> ContextFold | None:
 
 def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
     """Return the newest compaction that holds a fold, and the fold; None if there is none."""
-    for node in reversed(path):
-        if node.kind == "compaction" and (fold := fold_of(node)) is not None:
+    for node in reversed(labelled(path, "compaction")):
+        if (fold := fold_of(node)) is not None:
             return node, fold
     return None
 
@@ -398,8 +399,8 @@ def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
     """Return the user's messages before the fold, in the form in which the fold contains them."""
     return [
         PersonsWords(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
-        for node in path
-        if fold.words and node.id < fold.start and is_persons(node)
+        for node in (labelled(path, "user") if fold.words else ())
+        if node.id < fold.start and is_persons(node)
     ]
 
 
@@ -426,9 +427,7 @@ def fold_text(fold: ContextFold, path: Sequence[Node]) -> str:
             "# Files that were read\nTheir content was as given here when they were read; read one again "
             f"only for lines you need and do not have.\n{ledger}"
         )
-    nodes = {node.id: node for node in path}
-    pins = [_pinned(nodes[number]) for number in fold.pinned if number in nodes]
-    if pins:
+    if pins := [_pinned(node) for node in with_ids(path, fold.pinned)]:
         parts.append("# Lines of files that are as they were read\n" + "\n\n".join(pins))
     return "\n\n".join(parts)
 
@@ -470,8 +469,6 @@ def _pinned(node: Node) -> str:
 
 
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
-CHARACTERS = "content_characters"
-"""The key under which a node in memory with dropped content records its length."""
 REFUSED_MESSAGE = "[The provider refused what stood here; it is left out.]"
 REFUSED_RESULT = '{"left_out": "The provider refused this result; do not ask for it again."}'
 CUT_MARK = "\n[This answer was interrupted here.]"
@@ -498,9 +495,10 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
     if (folded := newest_fold(path)) is not None:
         turned.append(MessageHistory(folded[0].id, Message("user", fold_text(folded[1], path))))
     elif start:
-        count = sum(node.kind in ("user", "assistant", "tool") for node in path if node.id < start)
+        before = path[: sent_from(path)]
+        count = sum(node.kind in ("user", "assistant", "tool") for node in before)
         turned.append(MessageHistory(0, Message("user", elision_note(count))))
-    kept = [node for node in path if node.id >= start]
+    kept = list(path[sent_from(path) :])
     for index, node in enumerate(kept):
         if node.kind == "user" or (node.kind == "notice" and node.data.get("to_model")):
             said = Message("user", node.content, images=tuple(map(Image, attachments_of(node.data))))
@@ -510,6 +508,11 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
         elif node.kind == "assistant":
             turned.extend(_exchange(node, _results(kept, index + 1), masked, refused))
     return turned
+
+
+def sent_from(path: Sequence[Node]) -> int:
+    """Return the index of the first node that no compaction has removed."""
+    return position_of(path, elided_up_to(path))
 
 
 def elision_note(count: int) -> str:
@@ -595,8 +598,7 @@ def _exchange(
         else:
             content = result.content
             if result.id in masked:
-                characters = result.data.get(CHARACTERS, len(result.content))
-                content = masked_result(call.name, characters, result.id)
+                content = masked_result(call.name, len(result.content), result.id)
             if result.id in refused:
                 content = REFUSED_RESULT
             turned.append(
@@ -619,13 +621,13 @@ def _results(nodes: Sequence[Node], start: int) -> dict[str, Node]:
 
 def masked_nodes(path: Sequence[Node]) -> frozenset[int]:
     """Return the results and calls that are sent shortened."""
-    masks = (node.data for node in path if node.kind == "compaction" and node.data.get("stage") == "mask")
+    masks = (node.data for node in labelled(path, "compaction") if node.data.get("stage") == "mask")
     return frozenset(number for data in masks for number in data.get("nodes", ()))
 
 
 def refused_nodes(path: Sequence[Node]) -> frozenset[int]:
     """Return the messages and results that a provider refused because of their content."""
-    notes = (node.data for node in path if node.kind == "notice" and node.data.get("kind") == "failure")
+    notes = (node.data for node in labelled(path, "notice") if node.data.get("kind") == "failure")
     return frozenset(number for data in notes for number in data.get("refused", ()))
 
 
@@ -633,7 +635,7 @@ def elided_up_to(path: Sequence[Node]) -> int:
     """Return the id of the first node that no compaction has removed; 0 if none is removed."""
     cuts = [
         node.data.get("from", 0)
-        for node in path
-        if node.kind == "compaction" and node.data.get("stage") in ("elide", "fold")
+        for node in labelled(path, "compaction")
+        if node.data.get("stage") in ("elide", "fold")
     ]
     return max(cuts, default=0)

@@ -1,4 +1,4 @@
-"""An open session: its path in memory, and its store.
+"""An open session: its path, and its store.
 
 Every change is committed before it is shown, so what a person has seen is never lost. The messages for the
 model are derived from the stored nodes alone.
@@ -17,15 +17,16 @@ from agent.core.store.connection import HeadMoved
 from agent.core.store.nodes import Kind, Node, Session
 from agent.core.store.received import RECEIVED
 from agent.core.store.store import Store
+from agent.core.store.stored_path import CANVAS, NEWEST, TASKS, StoredPath, with_ids
 from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
 from agent.knowledge.context.compaction import CompactionPlan
-from agent.knowledge.context.layer import trimmed
 from agent.knowledge.context.message_history import (
     MessageHistory,
     conversation,
     elided_up_to,
     masked_nodes,
     newest_fold,
+    sent_from,
 )
 from tools.context import Folded, Todo
 from tools.found import FoundMessage
@@ -45,12 +46,10 @@ class LiveSession:
         self.store = store
         self.record = record
         self.head = head
-        self._path = list(path)
+        self._path = self._own(path)
         self._emit = emit
-        self._light = False
-        """True if nodes were dropped from memory, so that they are in the store only."""
         self._messages: list[MessageHistory] | None = None
-        """None until they are wanted, or prepared: a long path takes a while."""
+        """None until they are wanted, or prepared."""
         self._fresh: list[Node] = []
         self._writing = asyncio.Lock()
         self.position: Callable[[], int | None] = lambda: None
@@ -61,19 +60,19 @@ class LiveSession:
         return self.record.id
 
     @property
-    def path(self) -> Sequence[Node]:
-        """All nodes from the root to the head. Nodes that are no longer sent lack their text; see
-        `whole_path`.
-        """
+    def path(self) -> StoredPath:
+        """All nodes from the root to the head. Old ones are read from the store on access."""
         return self._path
 
     async def whole_path(self) -> Sequence[Node]:
-        """Return all nodes from the root to the head with their full text. Raises `StoreError`."""
-        return await self.store.path(self.id, self.head) if self._light else tuple(self._path)
+        """Return all nodes from the root to the head, in memory. Raises `StoreError`."""
+        if self._path.is_in_memory:
+            return tuple(self._path)
+        return await asyncio.to_thread(tuple, self._path[:])
 
     def system(self) -> Node | None:
         """The node of the system prompt in force; None before there is one."""
-        return next((node for node in reversed(self._path) if node.kind == "system"), None)
+        return next(reversed(self._path.labelled("system")), None)
 
     def messages(self) -> Sequence[MessageHistory]:
         """Return the conversation in the form for the model. Every call on the path must have a result."""
@@ -85,12 +84,20 @@ class LiveSession:
         assert self._messages is not None
         return self._messages
 
-    async def prepare(self) -> None:
-        """Derive the messages of a newly opened path in a thread, before they are needed."""
-        opened = list(self._path)
+    async def prepare(self, *, ahead: bool = False) -> None:
+        """Derive the messages in a thread, before they are needed.
+
+        With `ahead` only if they are in memory anyway: a request that does not fit any window may never be
+        made.
+        """
+        path = self._path
+        if self._messages is not None or (ahead and len(path) - sent_from(path) > NEWEST):
+            return
+        opened = path[:]
         messages = await asyncio.to_thread(conversation, opened)
-        if self._messages is None:
-            self._messages, self._fresh = messages, self._path[len(opened) :]
+        fresh = path[len(opened) :] if opened else list(path)
+        if self._messages is None and self._path is path and not any(map(_changes_earlier, fresh)):
+            self._messages, self._fresh = messages, list(fresh)
 
     def move(self, head: str, path: Sequence[Node]) -> None:
         """Continue with another branch of the session.
@@ -98,9 +105,12 @@ class LiveSession:
         The caller must declare a break of the prompt prefix.
         """
         self.head = head
-        self._path = list(path)
-        self._light = False
+        self._path = self._own(path)
         self._messages, self._fresh = None, []
+
+    def _own(self, path: Sequence[Node]) -> StoredPath:
+        own = path[:] if isinstance(path, StoredPath) else None
+        return own if isinstance(own, StoredPath) else StoredPath(path, self.store.nodes_now)
 
     async def catch_up(self) -> None:
         """Read the nodes that other code appended to the branch. Call it only while no turn runs."""
@@ -189,11 +199,9 @@ class LiveSession:
         return await self._write(write)
 
     async def add_compaction(self, plan: CompactionPlan) -> None:
-        """Commit a compaction, and drop from memory the text that is no longer sent to the model."""
+        """Commit a compaction, after which the messages are derived again."""
         node = await self.add("compaction", plan.sentence(), plan.data)
-        # A fold may include again what an earlier one had dropped.
-        self._path, self._light = trimmed(await self.whole_path()), True
-        self.rebuild()
+        await self.prepare()
         self._emit(Noticed(kind="compaction", text=plan.sentence(), detail=clean(plan.detail), node=node.id))
 
     async def start_call(self, node: Node, call: ToolCall) -> None:
@@ -228,20 +236,17 @@ class LiveSession:
 
     def todos(self) -> tuple[Todo, ...]:
         """Return the task list of the path: the list in the newest result of a todo tool."""
-        for node in reversed(self._path):
-            if node.kind == "tool" and str(node.data.get("tool", "")).startswith("todo_"):
-                try:
-                    items = json.loads(node.content)["todos"]
-                    return tuple(Todo(item["id"], item["content"], item["status"]) for item in items)
-                except (ValueError, KeyError, TypeError, RecursionError):
-                    continue
+        for node in reversed(self._path.labelled(TASKS)):
+            try:
+                items = json.loads(node.content)["todos"]
+                return tuple(Todo(item["id"], item["content"], item["status"]) for item in items)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
         return ()
 
     def canvases(self) -> tuple[Canvas, ...]:
         """Return the canvases as of the end of the path."""
-        return canvases_of(
-            node.content for node in self._path if node.kind == "tool" and node.data.get("tool") == "canvas"
-        )
+        return canvases_of(node.content for node in self._path.labelled(CANVAS))
 
     def last_user_text(self) -> str:
         """Return the text of the person's last message."""
@@ -298,9 +303,13 @@ class LiveSession:
     def _take(self, node: Node) -> None:
         self._path.append(node)
         self._fresh.append(node)
-        if node.kind == "compaction" or node.data.get("refused"):
-            # It changes how earlier nodes are sent.
+        if _changes_earlier(node):
             self._messages, self._fresh = None, []
+
+
+def _changes_earlier(node: Node) -> bool:
+    """Return whether a node changes how earlier ones are sent."""
+    return node.kind == "compaction" or bool(node.data.get("refused"))
 
 
 _KINDS = ("user", "assistant", "tool", "notice")
@@ -313,8 +322,8 @@ class FoldedMessages(Folded):
         self._session = session
 
     async def message(self, id: int) -> FoundMessage:
-        for node in await self._session.whole_path():
-            if node.id == id and node.kind in _KINDS:
+        for node in with_ids(self._session.path, [id]):
+            if node.kind in _KINDS:
                 return _found_message(node)
         raise ToolError(
             f"No message of this conversation has the id {id}; recall_folded without one lists them."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class OpenedSession:
     """A session that was found or created, with the repairs that were made."""
 
     record: Session
-    path: list[Node]
+    path: Sequence[Node]
     lock: SessionLock
     head: str
     """The branch that was used last."""
@@ -77,7 +77,8 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
         recovered = f"{recovered} Attempts that were cut off: {', '.join(cut)}.".strip()
     if options.preview is not None:
         options.preview(await store.tail(record.id, head, PREVIEWED))
-    return OpenedSession(record, await store.path(record.id, head), lock, head, owned, recovered, interrupted)
+    path = await store.stored_path(record.id, head)
+    return OpenedSession(record, path, lock, head, owned, recovered, interrupted)
 
 
 def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:

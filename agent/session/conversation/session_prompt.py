@@ -90,7 +90,8 @@ def _is_of_another_folder(session: LiveSession, stored: Node, workspace: Path) -
     """Return whether the prompt names another folder than the session's workspace."""
     if (said := stored.data.get("workspace")) is not None:
         return said != str(workspace)
-    return any(node.data.get("kind") == "workspace" and node.id > stored.id for node in session.path)
+    notices = session.path.labelled("notice")
+    return any(node.data.get("kind") == "workspace" and node.id > stored.id for node in notices)
 
 
 def shown_before(session: LiveSession) -> tuple[ToolSpec, ...] | None:

@@ -450,7 +450,7 @@ class HistoryNavigation:
             newest = await self._store.undoable(self._session.id)
             if newest is None or newest.after.node in (None, (await self.place()).node):
                 return newest
-            return to_undo(await self._store.operations(self._session.id), await self._path())
+            return to_undo(await self._store.operations(self._session.id), self._session.path.ids)
 
     async def redoable(self) -> Operation | None:
         """Return the operation that a redo would repeat now; None if there is none.
@@ -460,7 +460,7 @@ class HistoryNavigation:
         async with self._going:
             if await self._store.redoable(self._session.id) is None:
                 return None
-            return to_redo(await self._store.operations(self._session.id), await self._path())
+            return to_redo(await self._store.operations(self._session.id), self._session.path.ids)
 
     @uninterrupted
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
@@ -514,10 +514,6 @@ class HistoryNavigation:
             raise HermesError(NOT_KEPT)
         return self._recorder
 
-    async def _path(self) -> list[int]:
-        """Return the ids of the nodes in the conversation, oldest first."""
-        return [each.id for each in await self._session.whole_path()]
-
     def _moving(self) -> _Moving:
         return _Moving(self._going, self.busy)
 
@@ -555,7 +551,7 @@ class HistoryNavigation:
     async def _go(self, head: str, reason: Reason, draft: str = "") -> None:
         left = self._session.head
         await self._store.use_head(self._session.id, head)
-        path = await self._store.path(self._session.id, head)
+        path = await self._store.stored_path(self._session.id, head)
         self._session.move(head, path)
         await self._moved("the conversation continues from another place")
         await self._forget(left)

@@ -139,6 +139,9 @@ class RecordedStore:
     async def path(self, session: str, head: str = MAIN) -> list[Node]:
         return list(self._tape.read())
 
+    def nodes_now(self, ids: Sequence[int]) -> list[Node]:
+        return [node for node in self._tape.read() if node.id in ids]
+
     async def heads(self, session: str) -> list[BranchHead]:
         return [BranchHead(session, MAIN, None, 0.0)]
 

@@ -297,6 +297,7 @@ class Dialogue:
             lane = self._lanes.get(route.name)
             if lane is not None and not lane.dialect.framed_as(route.spoken.current):
                 await self._reframe(route, DIALECT)
+        await self._session.prepare()
         await self._frame(self._routes[0])
         room = partial(self._room.keep, self._estimate())
         await self._helpers.ask("Making room in the window", room, None, through=HermesError)
@@ -385,7 +386,7 @@ class Dialogue:
         sent = Sent(route.wire, route.tools, self._profile.examples, route.searched)
         ratio, used = self._meter.ratio, self._meter.totals()
         window, told = self._meter.window, self._meter.window_told
-        path, breaks = tuple(self._session.path), tuple(self._breaks)
+        path, breaks = self._session.path[:], tuple(self._breaks)
         table = partial(build_table, model=route.name, window=window, window_told=told, ratio=ratio)
         return await asyncio.to_thread(table, path, sent, used=used, breaks=breaks)
 
@@ -587,6 +588,7 @@ class Dialogue:
 
         Raises `HermesError`.
         """
+        await self._session.prepare()
         await self._frame(self._routes[0])
         return await self._room.compact(focus, self._estimate())
 

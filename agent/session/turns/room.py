@@ -15,6 +15,7 @@ from typing import Protocol
 
 from agent.core.messages import Message
 from agent.core.store.nodes import Node
+from agent.core.store.stored_path import position_of
 from agent.errors import HermesError, ModelError
 from agent.events import Event, Noticed
 from agent.knowledge.context.compaction import (
@@ -192,7 +193,7 @@ class ContextRoom:
     # Stages
 
     async def _make(self, used: int, window: int, *, fits: bool) -> None:
-        path = self._session.path
+        path = await self._session.whole_path()
         best: CompactionPlan | None = None
         for keep in (KEPT_RESULTS, 1):
             plan = plan_mask(path, keep)
@@ -207,7 +208,7 @@ class ContextRoom:
             return await self._give_up(best, used, window, fits=fits)
         if not self._failed_lately():
             try:
-                fold = await self._make_fold(await self._session.whole_path(), used, window)
+                fold = await self._make_fold(path, used, window)
                 if fold is not None:
                     return await self._apply(fold)
             except UnusableSummaryError as error:
@@ -216,7 +217,7 @@ class ContextRoom:
                 self._emit(Noticed(kind="warning", text=words))
         if best is not None:
             await self._apply(best)
-            used = await self._measure_path(self._session.path)
+            used = await self._measure_path(self._session.path[:])
             fits = used <= FULL * window
         if not fits:
             await self._fold_without_summary(used, window, ENOUGH)
@@ -224,7 +225,7 @@ class ContextRoom:
 
     async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
         """Report that the last fold is too recent for another; continue only as long as requests fit."""
-        path = self._session.path
+        path = await self._session.whole_path()
         asked = max((node.id for node in path if is_persons(node)), default=0)
         if asked > self._told_at:
             self._told_at = asked
@@ -236,7 +237,7 @@ class ContextRoom:
         for plan in (mask, plan_mask(path, 0)):
             if plan is not None and not fits:
                 await self._apply(plan)
-                fits = await self._measure_path(self._session.path) <= FULL * window
+                fits = await self._measure_path(self._session.path[:]) <= FULL * window
         if not fits:
             raise ModelError(
                 "overflow",
@@ -259,7 +260,7 @@ class ContextRoom:
             if plan is not None:
                 await self._apply(plan)
                 return
-        if (mask := plan_mask(self._session.path, 0)) is not None:
+        if (mask := plan_mask(path, 0)) is not None:
             await self._apply(mask)
 
     async def _make_fold(
@@ -390,8 +391,8 @@ class ContextRoom:
         failed = self._failed_at
         if failed is None:
             return False
-        since = sum(node.kind == "assistant" and node.id > failed for node in self._session.path)
-        return since < APART
+        path = self._session.path
+        return sum(node.kind == "assistant" for node in path[position_of(path, failed + 1) :]) < APART
 
     def _decisions(
         self, fold: ContextFold, new: Sequence[Node], decided: Sequence[str], window: int

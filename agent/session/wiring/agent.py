@@ -14,6 +14,7 @@ from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.core.messages import ToolCall
 from agent.core.store.store import Store
+from agent.core.store.stored_path import iterate
 from agent.events import Event, TodosChanged, TurnEnded
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.integrations.plugins.session_plugins import SessionPlugins
@@ -282,7 +283,8 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     if skills is not None:
         spec = replace(spec, gate=spec.gate.within(skills.in_force.limit))
     session.position = place.position
-    spec.meter.add_past(node.data for node in session.path if node.kind == "assistant")
+    past = (node.data for node in iterate(session.path[:], "assistant"))
+    await asyncio.to_thread(spec.meter.add_past, past)
 
     profile = spec.profile
 
@@ -305,7 +307,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     todos = TodoList(session.todos(), lambda items: spec.emit(TodosChanged(items=items)))
     canvases = LiveCanvases(CanvasDocuments(services.home.canvas), session.id, session.canvases(), spec.emit)
     state = TaskState(session.id, spec.scratch, todos, canvases, place.reach.secrets)
-    state.files.restore(still_shown(session.path))
+    state.files.restore(await asyncio.to_thread(still_shown, session.path[:]))
     journals = ScriptJournals(services.home.scripts / session.id)
     unasked = UnaskedChanges(place.steps, spec.emit, place.origins, place.reach.settings)
     learnings = await asyncio.to_thread(open_learnings, services, spec)

@@ -95,7 +95,7 @@ async def open_conversation(
     base.stream.number = numbers.next
     base.closers.append(numbers.close)
     session = LiveSession(base.store, opened.record, opened.path, base.emit, opened.head)
-    await session.prepare()
+    await session.prepare(ahead=True)
     told = ""
     if (before := shown_before(session)) is not None:
         offer, told = _as_before(base, kinds, offer, before, servers)

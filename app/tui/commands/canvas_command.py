@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 async def _canvas(app: AppContext, name: str) -> None:
     from agent.core.home import Home
+    from agent.core.store.stored_path import CANVAS, labelled
     from agent.knowledge.canvas.documents import CanvasDocuments
     from tools.services.canvases import canvases_of
 
     client = app.need_client()
-    results = [
-        node.content for node in client.path if node.kind == "tool" and node.data.get("tool") == "canvas"
-    ]
-    found = canvases_of(results)
+    found = canvases_of(node.content for node in labelled(client.path, CANVAS))
     if not found:
         raise HermesError("Nothing is shown on a canvas in this conversation.")
     names = [each.name for each in found]

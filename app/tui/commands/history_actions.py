@@ -159,7 +159,7 @@ class HistoryActions:
 
     async def list_user_messages(self) -> list[SaidMessage]:
         """Return the person's messages on the branch in use, newest first."""
-        path = await self._app.need_client().whole_path()
+        path = self._app.need_client().path[:]
         steps = await self.history.steps()
         return await asyncio.to_thread(user_messages, path, steps)
 
@@ -223,8 +223,7 @@ class HistoryActions:
     async def _show_branch(self, client: SessionClient) -> None:
         """Show the calls and the files of the branch in the panes."""
         try:
-            path = await client.whole_path()
-            calls = await asyncio.to_thread(last_calls, path)
+            calls = await asyncio.to_thread(last_calls, client.path[:])
             files = await panes_of(client.history)
         except HermesError:
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent.core.store.nodes import Node, calls_of, readable
 from agent.core.store.query_line import Query, parse
 from agent.core.store.search import spans
+from agent.core.store.stored_path import with_ids
 from agent.errors import HermesError
 from app.tui.conversation.session_host import SessionRequest
 from tools.text.safe_text import clean
@@ -37,7 +38,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
     client = app.need_client()
     stored = client.stored
     node = await stored.node(chosen.session, chosen.node)
-    here = client.id == chosen.session and any(each.id == node.id for each in client.path)
+    here = client.id == chosen.session and bool(with_ids(client.path, [node.id]))
     if not here:
         if client.busy:
             raise HermesError("A turn is running; stop it (esc) before another conversation is opened.")

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.core.attachments import display_text
 from agent.core.store.nodes import Node
+from agent.errors import StoreError
 from agent.events import AssistantMessageAdded, Noticed, ToolFinished, ToolStarted, UserMessageAdded
 from agent.session.conversation.stored_events import Arguments, arguments_of, node_events
 from app.tui.conversation.attachments import sources
@@ -27,7 +28,17 @@ AGENT_ENDED = "subagent_end"
 
 
 def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
-    """Yield the items of the path as they looked live, from the end upwards. Items are made on demand."""
+    """Yield the items of the path as they looked live, from the end upwards. Items are made on demand.
+
+    If older nodes can no longer be read, the last item says so.
+    """
+    try:
+        yield from _items_backwards(path, tools)
+    except StoreError as error:
+        yield NoticeItem("error", str(error))
+
+
+def _items_backwards(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
     asked = len(path)
     arguments: Arguments = {}
     for at in range(len(path) - 1, -1, -1):

@@ -25,7 +25,7 @@ class ShownHistory:
 
     def show_branch(self, client: SessionClient) -> None:
         """Replace the visible conversation with the branch in use."""
-        self.preview(tuple(client.path))
+        self.preview(client.path[:])
 
     async def show_past(self, client: SessionClient) -> None:
         """Show the conversation of a newly opened session, and its subagents."""
@@ -34,7 +34,7 @@ class ShownHistory:
         transcript = self._app.session.transcript
         transcript.document.archive.folder = Home.locate().root
         self._app.bridge.show_head(client.branch)
-        path = tuple(client.path)
+        path = client.path[:]
         if len(path) > 1:
             transcript.put_above(_history_items(path))
         await self._app.agents.recall(client)
@@ -46,8 +46,7 @@ class ShownHistory:
 
         if (client := self._app.host.client) is None:
             return ""
-        path = await client.whole_path()
-        return await asyncio.to_thread(call_in_full, path, call, registry)
+        return await asyncio.to_thread(call_in_full, client.path[:], call, registry)
 
 
 def _history_items(path: Sequence[Node]) -> Iterable[Item]:

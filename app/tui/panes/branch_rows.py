@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from agent.core.store.nodes import Node
@@ -28,8 +29,8 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
     """Return the last calls of a path, oldest first, each with its end in seconds since the epoch."""
     from tools.registry import registry
 
-    tools = [at for at, node in enumerate(path) if node.kind == "tool"][-CALLS:]
-    return [(call_at(path, at, registry), path[at].created) for at in tools]
+    backwards = (at for at in range(len(path) - 1, -1, -1) if path[at].kind == "tool")
+    return [(call_at(path, at, registry), path[at].created) for at in [*islice(backwards, CALLS)][::-1]]
 
 
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent.core.store.branches import OutlineRow, ended_as
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node, first_line
+from agent.core.store.stored_path import position_of, with_ids
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.git_words import git_apart, step_apart, step_names
@@ -38,8 +39,9 @@ class EngineTimeline:
         They are painted while the whole tree is read, so this must be quick. May be empty.
         """
         path = self._client.path
-        end = next((index + 1 for index, node in enumerate(path) if node.id == at), len(path))
-        near = path[max(min(end + count // 2, len(path)) - count, 0) :][:count]
+        end = position_of(path, at) + 1 if at is not None and with_ids(path, [at]) else len(path)
+        start = max(min(end + count // 2, len(path)) - count, 0)
+        near = path[start : start + count]
         return [_row(node) for node in near if node.kind != "inner"]
 
     async def outline(self) -> Sequence[OutlineRow]:

@@ -1,25 +1,27 @@
-"""What is let go of in memory changes nothing that is sent, and little of a long session stays."""
+"""A path whose old nodes are read from the store is the same as one in memory, and holds little of them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.store.nodes import Node
-from agent.knowledge.context.compaction import FoldRoom, plan_fold, plan_mask
-from agent.knowledge.context.layer import trimmed
-from agent.knowledge.context.message_history import conversation, newest_fold
+from agent.core.store import stored_path
+from agent.core.store.nodes import NewNode, Node
+from agent.core.store.store import Store
+from agent.core.store.stored_path import StoredPath, labelled, position_of, with_ids
+from agent.errors import StoreError
+from agent.knowledge.context.compaction import FoldRoom, plan_fold, plan_mask, sent_whole, still_shown
+from agent.knowledge.context.message_history import conversation, newest_fold, refused_nodes
 from tests.agent.knowledge.context.paths import PathOf
 
 LONG = json.dumps({"path": "a", "content": "x" * 900})
 
 kinds = st.sampled_from(["user", "engine", "assistant", "calls", "tool", "todo", "notice", "room", "system"])
-
-
-def held(path: list[Node]) -> int:
-    return sum(len(node.content) + len(json.dumps(dict(node.data))) for node in path)
 
 
 def built(steps: list[tuple[str, int]]) -> PathOf:
@@ -52,46 +54,101 @@ def built(steps: list[tuple[str, int]]) -> PathOf:
     return path
 
 
-@given(st.lists(st.tuples(kinds, st.integers(0, 9)), max_size=30))
-def test_the_conversation_of_a_lightened_path_is_the_same(steps: list[tuple[str, int]]) -> None:
-    path = built(steps).nodes
-    light = trimmed(path)
-    assert conversation(light) == conversation(path)
-    assert [(node.id, node.parent, node.kind) for node in light] == [
-        (node.id, node.parent, node.kind) for node in path
-    ]
-    assert trimmed(light) == light
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Little stays in memory, so that short paths are read from the store too."""
+    monkeypatch.setattr(stored_path, "NEWEST", 3)
+    monkeypatch.setattr(stored_path, "PAGE", 4)
+    monkeypatch.setattr(stored_path, "BULK", 5)
+    yield
 
 
-@given(
-    st.lists(st.tuples(kinds, st.integers(0, 9)), max_size=15), st.lists(st.tuples(kinds, st.integers(0, 9)))
-)
-def test_what_comes_behind_a_lightened_path_makes_the_same_conversation(
-    before: list[tuple[str, int]], behind: list[tuple[str, int]]
+def paged(nodes: list[Node]) -> StoredPath:
+    found = {node.id: node for node in nodes}
+    return StoredPath(nodes, lambda ids: [found[id] for id in ids])
+
+
+@given(st.lists(st.tuples(kinds, st.integers(0, 9)), max_size=40))
+def test_what_is_made_of_a_stored_path_is_the_same_as_of_one_in_memory(steps: list[tuple[str, int]]) -> None:
+    nodes = built(steps).nodes
+    path = paged(nodes)
+    assert list(path) == nodes
+    assert list(reversed(path)) == nodes[::-1]
+    assert len(path) == len(nodes)
+    assert conversation(path) == conversation(nodes)
+    assert sent_whole(path) == sent_whole(nodes)
+    assert still_shown(path) == still_shown(nodes)
+    assert newest_fold(path) == newest_fold(nodes)
+    assert refused_nodes(path) == refused_nodes(nodes)
+    for label in stored_path.LABELS:
+        assert path.labelled(label) == labelled(nodes, label)
+
+
+@given(st.integers(0, 30), st.integers(-35, 35), st.integers(-35, 35))
+def test_slices_and_indexes_are_those_of_a_list(count: int, start: int, stop: int) -> None:
+    nodes = PathOf()
+    for number in range(count):
+        nodes.user(f"question {number}")
+    path = paged(nodes.nodes)
+    assert list(path[start:stop]) == nodes.nodes[start:stop]
+    assert list(path[:stop]) == nodes.nodes[:stop]
+    assert list(path[start:]) == nodes.nodes[start:]
+    assert list(path[::-1]) == nodes.nodes[::-1]
+    assert [path[at] for at in range(-count, count)] == [nodes.nodes[at] for at in range(-count, count)]
+    for id in range(count + 2):
+        assert position_of(path, id) == position_of(nodes.nodes, id)
+        assert with_ids(path, [id]) == with_ids(nodes.nodes, [id])
+    with pytest.raises(IndexError):
+        path[count]
+
+
+def test_a_shorter_path_does_not_change_with_the_one_it_is_from() -> None:
+    nodes = PathOf()
+    for number in range(20):
+        nodes.user(f"question {number}").add("notice", f"note {number}")
+    path = paged(nodes.nodes)
+    whole, beginning = path[:], path[:7]
+    path.append(Node(99, "s", 40, "notice", 0.0, "later", {}))
+    assert isinstance(whole, StoredPath)
+    assert isinstance(beginning, StoredPath)
+    assert list(whole) == nodes.nodes
+    beginning.append(Node(98, "s", 7, "notice", 0.0, "other", {}))
+    assert [node.content for node in beginning.labelled("notice")] == ["note 0", "note 1", "note 2", "other"]
+    assert path[-1].content == "later"
+    assert list(path[:-1]) == nodes.nodes
+
+
+async def test_only_the_end_of_a_stored_conversation_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = built([*before, *behind]).nodes
-    count = len(built(before).nodes)
-    assert conversation([*trimmed(whole[:count]), *whole[count:]]) == conversation(whole)
+    monkeypatch.setattr("agent.core.store.store.NEWEST", 3)
+    todo = {"call": "1", "tool": "todo_write"}
+    async with await Store.open(tmp_path / "state.db") as store:
+        session = await store.create_session(workspace="/w", model="m")
+        new = [NewNode("system", "prompt"), NewNode("tool", '{"todos": []}', todo)]
+        new += [NewNode("user" if at % 2 else "assistant", f"text {at}", {"at": at}) for at in range(30)]
+        whole = await store.append_many(session.id, new)
+        path = await store.stored_path(session.id)
+        read: list[int] = []
+        monkeypatch.setattr(path, "_read", lambda ids: read.extend(ids) or store.nodes_now(ids))
+        assert [node.content for node in (path[-1], *path.labelled("system", "todo"))] == [
+            "text 29",
+            "prompt",
+            '{"todos": []}',
+        ]
+        assert not read
+        assert path[20] == whole[20]
+        assert list(path.ids[20:24]) == read
+        assert list(path) == whole
+        assert not path.is_in_memory
+    assert path[4] == whole[4]
 
 
-def test_what_is_no_longer_sent_is_let_go_of() -> None:
-    path = PathOf()
-    for number in range(200):
-        path.user(f"question {number}").assistant("", [str(number)], LONG).tool(str(number), "y" * 5_000)
-        path.assistant("answer " * 50)
-    full = held(path.nodes)
-    start = path.nodes[-40].id
-    path.add("compaction", "made room", stage="elide", **{"from": start})
-    path.add("compaction", "made room", stage="mask", nodes=[node.id for node in path.nodes[-40:-4]])
-    light = trimmed(path.nodes)
-    assert held(light) < full / 20
-    assert conversation(light) == conversation(path.nodes)
-
-
-def test_the_newest_of_what_is_asked_for_stays_whole() -> None:
-    path = PathOf().add("system", "old prompt").add("system", "prompt").user("question")
-    path.add("tool", '{"todos": []}', call="t", tool="todo_write").assistant("answer")
-    path.add("user", "go on", origin="engine").assistant("")
-    path.add("compaction", "made room", stage="elide", **{"from": 7})
-    contents = [node.content for node in trimmed(path.nodes)]
-    assert contents == ["", "prompt", "question", '{"todos": []}', "answer", "", "", "made room"]
+async def test_a_conversation_that_was_deleted_meanwhile_is_missing_and_not_empty(tmp_path: Path) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+        session = await store.create_session(workspace="/w", model="m")
+        nodes = await store.append_many(session.id, [NewNode("user", f"text {at}") for at in range(30)])
+        path = StoredPath(nodes, store.nodes_now)
+        await store.delete(session.id)
+        with pytest.raises(StoreError, match="no longer in the store"):
+            path[2]
