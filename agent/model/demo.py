@@ -450,7 +450,8 @@ def _agent_move(goal: str, turn: _Turn) -> _Move:
         return _Move(call.says, call.tool, json.dumps(call.arguments), f"call_demo_{turn.number}_0", SLOW / 2)
     if not _is_success(turn.results[0]):
         return _Move("That did not work: the call was refused or failed.")
-    found = str(turn.results[0].get("content") or turn.results[0].get("matches") or "")
+    matches = turn.results[0].get("matches")
+    found = str(turn.results[0].get("content") or f"{len(matches or ())} lines have it.")
     return _Move(f"Done: {' '.join(found.split())[:120]}")
 
 

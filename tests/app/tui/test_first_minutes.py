@@ -20,7 +20,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from agent.api.opening import open_session
+from agent.core.config.loader import load
+from agent.core.home import Home
 from agent.errors import HermesError
+from agent.model.detect import DetectedServer
 from agent.model.key_check import KeyCheck, KeyProvider
 from agent.model.providers import NoModelError, UnusableModelError
 from agent.session.options import Options
@@ -30,9 +33,11 @@ from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.models import model_menu
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.agent.model.local.hub import Hub, serving
+from tests.app.tui.pages import PageHost
 from tests.support.model_server import ModelServer
 from tests.support.replies import say
 from tests.support.waiting import until
@@ -233,6 +238,17 @@ async def test_a_key_is_checked_masked_and_kept_and_a_model_of_its_provider_answ
         assert "name: mine/maxi" in (first.home / "config.yaml").read_text()
         assert first.app.session.prompt.text == "a draft"
         assert [request.path for request in first.server.requests] == []
+
+
+async def test_a_model_of_a_server_on_this_machine_is_kept_for_later_starts(tmp_path: Path) -> None:
+    server = DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3:8b",))
+    menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path)})
+    host = PageHost(lambda: OnboardingScreen(NoModelError((), (server,)), setup=menu))
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: getattr(host.screen, "armed", False), "the dialog")
+        await pilot.press("enter")
+        await until(pilot, lambda: host.outcomes == ["ollama/qwen3:8b"], "the choice")
+    assert load(Home(tmp_path), {}).settings.model.name == "ollama/qwen3:8b"
 
 
 @pytest.mark.thorough

@@ -163,6 +163,8 @@ DIALOGS: dict[str, Act] = {
         touches=(),
         rule="let commands reach packages.example.net on port 443",
         network="yes",
+        sentence="A command wants to reach packages.example.net (port 443): "
+        "what it sends leaves this machine.",
     ),
     "approval-why": asking(story.approval, "5", *"use make clean"),
     "confirm": pushed(

@@ -105,7 +105,7 @@ class OnboardingScreen(Dialog[str | None]):
             case "models" if way.provider is not None:
                 model, kept = await self._choose(way.provider.name, ()), True
             case _:
-                kept = model == "local"
+                kept = model != "demo"
         if not model:
             return
         if kept:
