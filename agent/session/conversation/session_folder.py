@@ -54,11 +54,16 @@ async def session_folder(options: Options, home: Home, database: Database | None
         raise ConfigError(f"There is no session in {options.workspace} yet; start one without --continue.")
     chosen = replace(options, resume=record.id, resume_last=False)
     there = record.workspace
-    if there in ("", here):
+    if there == "" or (there == here and options.here):
         return SessionFolder(chosen)
     if options.here:
         return SessionFolder(chosen, there, f"The session moved from {clean(there)} to this folder.")
-    if await asyncio.to_thread(Path(there).is_dir):
+    exists = await asyncio.to_thread(Path(there).is_dir)
+    is_other = exists and await asyncio.to_thread(_is_stranger, home, record.id, Path(there))
+    if there == here:
+        told = "Another folder had this name when the session worked in it. /undo leaves the one here alone."
+        return SessionFolder(chosen, there, told) if is_other else SessionFolder(chosen)
+    if exists and not is_other:
         told = (
             f"This session works in {clean(there)}, as before, not in {clean(here)}; "
             "--here with --resume moves it to the current folder."
@@ -66,8 +71,9 @@ async def session_folder(options: Options, home: Home, database: Database | None
         return SessionFolder(replace(chosen, workspace=Path(there)), told=told)
     if await asyncio.to_thread(worked_in, home, record.id, options.workspace, newest=True):
         return SessionFolder(chosen, there, f"The folder {clean(there)} is {clean(here)} now.")
+    gone = "has been replaced by another one" if is_other else "is gone"
     raise ConfigError(
-        f"The folder {clean(there)}, where the session worked, is gone. To continue in another one, change "
+        f"The folder {clean(there)}, where the session worked, {gone}. To continue in another one, change "
         f"to it and say so: hermes --resume {record.id} --here"
     )
 
@@ -94,14 +100,24 @@ def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -
     return len(strangers(steps, folder)) < len(steps)
 
 
+def _is_stranger(home: Home, session: str, folder: Path) -> bool:
+    """Return whether the newest step of a session was made in another folder than this one."""
+    from agent.workspace.checkpoints.root_identity import strangers
+
+    return bool(strangers(_steps(home, session)[-1:], folder))
+
+
 async def move(session: LiveSession, left: str, workspace: Path, *, owned: bool) -> None:
     """Record that the session works in another folder from now on. Raises `HermesError`."""
     if not owned:
         raise ConfigError("The session is open in another window; close it there before it moves.")
     session.record = await session.store.set_workspace(session.id, str(workspace))
+    moved = f"The session moved: its workspace was {left} and is {workspace} from now on."
+    if left == str(workspace):
+        moved = f"The workspace {workspace} is another folder now than when you worked there."
     text = (
-        f"[The session moved: its workspace was {left} and is {workspace} from now on. Paths and contents of "
-        "files that you saw before are those of the old folder; look at files again before you rely on them.]"
+        f"[{moved} Paths and contents of files that you saw before are those of the old folder; look at "
+        "files again before you rely on them.]"
     )
     data = {"kind": "workspace", "to_model": True, "from": left, "to": str(workspace)}
     await session.add("notice", clean(text), data)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from agent.events import SessionOpened
+from agent.events import SessionOpened, WorkspaceMoved
 from tests.support.command import HERMES, environment
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, calls, say
@@ -89,9 +89,10 @@ class World:
             return
         opened = self.b.seen(SessionOpened)[0]
         worked = next(each for each in self.projects if str(each.place) == opened.workspace)
-        if session and not here:
-            # What lies at its old path now may be another project, which is left alone.
-            assert worked is self.homes[session], self.log
+        if session and not here and worked is not self.homes[session]:
+            # Another project has the name of its folder: worked in only from there, and this is said.
+            assert worked is where, self.log
+            assert self.b.seen(WorkspaceMoved)[0].left == opened.workspace, self.log
         if here:
             assert worked is where, self.log
         self.only(before, worked)

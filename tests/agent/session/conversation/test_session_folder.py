@@ -158,6 +158,27 @@ async def test_another_project_under_the_old_name_is_left_alone(tmp_path: Path) 
         assert files(b.workspace) == there
 
 
+async def test_another_project_under_the_old_name_is_worked_in_only_from_there_and_this_is_said(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path, script(ruins(), [say("ok")])) as b:
+        filled(b.workspace, "first", "second")
+        session = (await b.turn("one")).session
+        b.workspace.rename(tmp_path / "away")
+        filled(b.workspace, "third", "fourth")
+        there = files(b.workspace)
+        third = filled(tmp_path / "third", "first", "second").resolve()
+        with pytest.raises(HermesError, match=f"replaced by another one.*--resume {session} --here"):
+            await b.turn("go", resume=session, workspace=third)
+        b.events.clear()
+        assert (await b.turn("go", resume=session)).outcome == "done"
+        (moved,) = b.seen(WorkspaceMoved)
+        assert moved.left == moved.to == str(b.workspace)
+        assert any("another folder" in each.text for each in b.seen(Noticed))
+        assert "is another folder now" in str(b.server.requests[-1].messages)
+        assert files(b.workspace) == there
+
+
 async def test_a_folder_that_is_gone_is_asked_about(tmp_path: Path) -> None:
     async with bench(tmp_path, script([say("ok")], [call("terminal", command="pwd"), say("ok")])) as b:
         session = (await b.turn("one")).session
