@@ -174,7 +174,7 @@ class Tested:
     compact: tuple[str, ...] = ()
     """The words that make room in a session; where there are none, it happens by itself beyond `full`."""
     full: int = 0
-    """Tokens of a request after which room is made; 0: never without a person."""
+    """Tokens of a request after which room is made; 0: not for a count alone."""
 
 
 PROGRAMS = {
@@ -211,14 +211,12 @@ PROGRAMS = {
         _newest_row(".hermes/state.db", "started_at"),
         begin=("-q", "PROMPT"),
         resume=("--resume", "ID", "-q", "PROMPT"),
-        full=900_000,
     ),
     "gemini": Tested(
         "@google/gemini-cli@0.61.0",
         _gemini,
         lambda home: "latest",
         resume=("-r", "latest", "-p", "PROMPT"),
-        full=900_000,
     ),
     "pi": Tested(
         "@earendil-works/pi-coding-agent@1.5.2",
@@ -229,9 +227,7 @@ PROGRAMS = {
         full=99_000,
     ),
     "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*"), full=210_000),
-    "cline": Tested(
-        "cline@3.0.65", _cline, _newest(".cline/data/sessions", "*"), begin=("PROMPT",), full=900_000
-    ),
+    "cline": Tested("cline@3.0.65", _cline, _newest(".cline/data/sessions", "*"), begin=("PROMPT",)),
     "qwen": Tested(
         "@qwen-code/qwen-code@0.24.4",
         _qwen,

@@ -46,6 +46,7 @@ class Adapter:
         more = {name: value.format(**places) for name, value in row.get("environ", {}).items()}
         self.environ = {**environ, **more}
         for name, text in row.get("files", {}).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")
         record = ["script", "-qf", "-E", "never", "-O", self.said, "-I", self.heard, "-c", "bash --norc -i"]
         # Programs see no display, or they would copy by xclip.

@@ -15,7 +15,7 @@ function xterm(module) {
   return {
     feed: (data) => new Promise((done) => terminal.write(data, () => { done(Buffer.from(said)); said = ""; })),
     rows: () => Array.from({ length: terminal.rows }, (_, at) =>
-      terminal.buffer.active.getLine(terminal.buffer.active.baseY + at)?.translateToString(false) ?? ""),
+      terminal.buffer.active.getLine(terminal.buffer.active.baseY + at)?.translateToString(false, 0, terminal.cols) ?? ""),
     size: (c, r) => terminal.resize(c, r),
   };
 }

@@ -153,7 +153,13 @@ class Trials:
             elif "yes" not in arrives:
                 said += 1
             else:
-                wrong.append(f"{key} as {lines[0].split()[0] if lines and lines[0].split() else 'nothing'}")
+                seen = lines[0].split()[0] if lines and lines[0].split() else "nothing"
+                wrong.append(f"{key} as {seen}")
+                if seen == "escape" or "bash" in seen:  # escape ends it
+                    self.a.settle(0.5)
+                    since = self.shell("./hermes doctor keys")
+                    self.a.until("Press keys", since)
+                    self.a.settle(0.5)
         self.a.send(b"\x1b")
         self.a.live(1.0)
         self.a.settle(0.5)
