@@ -103,6 +103,7 @@ def _pi(bin: Path, home: Path, address: str) -> Setting:
     model = {"id": "test-model", "name": "t", "contextWindow": 100_000, "maxTokens": 4_000}
     provider = {"baseUrl": f"{address}/v1", "api": "openai-completions", "apiKey": "k", "models": [model]}
     put(home / ".pi/agent/models.json", json.dumps({"providers": {"local": provider}}))
+    put(home / ".pi/agent/settings.json", json.dumps({"compaction": {"keepRecentTokens": 1}}))
     return Setting(home, [str(bin / "pi"), "--provider", "local", "--model", "test-model"], {})
 
 

@@ -108,7 +108,7 @@ class ScriptedModel:
             return self._summary()
         fenced = any("```shell" in each.text for each in said if each.role == "system")
         if not shell and not fenced:
-            return self._summary() if "<conversation>" in last else Step("a title")
+            return self._summary() if _is_told(last) else Step("a title")
         plan = said[asked].text.rpartition("plan:")[2].split("\n")[0].strip().strip('"').split("|")
         turns = sum(
             each.role == "call" or (each.role == "assistant" and bool(each.text.strip()))
@@ -143,6 +143,11 @@ class ScriptedModel:
                 given = _arguments(shell, f"apply_patch <<'EOF'\n{patch}\nEOF\n")
                 step.calls.append((f"c{self._count:05}x{number:02}", shell[0], given))
         return step
+
+
+def _is_told(text: str) -> bool:
+    """Return whether a prompt holds a conversation, to be summed up."""
+    return "<conversation>" in text or text.startswith("# Conversation")
 
 
 def _first_of_turns(said: list[Said]) -> Iterator[Said]:
