@@ -18,7 +18,7 @@ def arrivals(environ: dict[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def test_with_the_kitty_protocol_every_key_of_every_command_arrives() -> None:
-    found = arrivals({"KITTY_WINDOW_ID": "1"})
+    found = arrivals({"GHOSTTY_RESOURCES_DIR": "/x"})
     assert {arrives for arrives, _ in found.values()} == {"yes"}
     assert set(found) == {key for each in bindables().values() for key in each.keys}
 
@@ -30,6 +30,7 @@ def test_with_the_kitty_protocol_every_key_of_every_command_arrives() -> None:
         ({"XTERM_VERSION": "XTerm(379)"}, "alt+m", "yes", ""),
         ({"XTERM_VERSION": "XTerm(379)"}, "alt+enter", "perhaps", "own key"),
         ({"XTERM_VERSION": "XTerm(379)"}, "shift+enter", "no", "Kitty"),
+        ({"KITTY_WINDOW_ID": "1"}, "ctrl+shift+left", "perhaps", "own key"),
         ({"TMUX": "x"}, "ctrl+b", "perhaps", "prefix"),
         ({"STY": "x"}, "ctrl+a", "perhaps", "screen"),
         ({"TMUX": "x"}, "ctrl+p", "yes", ""),
