@@ -22,6 +22,7 @@ from agent.events import (
     SessionOpened,
     TodosChanged,
     TurnStarted,
+    UserMessageAdded,
 )
 from app.tui.commands.registry import COMMANDS, CommandCall, bindings, read_slash
 from app.tui.conversation.agent_streams import Flight
@@ -189,6 +190,8 @@ class AgentScreen(ConversationScreen):
             self._missed.append(event)
         elif isinstance(event, AgentEnded):
             self.transcript.add_notice(*end_notice(event.outcome))
+        elif isinstance(event, UserMessageAdded) and not self.transcript.document.entries:
+            tell(self.transcript, replace(event, origin="task"))
         else:
             tell(self.transcript, event)
 

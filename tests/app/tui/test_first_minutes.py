@@ -251,6 +251,22 @@ async def test_a_model_of_a_server_on_this_machine_is_kept_for_later_starts(tmp_
     assert load(Home(tmp_path), {}).settings.model.name == "ollama/qwen3:8b"
 
 
+async def test_the_only_model_of_a_server_is_not_asked_about(tmp_path: Path) -> None:
+    menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path)})
+    async with ModelServer([], models=("mini",)) as server:
+        screen = OnboardingScreen(NoModelError(), offers=await menu.offers(), setup=menu)
+        host = PageHost(lambda: screen)
+        async with host.run_test(size=(80, 24)) as pilot:
+            await until(pilot, lambda: screen.armed, "the dialog")
+            await pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "server")))
+            await until(pilot, lambda: isinstance(host.screen, ServerDialog), "the dialog of servers")
+            host.screen.query_one("#address", Input).value = server.base_url
+            await pilot.press("enter")
+            await until(pilot, lambda: bool(host.outcomes), "the choice")
+    assert host.outcomes[0].endswith("/mini")
+    assert load(Home(tmp_path), {}).settings.model.name == host.outcomes[0]
+
+
 @pytest.mark.thorough
 async def test_a_server_at_an_address_is_asked_until_it_answers_and_kept(tmp_path: Path) -> None:
     async with first_start(tmp_path, "{{}}\n") as first:
@@ -312,6 +328,8 @@ async def test_a_model_without_a_key_is_given_one_in_the_list_of_models(
         await first.shows(OnboardingScreen)
         await first.app.push_screen(screen, chosen.append)
         await first.until(lambda: screen._list.pointed is not None, "the list")
+        screen._list.move_to(screen._list.count - 2)
+        await first.pilot.press("enter")  # Models that need a key are one line that opens.
         names = [each.name for each in screen._list._choices]
         screen._list.move_to(names.index("anthropic/claude-haiku-4-5"))
         await first.pilot.press("enter")
@@ -335,6 +353,8 @@ async def test_a_key_that_was_refused_is_replaced_in_the_list_of_models(
         await first.shows(OnboardingScreen)
         await first.app.push_screen(screen, chosen.append)
         await first.until(lambda: screen._list.pointed is not None, "the list")
+        screen._list.move_to(screen._list.count - 2)
+        await first.pilot.press("enter")
         screen._list.move_to([each.name for each in screen._list._choices].index("mine/…"))
         await first.pilot.press("e")
         await first.shows(KeyDialog)

@@ -125,6 +125,8 @@ class OnboardingScreen(Dialog[str | None]):
         )
 
     async def _choose(self, provider: str, names: tuple[str, ...]) -> str:
+        if len(names) == 1:
+            return f"{provider}/{names[0]}"
         if self._setup is None:
             return ""
         screen = ModelsScreen("", self._setup, only=(provider, names))
