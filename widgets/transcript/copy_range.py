@@ -86,49 +86,48 @@ class CopyRange:
         """Return a piece of an item's source, with what stands between its parts there if they are found."""
         (_, low, above), (_, high, below) = span
         start, at, kept = 0, 0, list[str]()
-        for part, lines in self._lines(span.first.item).items():
-            first, last = above if part == low else 0, below + 1 if part == high else len(lines)
+        for part, text in self._texts(span.first.item).items():
+            begin = _offset(text, above) if part == low else 0
+            end = _offset(text, below + 1) - 1 if part == high else len(text)
             if low <= part <= high:
-                kept.append("\n".join(lines[first:last]))
-            if at >= 0 and part <= high and (at := source.find("\n".join(lines), at)) >= 0:
-                start = at + sum(len(line) + 1 for line in lines[:first]) if part == low else start
-                at += len("\n".join(lines[:last]))
+                kept.append(text[begin:end])
+            if at >= 0 and part <= high and (at := source.find(text, at)) >= 0:
+                start = at + begin if part == low else start
+                at += end
         return source[start:at] if at >= 0 else "\n".join(kept)
 
-    def _lines(self, item: int) -> dict[int, list[str]]:
-        """Return the lines of the parts of an item that have text."""
-        texts = enumerate(map(text_of, self._document.parts(item)))
-        return {part: text.split("\n") for part, text in texts if text}
+    def _texts(self, item: int) -> dict[int, str]:
+        """Return the texts of the parts of an item that have any."""
+        return {part: text for part, each in enumerate(self._document.parts(item)) if (text := text_of(each))}
 
     def _whole(self, item: int) -> SourceSpan:
-        lines = self._lines(item) or {0: [""]}
-        last = max(lines)
-        return SourceSpan(SourceLine(item, min(lines), 0), SourceLine(item, last, len(lines[last]) - 1))
+        texts = self._texts(item) or {0: ""}
+        last = max(texts)
+        return SourceSpan(SourceLine(item, min(texts), 0), SourceLine(item, last, texts[last].count("\n")))
 
     def _around(self, unit: Unit, place: SourceLine) -> SourceSpan:
         """Return the unit in which a line stands."""
-        whole = self._whole(place.item)
         if unit == "message":
-            return whole
+            return self._whole(place.item)
         if unit == "line":
             return SourceSpan(place, place)
-        last = max(len(self._lines(place.item).get(place.part, ())) - 1, place.line)
+        last = max(self._texts(place.item).get(place.part, "").count("\n"), place.line)
         return SourceSpan(place._replace(line=0), place._replace(line=last))
 
     def _beside(self, unit: Unit, place: SourceLine, step: int) -> SourceLine | None:
         """Return the nearest line outside the unit that ends at a line; None at either end of everything."""
         item, part, line = place
-        lines = self._lines(item)
-        if unit == "line" and 0 <= line + step < len(lines.get(part, ())):
+        texts = self._texts(item)
+        if unit == "line" and 0 <= line + step <= texts.get(part, "").count("\n"):
             return place._replace(line=line + step)
         if unit != "message":
-            beyond = [number for number in lines if (number - part) * step > 0]
+            beyond = [number for number in texts if (number - part) * step > 0]
             if beyond:
                 number = beyond[0] if step > 0 else beyond[-1]
-                return SourceLine(item, number, 0 if step > 0 else len(lines[number]) - 1)
+                return SourceLine(item, number, 0 if step > 0 else texts[number].count("\n"))
         item += step
         while self._document.has(item):
-            if self._lines(item):
+            if self._texts(item):
                 whole = self._whole(item)
                 return whole.first if step > 0 else whole.last
             item += step
@@ -144,19 +143,36 @@ class CopyRange:
         lines = text_of(parts[part]).split("\n")
         if line >= len(lines):
             return RowPosition(item, part, rows)
-        is_code = isinstance(parts[part], CodePart) or code_in(parts[part]) is not None
-        # Rows of code that are empty at its end are not drawn, so a line stands in for this one.
-        before = [*lines[:line], "."] if is_code else lines[:line]
-        above = len(self._document.draw(_with_text(parts[part], "\n".join(before)))) - is_code if line else 0
-        return RowPosition(item, part, min(above, max(rows - 1, 0)))
+        return RowPosition(item, part, min(self._rows_above(parts[part], lines[:line]), max(rows - 1, 0)))
+
+    def _rows_above(self, part: Part, lines: list[str]) -> int:
+        """Return the rows of a part's first lines."""
+        if not lines:
+            return 0
+        if not isinstance(part, CodePart) and code_in(part) is None:
+            return len(self._document.draw(_with_text(part, "\n".join(lines))))
+        if self._document.wrap:
+            # Empty rows at the end of code are not drawn, so a line stands in for the one below.
+            return len(self._document.draw(_with_text(part, "\n".join([*lines, "."])))) - 1
+        return len(lines) - (isinstance(part, MarkupPart) and lines[0][:4].lstrip(" ")[:1] in ("`", "~"))
+
+
+def _offset(text: str, line: int) -> int:
+    """Return where a line begins; one past the end plus one for the line after the last."""
+    at = 0
+    for _ in range(line):
+        at = text.find("\n", at) + 1 or len(text) + 1
+    return at
 
 
 def _with_text(part: Part, text: str) -> Part:
-    """Return a part with another text."""
+    """Return a part with another text, without the colours of a language, which take long."""
     match part:
         case MarkupPart(block=block):
-            return MarkupPart(replace(block, source=text))
-        case WordsPart() | CodePart():
+            return MarkupPart(replace(block, source=text, info="" if block.kind == "fence" else block.info))
+        case CodePart():
+            return CodePart(text)
+        case WordsPart():
             return replace(part, text=text)
         case DiffPart():
             return replace(part, diff=text)

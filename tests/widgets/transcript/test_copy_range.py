@@ -56,8 +56,10 @@ async def stand():
         yield host, pilot
 
 
-async def test_each_line_of_the_source_can_be_copied_and_its_rows_are_marked(stand) -> None:
+@pytest.mark.parametrize("wraps", [False, True])
+async def test_each_line_of_the_source_can_be_copied_and_its_rows_are_marked(stand, wraps: bool) -> None:
     host, pilot = stand
+    host.transcript.navigator.wrap_code(wraps)
     await press(host, pilot, "k", "k", "v")
     seen = []
     for _ in range(15):
