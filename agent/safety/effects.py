@@ -72,6 +72,8 @@ class _Words:
     options: list[str] = field(default_factory=list)
     values: list[tuple[str, str]] = field(default_factory=list)
     """Options with their values."""
+    given: tuple[frozenset[str], frozenset[str], tuple[str, ...]] | None = None
+    """The options in the form in which they are looked up, once all are known."""
 
 
 def deed(command: Command, table: Table) -> Deed:
@@ -221,16 +223,25 @@ def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[E
 
 def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
     """Return whether one of the wanted options is given, alone or among combined letters."""
-    for option in told.options:
-        if option in wanted or option.partition("=")[0] in wanted or (option[0] == "+" and "+" in wanted):
-            return True
-        if option.startswith("--"):
-            # The beginning of a long option counts as well, as many programs take it.
-            if len(option) > 3 and any(each.startswith(option) for each in wanted):
-                return True
-        elif any(len(each) == 2 and each[1] in option[1:] for each in wanted):
-            return True
-    return False
+    if not told.options:
+        return False
+    if told.given is None:
+        told.given = _given(told.options)
+    names, letters, beginnings = told.given
+    return (
+        any(each in names or (len(each) == 2 and each[1] in letters) for each in wanted)
+        # The beginning of a long option counts as well, as many programs take it.
+        or any(each.startswith(beginnings) for each in wanted if each.startswith("--"))
+        or ("+" in wanted and any(each.startswith("+") for each in names))
+    )
+
+
+def _given(options: Sequence[str]) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
+    """Return options with and without their values, the letters of short ones, and long ones."""
+    given = dict.fromkeys(options)
+    names = frozenset(name for option in given for name in (option, option.partition("=")[0]))
+    letters = frozenset("".join(each[1:] for each in given if not each.startswith("--")))
+    return names, letters, tuple(each for each in given if len(each) > 3 and each.startswith("--"))
 
 
 def _paths(

@@ -148,6 +148,8 @@ def fields(text: str) -> list[str]:
     """Return the fields that one marked word becomes in a command line. Only quoted fields may be empty."""
     if text.isascii():
         return [text] if text else []
+    if text == OPEN + CLOSE:  # of `find -exec`
+        return ["{}"]
     found: list[str] = []
     for reading in _braces(text):
         found += [piece.replace(KEEP, "") for piece in reading.split(GAP) if piece]
@@ -203,13 +205,15 @@ _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BRACES = re.compile(rb"\{([^\s{}]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 _PIECES = lazy_pattern(
-    r"""(?P<end>&&|\|\|?|;|\n|&(?!>)|\(|\)|`|\{\s|\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
-    r"""|(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\]|['"])+)|(?P<blank>[^\S\n]+|.)""",
+    r"""[^\S\n]*+(?:(?P<end>&&|\|\|?|;|\n|&(?!>)|\(|\)|`|\{\s|\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
+    r"""|(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\]|['"])+)|(?P<other>.|\Z))""",
     re.DOTALL,
 )
 _SIMPLE = lazy_pattern(r"""(?:[^\s;|&()<>`'"\\{}]|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
 """A command without quotes, redirections and braces."""
 _GLOB = lazy_pattern(r"[*?\[]")
+_MARKED = lazy_pattern(r"[^\x21-\x7e]|[*?\[{}]")
+"""Characters of an unquoted word that are not plain."""
 _QUOTES = lazy_pattern(r"""\\(.)|['"]""", re.DOTALL)
 _OPENING = frozenset(
     [
@@ -356,12 +360,13 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
         elif kind in ("write", "read"):
             redirects = kind
         elif kind == "word":
-            quoted = _QUOTES.search(match[0]) is not None
-            plain = _QUOTES.sub(lambda quote: quote[1] or "", match[0])
+            word = match["word"]
+            quoted = _QUOTES.search(word) is not None
+            plain = _QUOTES.sub(lambda quote: quote[1] or "", word) if quoted else word
             if redirects == "write":
                 writes.append(plain)
             elif not redirects and (words or plain not in _OPENING):
-                words += [plain] if quoted else fields(active(plain))
+                words += [plain] if quoted or _MARKED.search(plain) is None else fields(active(plain))
             redirects = ""
     if words or writes:
         yield RoughCommand(tuple(words), tuple(writes))
