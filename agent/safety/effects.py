@@ -226,7 +226,7 @@ def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
     if not told.options:
         return False
     if told.given is None:
-        told.given = _given(told.options)
+        told.given = _forms_of(told.options)
     names, letters, beginnings = told.given
     return (
         any(each in names or (len(each) == 2 and each[1] in letters) for each in wanted)
@@ -236,7 +236,7 @@ def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
     )
 
 
-def _given(options: Sequence[str]) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
+def _forms_of(options: Sequence[str]) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
     """Return options with and without their values, the letters of short ones, and long ones."""
     given = dict.fromkeys(options)
     names = frozenset(name for option in given for name in (option, option.partition("=")[0]))
