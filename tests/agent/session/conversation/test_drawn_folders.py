@@ -134,6 +134,10 @@ class World:
             self.log.append(f"refused: {done.stderr}")
             self.only(before, None if "another folder" in done.stderr else made.project)
             done = self.rolled(made.project.place, made.session, "--to", str(made.position), "--yes")
+        elif cwd is not made.project and "All files are as they were" in done.stdout:
+            # The session worked in this one earlier: here only what it did here is taken back.
+            self.only(before, None)
+            done = self.rolled(made.project.place, made.session, "--to", str(made.position), "--yes")
         self.only(before, made.project)
         if is_free:
             assert done.returncode == 0, (done.stdout, done.stderr, self.log)
