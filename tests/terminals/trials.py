@@ -206,9 +206,9 @@ class Trials:
         for number, payload in enumerate(PAYLOADS):
             self.ask(f"payload {number}")
             self.a.settle(0.8)
+            self.a.clipboard()  # what the copy before left
             since = self.shell("/copy")
             end, want = time.monotonic() + 12, payload.encode()
-            self.a.clipboard()  # what the copy before left
             sentence, got, kept = "", b"", b""
             # The notice of the copy before may be painted once more; what counts is what it ends with.
             while time.monotonic() < end and not (sentence and want in (got, kept)):
