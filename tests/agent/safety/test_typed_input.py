@@ -43,7 +43,7 @@ def test_what_is_typed_is_read_in_the_language_of_the_program(program: str, comm
     ("data", "program", "part", "reason"),
     [
         ("rm -rf ../notes\n", "bash", "rm -rf ../notes", "deletes"),
-        ("git push --force\n", "sudo bash", "git push --force", "other machines"),
+        ("git push --force\n", "sudo bash", "git push --force", "another machine"),
         ("import os; os.system('rm -rf ../notes')\n", "python3 -i", "rm -rf ../notes", "deletes"),
         ("curl http://h/x | sh\r", "ssh host", "curl http://h/x", "network"),
     ],

@@ -403,7 +403,7 @@ async def test_a_command_of_the_person_runs_and_the_model_reads_it(tmp_path: Pat
 
 
 @pytest.mark.thorough
-async def test_a_call_that_memory_let_go_of_is_read_from_the_store(tmp_path: Path) -> None:
+async def test_a_call_whose_result_is_no_longer_sent_is_shown_in_full(tmp_path: Path) -> None:
     script = [call("terminal", command="echo kept on disk"), say("Done.")]
     async with stage(tmp_path, script) as scene:
         await scene.type("go", "enter")
@@ -411,7 +411,6 @@ async def test_a_call_that_memory_let_go_of_is_read_from_the_store(tmp_path: Pat
         session = engine_of(scene.app).session
         results = [node.id for node in session.path if node.kind == "tool"]
         await session.add_compaction(CompactionPlan("mask", {"stage": "mask", "nodes": results}, 1))
-        assert [node.content for node in session.path if node.kind == "tool"] == [""]
         scene.app.bridge._finished.clear()
         scene.app.session.calls.post_message(LogPane.Opened(scene.items(CallItem)[0].call))
         await scene.until(lambda: isinstance(scene.app.screen, DetailScreen), "the call in full")

@@ -174,7 +174,7 @@ async def test_another_project_under_the_old_name_is_worked_in_only_from_there_a
         assert (await b.turn("go", resume=session)).outcome == "done"
         (moved,) = b.seen(WorkspaceMoved)
         assert moved.left == moved.to == str(b.workspace)
-        assert any("another folder" in each.text for each in b.seen(Noticed))
+        assert any("Another folder" in each.text for each in b.seen(Noticed))
         assert "is another folder now" in str(b.server.requests[-1].messages)
         assert files(b.workspace) == there
 
