@@ -241,7 +241,7 @@ def typed(seed: int, there: Place) -> str:
             if at_once:
                 terminal.press("\r")
             if situation in ("dialog", "key"):
-                seen.until("Which model")
+                seen.until("Choose a model")
                 settle(terminal, 1.0)
                 there.check_untouched()
                 _choose_mine(terminal, seen)
@@ -276,7 +276,7 @@ def _begin(terminal: Terminal, moment: str, situation: str, draw: random.Random)
     elif moment == "drawn":
         settle(terminal, draw.random() * 2)
     elif moment == "late":
-        terminal.until(b"Which model" if situation in ("dialog", "key") else b"test-model", LIMIT)
+        terminal.until(b"Choose a model" if situation in ("dialog", "key") else b"test-model", LIMIT)
         settle(terminal, draw.random())
 
 
