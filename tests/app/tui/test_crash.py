@@ -28,7 +28,7 @@ sys.exit(main())
 def test_a_crash_ends_in_calm_lines_and_a_report(tmp_path: Path, columns: int) -> None:
     env = environment(tmp_path / "home")
     with Terminal([sys.executable, "-I", "-c", BROKEN, "--model", "demo"], env, tmp_path, (80, 24)) as shown:
-        shown.until(b"TODO")
+        shown.until(b"What should I do?")
         shown.resize(columns, 24)
         shown.press("/fold\r")
         code = shown.drain()
