@@ -227,14 +227,15 @@ def _passes(check: Callable[[], bool] | None) -> bool:
 
 
 def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
-    schema = {"name": entry.name, **_copied(entry.schema)}
+    is_own = "brought" not in entry.traits
+    schema = {"name": entry.name, **_copied(entry.schema, is_own)}
     if entry.patch is None:
         return schema
     try:
         return entry.patch(schema, on_offer)
     except Exception:
         log.exception("the schema of tool %s could not be adapted", entry.name)
-        return {"name": entry.name, **_copied(entry.schema)}
+        return {"name": entry.name, **_copied(entry.schema, is_own)}
 
 
 _OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", ".", []), "minimum": (0, 1)}
@@ -243,15 +244,16 @@ _LIMITS = frozenset({"minLength", "maxLength", "maxItems", "maximum", "additiona
 """Schema fields that calls are checked by and a model does not need: what it exceeds is explained to it."""
 
 
-def _copied(value: Any) -> Any:
-    """Return a copy of a schema without what a model does not need. It is faster than `deepcopy`."""
+def _copied(value: Any, is_own: bool) -> Any:
+    """Return a copy of a schema, of ours without what a model does not need. It is faster than `deepcopy`."""
     if isinstance(value, dict):
         return {
-            key: _copied(each)
+            key: _copied(each, is_own)
             for key, each in value.items()
-            if each not in _OBVIOUS.get(key, ()) and (key not in _LIMITS or isinstance(each, dict))
+            if not is_own
+            or (each not in _OBVIOUS.get(key, ()) and (key not in _LIMITS or isinstance(each, dict)))
         }
-    return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value
+    return [_copied(each, is_own) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 registry = Registry()

@@ -91,12 +91,12 @@ def _try(name: str, entry: dict[str, Any], command: list[str], folder: Path) -> 
     code, said = hermes("add", name, "--json", "--", *command)
     cold = time.monotonic() - began
 
-    def left() -> list[str]:
+    def leftovers() -> list[str]:
         new = [each for place, known in before.items() for each in sorted(_tree(place) - known)]
         return [f"left behind: {', '.join(new[:3])}"] if new else []
 
     if code:
-        return False, "; ".join([said.splitlines()[-1][:400], *left()])
+        return False, "; ".join([said.splitlines()[-1][:400], *leftovers()])
     tools = json.loads(said)["tools"]
     words = [f"{len(tools)} tools", f"cold {cold:.0f} s"]
     if call := entry.get("call"):
@@ -105,7 +105,7 @@ def _try(name: str, entry: dict[str, Any], command: list[str], folder: Path) -> 
     again, why = hermes("probe", name, "--json")
     if again:
         return False, f"a second start failed: {why[:200]}"
-    return True, "; ".join([*words, *left()])
+    return True, "; ".join([*words, *leftovers()])
 
 
 def _tree(place: Path) -> set[str]:

@@ -215,7 +215,7 @@ class Trials:
                 self.a.live(0.3)
                 found = SENTENCES.search(_plain(self.a.output(since)))
                 sentence = found[1] if found else ""
-                got, kept = self.a.clipboard() or got, self._kept(sentence)
+                got, kept = self.a.clipboard() or got, self._fallback(sentence)
             self.a.settle(1.0)  # what is in the other place may arrive in the clipboard as well
             if (got := self.a.clipboard() or got) == want:
                 same += 1
@@ -230,7 +230,7 @@ class Trials:
         words = f"{same} of {len(PAYLOADS)} identical" + (f", {told} said not to be" if told else "")
         return not lies, "; ".join([words, *lies[:3]])
 
-    def _kept(self, sentence: str) -> bytes:
+    def _fallback(self, sentence: str) -> bytes:
         """Return what lies in the place that a notice names instead of the clipboard."""
         if sentence == "In the buffer of" and "buffer" in self.a.words:
             return subprocess.run(self.a.words["buffer"], capture_output=True, timeout=20).stdout

@@ -291,3 +291,23 @@ async def test_two_raised_errors_of_a_tool_do_not_mix(tools: Registry, context: 
     add(tools, "fail", fail)
     answers = await asyncio.gather(*(tools.dispatch("fail", {"n": n}, context) for n in range(20)))
     assert [answer["error"] for answer in answers] == [f"n is {n}" for n in range(20)]
+
+
+def test_a_schema_of_ours_is_sent_without_limits_and_one_of_a_server_as_it_is(tools: Registry) -> None:
+    limited = {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "default": ".", "maxLength": 9},
+            "maximum": {"type": "number"},
+        },
+        "additionalProperties": False,
+    }
+    schema = {"description": "Looks.", "parameters": limited}
+    add(tools, "ours", schema=schema)
+    add(tools, "theirs", schema=schema, traits=("brought",))
+    ours, theirs = (tools.definitions([name])[0]["parameters"] for name in ("ours", "theirs"))
+    assert ours == {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "maximum": {"type": "number"}},
+    }
+    assert theirs == limited
