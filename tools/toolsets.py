@@ -23,17 +23,18 @@ changes; finding and fixing a fault.
 """
 
 LEGACY: dict[str, str] = {
-    "file_tools": "file",
-    "terminal_tools": "terminal",
-    "todo_tools": "todo",
-    "clarify_tools": "clarify",
     "session_search_tools": "session",
+    "image_tools": "image_gen",
+    "moa": "mixture",
+    "moa_tools": "mixture",
+    "delegation": "delegate",
+    "code_execution": "code",
     "planning": "todo",
     "files": "file",
     "search_files": "search",
-    "hermes-cli": "default",
+    **{f"hermes-{each}": "default" for each in ("acp", "cli", "discord", "slack", "telegram", "whatsapp")},
 }
-"""Names from earlier versions."""
+"""Names from earlier versions. The others with `_tools` at the end mean the toolset without it."""
 
 
 def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
@@ -50,7 +51,7 @@ def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
         return (entry.name,)
     if name in LEGACY:
         return members(LEGACY[name], tools)
-    return None
+    return _toolset(name.removesuffix("_tools"), tools)
 
 
 def _toolset(name: str, tools: Registry) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from agent.core.messages import NAMES
-from app.cli.frame import positive
+from app.cli.frame import name_list, positive
 from app.cli.parser import Parser
 
 SECTIONS: dict[str, dict[str, str]] = {
@@ -146,6 +146,12 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
+    )
+    parser.add_argument(
+        "--tools",
+        type=name_list,
+        metavar="NAMES",
+        help="only these toolsets and tools are on offer, separated by commas",
     )
     parser.add_argument("--max-turns", type=positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")

@@ -85,6 +85,15 @@ def whole_number(least: int = 0, most: int = 10**15 - 1) -> Callable[[str], int]
 positive = whole_number(1)
 
 
+def name_list(text: str) -> list[str]:
+    """Return the names in a text with commas between them; an argparse type."""
+    from argparse import ArgumentTypeError
+
+    if not (names := [name.strip() for name in text.split(",") if name.strip()]):
+        raise ArgumentTypeError("has to name something")
+    return names
+
+
 def load_settings(home: Home, folder: Path | None = None) -> LoadedSettings:
     """Load the settings for a folder, by default the current one. Raises `ConfigError`."""
     from agent.core.config.loader import load

@@ -30,6 +30,7 @@ def options_of(
         approve=args.approve or ("all" if tour and not attended else None),
         effort=args.effort,
         max_steps=args.max_turns,
+        settings={"tools": {"enabled": args.tools}} if args.tools else {},
         surface=surface,
         attended=attended,
     )

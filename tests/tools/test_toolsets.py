@@ -100,6 +100,8 @@ def test_the_order_is_that_of_the_registry_whatever_the_setting() -> None:
     [
         ("file_tools", {"read_file", "write_file", "patch", "search"}),
         ("terminal_tools", {"terminal", "process"}),
+        ("code_execution", {"execute_code"}),
+        ("delegation", {"delegate_task"}),
         ("todo", {"todo_write", "todo_read"}),
         ("todo_tools", {"todo_write", "todo_read"}),
         ("search_files", {"search"}),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SWITCHES = {"--demo": "demo", "--continue": "resume_last", "--here": "here"}
 WITH_VALUE = {"--model": "model", "--cwd": "cwd", "--resume": "resume"}
 """Options that open the full screen, and the field each sets."""
-JUDGED = ("--approve", "--effort", "--max-turns")
+JUDGED = ("--approve", "--effort", "--tools", "--max-turns")
 """Options that also open the full screen, but whose values may be wrong."""
 
 
@@ -26,7 +26,7 @@ class FastOptions:
     prompt: str | None = None
     version = json = plain = reader = False
     image: Sequence[str] = ()
-    approve = effort = max_turns = None
+    approve = effort = tools = max_turns = None
 
     def __init__(self) -> None:
         self.demo = False

@@ -13,7 +13,7 @@ WORDS = st.sampled_from(
     [
         *("--demo", "--continue", "--model", "--cwd", "--resume", "--approve", "--max-turns", "--plain"),
         *("-p", "--json", "--version", "--help", "--mod", "--model=x", "--cwd=", "--resume=-1", "--demo=x"),
-        "--effort",
+        *("--effort", "--tools", "--tools=file,web"),
         *("sessions", "list", "x", "a b", "", "-", "--", "-1", "normal", "3", "--=", "=", "@x", "\u0664"),
     ]
 )
@@ -46,7 +46,7 @@ def test_every_other_command_line_is_not(line: str) -> None:
 
 
 def test_values_that_may_be_wrong_are_left_to_the_parser() -> None:
-    for line in (["--approve", "careful"], ["--max-turns=3"]):
+    for line in (["--approve", "careful"], ["--max-turns=3"], ["--tools", "file"]):
         options = fast_options(line)
         assert options is not None and not options.sound
 
