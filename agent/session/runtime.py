@@ -389,7 +389,9 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ChangeReporter 
         return None
     from agent.workspace.change_reporter import ChangeReporter
 
-    attention = ChangeReporter(options.workspace, base.emit, turn_queue.remember, base.secrets)
+    attention = ChangeReporter(
+        options.workspace, base.emit, turn_queue.remember, base.secrets, base.home.root
+    )
     attention.enabled = base.settings.watcher.enabled
     if attention.enabled:
         await attention.start()

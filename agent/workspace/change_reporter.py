@@ -23,7 +23,7 @@ class ChangeReporter:
     """Detects changes in the workspace, and reports who made them.
 
     `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
-    in reports.
+    in reports. `home` is the folder of Hermes' own files, whose changes are not reported.
     """
 
     def __init__(
@@ -32,11 +32,12 @@ class ChangeReporter:
         emit: Callable[[Event], None],
         remember: Callable[[str], None],
         secrets: Mapping[str, str] | None = None,
+        home: Path | None = None,
     ) -> None:
         self._emit = emit
         self._remember = remember
         self._secrets = secrets or {}
-        self._watcher = Watcher(workspace, self._others_changed)
+        self._watcher = Watcher(workspace, self._others_changed, home=home)
         self._calls = 0
         """The number of running calls."""
 

@@ -233,11 +233,14 @@ class IgnoreFiles:
     """The ignore rules of the project at `root` (resolved). Paths are relative to it, and "" is `root`
     itself.
 
-    Ignore files are read on first use and cached until `forget`.
+    Ignore files are read on first use and cached until `forget`. `home` is the folder of Hermes' own files;
+    it is ignored where it lies inside the project.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, home: Path | None = None) -> None:
         self._root = root
+        home = home and home.resolve()
+        self._home = home.relative_to(root).as_posix() if home and home.is_relative_to(root) else None
         self._top = top_folder(root) or root
         inside = root.relative_to(self._top).as_posix()
         self._above = "" if inside == "." else f"{inside}/"
@@ -251,7 +254,7 @@ class IgnoreFiles:
         Its parent folders are assumed not to be ignored.
         """
         parent, _, name = path.rpartition("/")
-        if is_noise(name, folder=folder):
+        if path == self._home or is_noise(name, folder=folder):
             return True
         level = self._level(parent)
         absolute = f"{self._above}{path}"

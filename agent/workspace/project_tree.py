@@ -79,14 +79,24 @@ class FileDifference:
 
 
 class ProjectTree:
-    """The states of all files below `root` (resolved) that are not ignored. Paths are relative to it."""
+    """The states of all files below `root` (resolved) that are not ignored. Paths are relative to it.
 
-    def __init__(self, root: Path, eyes: FileEvents, own: OwnWrites, stop: threading.Event) -> None:
+    `home` is the folder of Hermes' own files.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        eyes: FileEvents,
+        own: OwnWrites,
+        stop: threading.Event,
+        home: Path | None = None,
+    ) -> None:
         self._root = root
         self._eyes = eyes
         self._own = own
         self._stop = stop
-        self._ignore = IgnoreFiles(root)
+        self._ignore = IgnoreFiles(root, home)
         self._entries: dict[str, FileFingerprint] = {}
         self._folders: dict[str, set[str]] = {}
         self._unwatched: set[str] = set()

@@ -65,13 +65,14 @@ class Watcher:
         on_changes: Callable[[ProjectChanges], None],
         *,
         settle: float = 0.4,
-        guard: CredentialGuard | None = None,
+        home: Path | None = None,
     ) -> None:
         self.enabled = True
         self._root = root.absolute()
         self._on_changes = on_changes
         self._settle = settle
-        self._guard = guard
+        self._home = home
+        self._guard: CredentialGuard | None = None
         self._own = OwnWrites()
         self._words = DirtyPaths(self._wake)
         self._stop = threading.Event()
@@ -275,7 +276,7 @@ class Watcher:
         self._root = self._root.resolve()
         self._guard = self._guard or CredentialGuard({})
         self._source = open_source(self._root, self._words.tell)
-        self._tree = ProjectTree(self._root, self._source, self._own, self._stop)
+        self._tree = ProjectTree(self._root, self._source, self._own, self._stop, self._home)
         self._tree.survey()
 
     def _close(self) -> None:

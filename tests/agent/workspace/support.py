@@ -20,10 +20,10 @@ PATIENCE = 60.0
 class Watched:
     """A project folder with a watcher on it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, home: Path | None = None) -> None:
         self.root = root
         self.told: list[ProjectChanges] = []
-        self.watcher = Watcher(root, self.told.append, settle=SETTLE)
+        self.watcher = Watcher(root, self.told.append, settle=SETTLE, home=home)
         self._marks = 0
 
     def write(self, name: str, content: str | bytes) -> Path:
@@ -49,9 +49,9 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(root: Path) -> AsyncIterator[Watched]:
+async def watching(root: Path, home: Path | None = None) -> AsyncIterator[Watched]:
     """A watcher that has read the project and is stopped in the end."""
-    watched = Watched(root)
+    watched = Watched(root, home)
     await watched.watcher.start()
     async with asyncio.timeout(PATIENCE):
         await watched.watcher.ready()

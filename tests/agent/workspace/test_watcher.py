@@ -357,3 +357,22 @@ async def test_a_project_folder_that_is_swapped_is_compared(tmp_path: Path) -> N
         assert (await here.next()).sentence() == "You changed a (+1 −1)"
         here.write("a", "3\n")
         assert (await here.next()).modified == ("a",)
+
+
+async def test_the_files_of_hermes_itself_are_no_changes_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / ".hermes").mkdir()
+    (tmp_path / ".hermes/state.db").write_bytes(b"before")
+    async with watching(tmp_path, home=tmp_path / ".hermes") as here:
+        here.write(".hermes/state.db", b"after")
+        here.write(".hermes/skills/one/SKILL.md", "new")
+        await here.only_the_mark()
+        here.write("deeper/.hermes/state.db", "somebody else's")
+        assert (await here.next()).added == ("deeper/.hermes/state.db",)
+
+
+async def test_a_project_inside_the_home_of_hermes_is_watched(tmp_path: Path) -> None:
+    root = tmp_path / "copies/one"
+    root.mkdir(parents=True)
+    async with watching(root, home=tmp_path) as here:
+        here.write("a", "1")
+        assert (await here.next()).added == ("a",)
