@@ -37,7 +37,10 @@ def test_the_named_tools_are_all_that_a_request_shows(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_tool_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     environ = command.environment(tmp_path / "home", "http://127.0.0.1:9/v1")
-    for names, why in (("file,nonsense", "no toolset or tool named nonsense"), (" , ", "has to name something")):
+    for names, why in (
+        ("file,nonsens", "no toolset or tool named nonsens"),
+        (" , ", "has to name something"),
+    ):
         done = command.run("-p", "hi", "--tools", names, env=environ, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert why in done.stderr and "Traceback" not in done.stderr
