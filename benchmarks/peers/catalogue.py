@@ -49,6 +49,7 @@ class Peer:
     override: tuple[str, ...] = ()
     once: tuple[str, ...] = ()
     resume: tuple[str, ...] = ()
+    clear: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     note: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -62,7 +63,7 @@ def read_peers(path: Path = DATA) -> list[Peer]:
     for name, told in yaml.safe_load(path.read_text(encoding="utf-8")).items():
         lists = {
             each: tuple(told[each])
-            for each in ("command", "once", "resume", "undo", "override", "python")
+            for each in ("command", "once", "resume", "clear", "undo", "override", "python")
             if each in told
         }
         peers.append(Peer(name=name, **{**told, **lists}))

@@ -105,8 +105,8 @@ def open_prompt(screen: Screen, settle: float = 0.0) -> None:
     """Wait for a prompt that takes keys, and leave it empty."""
     pressed = press_until_seen(screen)
     screen.watch(PASTE)
-    for _ in pressed:
-        screen.press("\x7f")
+    for key in (*screen.home.peer.clear, *("\x7f" for _ in pressed)):
+        screen.press(key)
         screen.watch(0.004)
     screen.watch(max(settle, 0.1))
 
