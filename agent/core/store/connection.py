@@ -10,13 +10,14 @@ them, and a failing one does not affect the others.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -169,18 +170,28 @@ class Database:
     @classmethod
     async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:
         """Connect to an existing file. Raises `StoreError`."""
+        connection = aiosqlite.connect(
+            # A file that has vanished must not be created again as empty.
+            address(path, "mode=rw"),
+            uri=True,
+            isolation_level=None,
+            timeout=wait / _TRIES,
+            factory=_Connection,
+        )
+        opening = asyncio.ensure_future(connection)
         try:
-            connection = await aiosqlite.connect(
-                # A file that has vanished must not be created again as empty.
-                address(path, "mode=rw"),
-                uri=True,
-                isolation_level=None,
-                timeout=wait / _TRIES,
-                factory=_Connection,
-            )
+            return cls(path, await asyncio.shield(opening), wait)
         except sqlite3.Error as error:
             raise explain(error, path) from error
-        return cls(path, connection, wait)
+        except asyncio.CancelledError:
+            # Its thread opens the file all the same, and nobody else would close it. A program that ends
+            # cancels more than once.
+            while not opening.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([opening])
+            if not opening.cancelled() and opening.exception() is None:
+                await connection.close()
+            raise
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` in a read transaction, so that it sees one consistent state. Raises `StoreError`."""

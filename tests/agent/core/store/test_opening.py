@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import sqlite3
 import stat
 import sys
+import threading
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.store import schema
-from agent.core.store.connection import DamagedStore
+from agent.core.store.connection import DamagedStore, Database
 from agent.core.store.nodes import NewNode
 from agent.core.store.store import Store
 from agent.errors import StoreError
@@ -293,3 +295,24 @@ async def test_a_store_that_was_moved_away_is_reported(path: Path) -> None:
 
 def move(path: Path) -> None:
     path.rename(path.with_name("elsewhere.db"))
+
+
+async def test_an_opening_that_is_cancelled_twice_leaves_no_connection(folder: Path) -> None:
+    path = folder / "state.db"
+    await (await Store.open(path)).close()
+    before = set(threading.enumerate())
+    for turns in range(12):
+        opening = asyncio.create_task(Database.connect(path))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(2):
+            opening.cancel()
+            await asyncio.sleep(0)
+        try:
+            await (await opening).close()
+        except asyncio.CancelledError:
+            pass
+        gc.collect()  # A connection that is left says so when it goes.
+        for thread in set(threading.enumerate()) - before:
+            thread.join(20)
+            assert not thread.is_alive()
