@@ -289,7 +289,9 @@ class Spending:
         """Wait until everything is written."""
         self._hurry.set()
         try:
-            while self._writing:
-                await asyncio.gather(*self._writing, return_exceptions=True)
+            while writing := tuple(self._writing):
+                await asyncio.gather(*writing, return_exceptions=True)
+                # `gather` does not let the loop turn if all are done, so they cannot leave by themselves.
+                self._writing.difference_update(writing)
         finally:
             self._hurry.clear()

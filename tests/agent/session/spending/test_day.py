@@ -59,6 +59,14 @@ async def total(store: Store) -> int:
     return sum(each.input + each.output for each in found)
 
 
+async def test_waiting_for_writes_ends_where_one_is_done_already(store: Store) -> None:
+    made = spending(store, Budget(), Clock())
+    written = asyncio.get_running_loop().create_future()
+    written.set_result(None)
+    made.keep(written)
+    await made.wait_for_writes()
+
+
 async def process(path: Path, ceiling: int, seed: int, *more: str) -> Process:
     command = (
         sys.executable,
