@@ -234,9 +234,12 @@ def arguments_text(item: CallItem) -> str:
 
 def _argument(pair: tuple[str, Any]) -> str:
     """Return an argument: its name and value, or its name and the laid out value below it."""
-    name, value = pair
+    return pair[0] + _after_name(pair[1])
+
+
+def _after_name(value: Any) -> str:
     words = _on_one_line(value)
-    return f"{name}  {words}" if words is not None else "\n".join([name, *lay_out(value, 1)])
+    return f"  {words}" if words is not None else "\n".join(["", *lay_out(value, 1)])
 
 
 def detail_text(item: CallItem) -> str:
@@ -409,7 +412,8 @@ def _right(item: CallItem, fold: Fold) -> str:
 def _arguments(item: CallItem) -> Iterator[Part]:
     for name, value in item.arguments.items():
         label = flat(clean(str(name)))
-        text = clean(_argument((label, value)))[len(label) :].removeprefix("  ")
+        # Without its name, which a return in the value would write over.
+        text = clean(_after_name(value).removeprefix("  "))
         for number, piece in enumerate(chunks(text)):
             shown = f"{label}  {piece}" if number == 0 else piece
             yield WordsPart(shown, "text", label=label if number == 0 else "")

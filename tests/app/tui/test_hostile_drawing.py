@@ -128,6 +128,11 @@ def test_every_kind_is_drawn_harmless_and_to_read(step: int) -> None:
             assert word in shown or (place in ONE_LINE and word[:4] in shown), (kind.name, place, shown[:300])
 
 
+def test_a_return_in_an_argument_hides_nothing_of_it() -> None:
+    [kind] = [each for each in KINDS if each.name == "return-overwrites"]
+    assert all(word in squeezed(check(rows_of(PLACES["argument"](kind.text)), WIDTH)) for word in kind.shows)
+
+
 @pytest.mark.sample(1)
 @some_or_all
 @pytest.mark.parametrize("width", [7, 23])
