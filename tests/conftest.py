@@ -35,10 +35,12 @@ from tests.support.steady import steady_pause, steady_press
 from tests.support.stylesheets import parsed_once
 from tools.kit import umask
 
-# A run that was started in the background inherits an ignored ctrl+c, one under `nohup` an ignored end of
-# the terminal; the programs under test must not.
+# A run that was started in the background inherits ignored signals of keys, one under `nohup` an ignored
+# end of the terminal; the programs under test must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
