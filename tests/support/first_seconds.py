@@ -401,6 +401,8 @@ def _past_interpreter(terminal: Terminal, interrupts: bool) -> None:
 def _end(terminal: Terminal, end: signal.Signals | str) -> int:
     deadline = time.monotonic() + LIMIT
     if end == "gone":
+        # Until it controls the terminal, which is before a line of ours, Python itself finds its output gone.
+        terminal.until(lambda: os.tcgetpgrp(terminal.fd) > 0 or terminal.process.poll() is not None, LIMIT)
         os.close(terminal.fd)
         terminal.fd = -1
         return terminal.process.wait(LIMIT)
