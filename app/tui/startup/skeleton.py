@@ -60,8 +60,9 @@ class Skeleton:
         """Set up the terminal, and draw the still frame with what is typed into it."""
         import signal
 
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            if signal.getsignal(number) == signal.SIG_DFL:
+        # Not as an exception: another ctrl+c would interrupt what puts the terminal back after the first one.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, lambda number, _frame: self._end(128 + number))
         self._stands = self._taken = True
         self._silence()

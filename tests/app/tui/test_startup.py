@@ -12,6 +12,7 @@ import pyte
 import pytest
 
 from tests.support.command import HERMES, STARTED, environment
+from tests.support.first_seconds import check_restored
 from tests.support.terminal import Terminal
 
 LIVE = b"\x1b]22;"
@@ -115,6 +116,16 @@ def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
         assert settings_of(terminal) == before
         assert terminal.drain() == 130
         assert b"\x1b[?1049l" in terminal.painted and b"Traceback" not in terminal.painted
+
+
+def test_ctrl_c_held_down_as_the_application_begins_gives_the_terminal_back(start: Start) -> None:
+    terminal = start("--model", "demo")
+    terminal.until(b"\x1b[?1004h")
+    while terminal.process.poll() is None:
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.read(0.004)
+    assert terminal.drain() == 130
+    check_restored(terminal)
 
 
 @pytest.mark.thorough
