@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
@@ -191,6 +192,7 @@ class TimelineScreen(Page[None]):
         self._at = at
         self._now = now
         self._preview = Preview()
+        self._near = asyncio.Event()
         self.complete = False
         """True once the whole tree is shown."""
 
@@ -206,9 +208,13 @@ class TimelineScreen(Page[None]):
         yield KeyLine(ACTIONS, id="timeline-actions")
         yield self.foot
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.state("reading …")
         self._load(self._at)
+        # A picture without rows, drawn first, costs as much as the one with them.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PAUSE):
+                await self._near.wait()
 
     def on_resize(self) -> None:
         narrow = self.size.width < WIDE
@@ -230,6 +236,7 @@ class TimelineScreen(Page[None]):
             if not self.complete:
                 near = await services.nearby(at, NEARBY)
                 self.timeline.adopt(lay_out_tree(near, heads, (), {}, self.timeline.look), at)
+                self._near.set()
             rows, marks = await services.outline(), await services.marks()
             paths, labels = await services.steps(), await services.labels()
         except HermesError as error:
