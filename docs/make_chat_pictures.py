@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from tests.support import chat_stage
 from tests.support.chat_platform import ShownMessage, until
+from tests.support.chat_stage import ChatStage
 from tests.support.chromium import Browser
 from tests.support.loop_platforms import SlackPlatform
 from tests.support.telegram_server import TelegramServer
 
 WIDTH, HEIGHT = 500, 600
+LONG = 120
+"""Seconds after which what should come is given up."""
 SCRIPT = r'''
 ANSWER = """The tests of **`store`** take longest. Three of them sleep:
 
@@ -163,27 +165,26 @@ def talk(platform: Any, look: Look) -> list[Line]:
         before = len(platform.shown)
         platform.write(text)
         return until(
-            lambda: platform.shown[before] if len(platform.shown) > before else None, "an answer", 120
+            lambda: platform.shown[before] if len(platform.shown) > before else None, "an answer", LONG
         )
 
     answer = asked("Which tests are slowest?")
-    until(lambda: answer.text.endswith((".html.", ".html>.")), "all of it")
+    until(lambda: answer.text.endswith((".html.", ".html>.")), "all of it", LONG)
     lines.append(Line(False, look.read(answer)))
     question = asked("Then push what is there")
-    until(lambda: question.buttons, "buttons")
+    until(lambda: question.buttons, "buttons", LONG)
     lines.append(Line(False, look.read(question), tuple(label for label, _ in question.buttons)))
     return lines
 
 
 def main(names: list[str]) -> None:
     """Make the pictures of these platforms."""
-    chat_stage.SCRIPT = SCRIPT
     for name, kind in {"telegram": TelegramServer, "slack": SlackPlatform}.items():
         if names and name not in names:
             continue
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            with chat_stage.ChatStage(folder / "stage", kind()) as stage:
+            with ChatStage(folder / "stage", kind(), script=SCRIPT) as stage:
                 chat = page(LOOKS[name], talk(stage.platforms[name], LOOKS[name]))
             (folder / "chat.html").write_text(chat, "utf-8")
             with Browser(folder / "browser", WIDTH, HEIGHT) as browser:
