@@ -330,17 +330,24 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def _subscribe_parts(self) -> None:
         """Have the parts hear of the events that they use, besides those of the bridge."""
-        from agent.events import BranchSwitched
+        from agent.events import BranchSwitched, FilesChanged, TurnEnded
 
         subscribe = self.bridge.listeners.subscribe
         for kind, pane in self.session.hearing:
             subscribe(partial(kind.hear, pane), *kind.events)
         subscribe(self.branch, *self.branch.HEARD)
         subscribe(self._show_branch_switch, BranchSwitched)
+        subscribe(self._settle_files, TurnEnded, FilesChanged)
 
     def _show_branch_switch(self, event: Event) -> None:
         if event.agent == "main":
             self.history_actions.show(cast("BranchSwitched", event))
+
+    def _settle_files(self, event: Event) -> None:
+        """Settle the list of files after a turn, and where files were put back or merged."""
+        over = event.type == "turn_ended" or not self.session.prompt.busy
+        if event.agent == "main" and over and self.session.files.unsettled:
+            self.run_worker(self.history_actions.settle_files, group="settle", exclusive=True)
 
     def _hear(self, event: Event) -> None:
         if not self.is_running:

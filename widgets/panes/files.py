@@ -24,7 +24,7 @@ WORDS: Mapping[str, str] = {"added": "new", "modified": "changed", "removed": "r
 
 @dataclass(frozen=True, slots=True)
 class PaneFileChange:
-    """All changes of one file, made by the session or by other programs."""
+    """The changes of one file, made by the session or by other programs."""
 
     path: str
     added: int
@@ -75,6 +75,8 @@ class FilesPane(Pane):
         """Ignored files, while they are shown."""
         self._unnamed = 0
         """Files that only were counted."""
+        self.unsettled: set[str] = set()
+        """Files of the session whose lines were added up since the last `settle`."""
 
     @property
     def vacant(self) -> bool:
@@ -86,9 +88,11 @@ class FilesPane(Pane):
         return tuple(self._changes.values())
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
-        """Add changes, by other programs if `outside`; line counts add up over the session."""
+        """Add changes, by other programs if `outside`; line counts add up until `settle`."""
         for change in changes:
             before = self._changes.pop((change.path, outside), None)
+            if not outside:
+                self.unsettled.add(change.path)
             self._changes[change.path, outside] = PaneFileChange(
                 change.path,
                 change.added + (before.added if before else 0),
@@ -101,6 +105,15 @@ class FilesPane(Pane):
             for oldest in list(islice(self._changes, surplus)):
                 del self._changes[oldest]
             self._unnamed += surplus
+        self._arrange()
+
+    def settle(self, net: Mapping[str, PaneFileChange | None]) -> None:
+        """Show what is left of the session's changes of these files; a file without a change goes."""
+        for path, change in net.items():
+            if change is None:
+                self._changes.pop((path, False), None)
+            elif (path, False) in self._changes:
+                self._changes[path, False] = change
         self._arrange()
 
     def show_ignored(self, changes: Iterable[PaneFileChange]) -> int:
@@ -130,6 +143,7 @@ class FilesPane(Pane):
     def clear(self) -> None:
         """Forget all changes, as when another session opens."""
         self._changes.clear()
+        self.unsettled.clear()
         self._ignored = ()
         self._unnamed = 0
         self._arrange()

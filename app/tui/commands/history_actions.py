@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import HermesError
-from app.tui.panes.branch_rows import ignored_files, last_calls, panes_of
+from app.tui.panes.branch_rows import ignored_files, last_calls, net_changes, panes_of
 from app.tui.screens.history.restoring import wants_a_look
 from app.tui.screens.history.rewind import RewindTarget, SaidMessage, back_with, user_messages
 
@@ -229,6 +230,13 @@ class HistoryActions:
             return
         if client is self._app.host.client and not client.busy:
             self._app.bridge.show_branch(calls, files)
+
+    async def settle_files(self) -> None:
+        """Show what is left of the files' changes, after edits of the same lines or an undo."""
+        pane = self._app.session.files
+        paths, pane.unsettled = pane.unsettled, set()
+        with suppress(HermesError):
+            pane.settle(await net_changes(self.history, paths))
 
     async def show_ignored(self) -> None:
         """Show or hide the ignored files that the session changed, above the others."""

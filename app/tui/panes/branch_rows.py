@@ -8,8 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from agent.core.store.nodes import Node
-from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import git_apart
+from agent.workspace.checkpoints.state_listings import alike
 from app.tui.conversation.replay import call_at
 from app.tui.screens.history.timeline_files import FileChanges, diff_of
 from widgets.panes.files import PaneFileChange
@@ -36,6 +37,29 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
     """Return the files that the session changed since its beginning. Raises `HermesError`."""
     return await _rows(history, await _files(history))
+
+
+async def net_changes(history: HistoryNavigation, paths: Container[str]) -> dict[str, PaneFileChange | None]:
+    """Return what is left of the changes of some files since the session's beginning, None for nothing.
+
+    Files of which no step is kept are missing, and so are those that others changed as well.
+    """
+    net = await asyncio.to_thread(_net, await history.steps(), paths)
+    left = [each for each in net if not alike(each.before, each.after)]
+    rows = {row.path: row for row in await _rows(history, left)}
+    return {each.path: rows.get(each.path) for each in net[:FILES]}
+
+
+def _net(steps: Sequence[Step], paths: Container[str]) -> list[PathChange]:
+    net: dict[str, PathChange] = {}
+    others: set[str] = set()
+    for step in steps:
+        for change in step.changes:
+            if change.path in paths:
+                others.update([change.path] * (step.kind == "outside"))
+                first = net.get(change.path, change)
+                net[change.path] = PathChange(change.path, first.before, change.after)
+    return [each for path, each in net.items() if path not in others]
 
 
 async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> list[PaneFileChange]:

@@ -81,7 +81,7 @@ async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again
         assert (files(scene), said(scene)) == ({"a": "one"}, ["write a one"])
         assert scene.app.session.prompt.text == "write b two"
         (notice,) = history_actions(scene)
-        assert "Undone: write b two." in notice and "1 path restored." in notice and "alt+y" in notice
+        assert "Undone: write b two." in notice and "1 path removed." in notice and "alt+y" in notice
         await scene.pilot.press("alt+y")
         await scene.until(lambda: len(said(scene)) == 2)
         assert files(scene) == {"a": "one", "b": "two"}
@@ -126,6 +126,19 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         app.run_worker(engine_of(app).history.switch("main"))
         await scene.until(lambda: [change.path for change in app.session.files.changes] == ["a", "b"])
         await scene.until(lambda: app.bridge.state.head == "", "the branch in the status bar")
+
+
+async def test_the_list_of_files_shows_what_is_left_of_their_changes(tmp_path: Path) -> None:
+    async with worked(
+        tmp_path, "run printf '1\\n2\\n' >a; touch b", "run printf '1\\n3\\n' >a; rm b"
+    ) as scene:
+        pane, history = scene.app.session.files, engine_of(scene.app).history
+        await scene.until(
+            lambda: [(each.path, each.added, each.removed) for each in pane.changes] == [("a", 2, 0)]
+        )
+        assert "+3" in pane.changes[0].diff
+        scene.app.run_worker(history.restore(await history.plan(0), {}))
+        await scene.until(lambda: not pane.changes, "no row, as no file differs any more")
 
 
 @pytest.mark.thorough

@@ -55,6 +55,7 @@ from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, above, kinds
 from tools.kit.files import create_file, lock_file
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 FORMAT = 1
 _SUFFIX = ".json"
@@ -236,16 +237,16 @@ class Restored:
     """What happened to repositories and other units."""
 
     def what(self, done: str) -> str:
-        """Return a summary of the result: `3 paths restored, git: main 3f2a1c → 9be044`; empty if nothing
-        changed.
+        """Return a summary of the result, such as `3 paths restored, 1 path removed, git: main 3f2a1c →
+        9be044`; empty if nothing changed.
         """
         if self.step is None:
             return ""
-        count = len(step_paths(self.step))
-        paths = (
-            [f"{count:,} {'path' if count == 1 else 'paths'} {done}"] if count or not self.step.git else []
-        )
-        return ", ".join([*paths, *([self.step.git] if self.step.git else [])])
+        paths = step_paths(self.step)
+        gone = {change.path for change in self.step.changes if change.after is None}.intersection(paths)
+        counts = [(len(paths) - len(gone), done), (len(gone), "removed")]
+        told = [f"{plural(count, 'path')} {word}" for count, word in counts if count]
+        return ", ".join(filter(None, [*told, self.step.git])) or f"0 paths {done}"
 
     def taken_along(self) -> str:
         """Return which restored changes may have been made by somebody else, as a clause; empty if none."""

@@ -320,7 +320,10 @@ async def test_what_a_person_changed_while_a_command_ran_is_named_when_it_is_tak
     plan = plan_restore(root, steps, 0, recorder.store.objects, limit=LIMITS.file)
     done = await recorder.restore(plan, {}, session="session", label="back")
     assert done.unnamed == ("notes", "new")
-    assert done.sentence() == "5 paths restored; changed while a command ran, perhaps by you: notes, new."
+    assert (
+        done.sentence()
+        == "3 paths restored, 2 paths removed; changed while a command ran, perhaps by you: notes, new."
+    )
 
 
 async def test_a_folder_that_only_holds_what_changed_is_not_counted(opened: Open, root: Path) -> None:
