@@ -107,7 +107,7 @@ class _Since:
 
 
 EMPTY = "You have said nothing on this branch yet. What you send can be taken back here."
-NOT_KEPT = "Files are not kept in this session; only the conversation goes back."
+NOT_KEPT = "Only the conversation goes back; files are not kept."
 SHOWN_CHARS = 20_000
 """Characters of a message that are shown beside the list."""
 FILE_LINES = 200
@@ -168,9 +168,9 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
         self._services = services
 
     def beside(self) -> Iterable[Widget]:
+        yield Static(id="split-files")
         with Vertical(id="split-text"):
             yield Skinned("", look=ReaderLook(margin=0))
-        yield Static(id="split-files")
 
     def on_mount(self) -> None:
         self._load()

@@ -117,9 +117,9 @@ class Preview(Vertical):
 
     def compose(self) -> ComposeResult:
         yield self._about
+        yield self._files
         with Vertical(id="timeline-text"):
             yield self._text
-        yield self._files
 
     def show(self, node: Node | None, branches: Sequence[str], now: float) -> None:
         """Show a message, or nothing."""

@@ -59,7 +59,7 @@ BRING_BACK = (
     "Conversation and files",
     "Only the conversation; files stay as they are",
     "Only the files; the conversation continues from its end",
-    "Only some files, or hunks of them; I choose on the next screen",
+    "Some files or hunks, chosen on the next screen",
 )
 NOTHING = "Leave everything as it is"
 
