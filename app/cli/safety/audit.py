@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(home: Home, args: argparse.Namespace) -> None:
-    from agent.safety.audit.log import newest
+    from agent.safety.audit.log import files, newest
 
     since = moment(args.since, end=False)
 
@@ -67,7 +67,12 @@ def _list(home: Home, args: argparse.Namespace) -> None:
         # Escaped throughout: some characters beyond ASCII steer terminals.
         answer(args, entry.record, line(entry))
     if not found and not args.as_json:
-        say("No action was checked yet." if since is None else "Nothing was found.")
+        if since is not None or args.session or args.agent or args.tool or args.outcome:
+            say("Nothing was found.")
+        elif files(home.audit):
+            say("No line of the log can be read; see hermes audit --verify.")
+        else:
+            say("No action was checked yet.")
 
 
 def line(entry: AuditEntry) -> str:

@@ -13,7 +13,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.safety.audit.check import AuditReport, verify
-from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker
+from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker, files
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page, line
@@ -50,6 +50,7 @@ class AuditScreen(Page[None]):
         while True:
             try:
                 self._lines.take(await asyncio.to_thread(tail.read))
+                self._lines.written = bool(await asyncio.to_thread(files, self._folder))
             except AuditError as error:
                 self._lines.explain(str(error))
             self._tell()
@@ -83,13 +84,16 @@ class AuditScreen(Page[None]):
     def _tell(self) -> None:
         lines = self._lines
         number = f"{lines.count:,} refused" if lines.refused else plural(lines.count, "ruling")
-        self.offer(lines.count > 0 or lines.refused)
+        self.offer(lines.count > 0 or lines.refused or lines.written)
         following = "following" if lines.follows else ""
         self.state(" · ".join(filter(None, (number, following, self._checked))))
 
 
 class AuditRows(FollowedRows[AuditEntry]):
     """One row per ruling."""
+
+    written = False
+    """True if the log has files."""
 
     def __init__(self) -> None:
         super().__init__(words=_words, empty=self.hint(False))
@@ -100,7 +104,9 @@ class AuditRows(FollowedRows[AuditEntry]):
         return not self.refused or entry.outcome not in ("allowed", "")
 
     def hint(self, some: bool) -> str:
-        return "Nothing was refused. s shows all." if some else "No action was checked yet."
+        if some:
+            return "Nothing was refused. s shows all."
+        return "No line of it can be read; F5 says why." if self.written else "No action was checked yet."
 
     def draw_entry(self, entry: AuditEntry) -> Text:
         glyph, role, *_ = state_of(entry.outcome or "skipped")

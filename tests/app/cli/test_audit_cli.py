@@ -88,6 +88,9 @@ def test_a_whole_log_verifies_and_a_changed_one_does_not(home: Path) -> None:
     code, out, _ = audit(home, "--verify", "--json")
     report = json.loads(out)
     assert (code, report["sound"], report["problems"][0]["line"]) == (1, False, 2)
+    path.write_bytes(b"torn\n")
+    assert audit(home)[1] == "No line of the log can be read; see hermes audit --verify.\n"
+    assert audit(home, "--tool", "terminal")[1] == "Nothing was found.\n"
 
 
 @pytest.mark.thorough

@@ -106,6 +106,17 @@ async def test_an_empty_log_says_so(tmp_path: Path) -> None:
         )
 
 
+async def test_a_log_without_a_whole_line_is_not_called_empty(folder: Path) -> None:
+    for path in files(folder):
+        path.write_bytes(b"\x00torn\n")
+    host = PageHost(lambda: AuditScreen(folder))
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "No line of it can be read" in shown(host))
+        assert not host.screen.has_class("bare")
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(host.screen, DetailScreen))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("keys", [(), ("d",)], ids=["all", "refused"])
