@@ -249,7 +249,8 @@ def _usage_text(row: AgentRow, width: int, ink: Ink) -> Text:
     if width < ROOMY or row.state == "pending" or row.seconds is None:
         return Text(" ")
     cost = f" · {status.money(row.cost)}" if row.cost is not None else ""
-    return Text(f"{status.elapsed(row.seconds)} · {status.tokens(row.tokens)}{cost} ", ink("dim"))
+    took = status.elapsed(row.seconds) if row.seconds >= 1 else status.duration(row.seconds)
+    return Text(f"{took} · {status.tokens(row.tokens)}{cost} ", ink("dim"))
 
 
 __all__ = ["AgentRow", "AgentState", "AgentsPane"]

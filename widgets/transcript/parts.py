@@ -272,13 +272,17 @@ def error_of(item: CallItem) -> str:
 
 
 def first_fold(item: Item) -> Fold:
-    """Return an item's initial fold: failures, edits and pictures start open."""
+    """Return an item's initial fold: failures, failed commands, edits and pictures start
+    open.
+    """
     match item:
         case CallItem(outcome="failed" | "denied"):
             return Fold.PEEK
         case CallItem(outcome="done", display=Display(detail=DiffDetail())):
             return Fold.PEEK
         case CallItem(outcome="done", display=Display(picture=picture)) if picture:
+            return Fold.PEEK
+        case CallItem(outcome="done", display=Display(detail=TextDetail(), exit_code=code)) if code:
             return Fold.PEEK
         case _:
             return Fold.CLOSED

@@ -74,8 +74,8 @@ CATALOGUE = (STANDARD, SMALL)
 """In order of preference."""
 
 PROVENANCE = (
-    "made by the Qwen team at Alibaba Cloud, licence Apache-2.0. A package index carries it only as parts "
-    "from a third party; whatever the source, the file is used only if its SHA-256 is that of the original."
+    "made by the Qwen team at Alibaba Cloud, licence Apache-2.0. Wherever it comes from, it is used only if "
+    "its SHA-256 is that of the original."
 )
 
 

@@ -136,7 +136,9 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
 class ContextRows(CountedRows[ContextRow]):
     """The rows of the table: a line each, and a second one for the origin."""
 
-    def heading(self, width: int) -> Text:
+    def heading(self, width: int) -> Text | None:
+        if self.problem:
+            return None
         head = f" {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
         head += (
             f"{'budget':>{BUDGET_CELLS}}{'share':>{SHARE_CELLS}}{'cut':>{CUT_CELLS}}{'hash':>{HASH_CELLS}}"

@@ -61,7 +61,9 @@ class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
 class UsageRows(CountedRows[UsageRow]):
     """The rows of the table, a line each."""
 
-    def heading(self, width: int) -> Text:
+    def heading(self, width: int) -> Text | None:
+        if self.problem:
+            return None
         return fit(Text(_columns("who", ("requests", "in", "cached", "out", "cost")), self.ink("dim")), width)
 
     def draw_entry(self, entry: UsageRow, width: int) -> list[Text]:
@@ -116,7 +118,7 @@ def _section(title: str, lines: Sequence[UsageLine]) -> list[UsageRow]:
         rows.append(UsageRow("total", "Together", _figures(total)))
     if total.uncounted:
         most = f"at most {tokens(total.assumed)} tokens, {money(total.assumed_cost)}"
-        rows.append(UsageRow("sentence", f"and what nobody counted or is on its way: {most}"))
+        rows.append(UsageRow("sentence", f"not counted, or still on its way: {most}"))
     return rows
 
 

@@ -95,8 +95,8 @@ async def test_the_title_tells_whose_copy_it_is_and_the_state_what_is_in_it(
     [
         ("", ()),
         ("m", ("shop/tax", "shop/tax/rates.py")),
-        ("mt", ()),
-        ("mjt", ("shop/tax", "shop/tax/rates.py")),
+        ("m2", ()),
+        ("mj2", ("shop/tax", "shop/tax/rates.py")),
         ("jm", ("shop/tax/rates.py",)),
         ("mjm", ("shop/tax/rates.py",)),
         ("mjjm", ("shop/tax",)),
@@ -180,13 +180,13 @@ async def test_nothing_is_decided_about_while_the_agent_works(tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_path: Path) -> None:
+async def test_a_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         workspace = scene.bench.workspace
         pane = scene.app.session.agents
         scene.app.session.workbench.open("agents")
         await scene.until(lambda: pane.has_focus and pane.selected_agent is not None)
-        await scene.pilot.press("m")
+        await scene.pilot.press("a")
         await scene.until(screen(scene, MergeScreen))
         await scene.pilot.press("j", "m", "a")
         await scene.until(lambda: told(scene))

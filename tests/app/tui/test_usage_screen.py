@@ -58,7 +58,7 @@ def test_nothing_unknown_becomes_a_number() -> None:
     rows = {row.name: row for row in rows_of(FULL)}
     assert rows["Side model"].cells[-1] == "$–"
     assert rows["Day, cost"].cells == ("$–", "$20.00")
-    assert "and what nobody counted or is on its way: at most 12.4k tokens, $0.08" in rows
+    assert "not counted, or still on its way: at most 12.4k tokens, $0.08" in rows
 
 
 def test_without_requests_and_ceilings_it_says_so() -> None:

@@ -35,7 +35,7 @@ NAME_CELLS = 18
 class KindsScreen(ListPage[str | None, AgentKind]):
     """The list of agent kinds. Its result is the name of a kind to mention, or None."""
 
-    CSS = "KindsScreen #page-about { height: 4; }"
+    CSS = "KindsScreen #page-about { height: 4; } KindsScreen.bare #page-about { display: none; }"
     heading = "Kinds of agents"
     keys = "⏎ mention · n new · e edit · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -132,9 +132,10 @@ def about(kind: AgentKind) -> Content:
     elif kind.doubts:
         first = Content.assemble((f"{DOUBT} ", "$warning"), line(kind.doubts[0]))
     else:
-        first = Content(line(f"{kind.definition.description} · {limits(kind.definition)}"))
+        first = Content(line(kind.definition.description))
+    can = f"{limits(kind.definition)} · " if kind.definition and not kind.doubts else ""
     hides = f" · takes the place of: {', '.join(kind.hides)}" if kind.hides else ""
-    return Content.assemble(first, "\n", (line(f"{kind.path}{hides}"), "$text-muted"))
+    return Content.assemble(first, "\n", (line(f"{can}{kind.path}{hides}"), "$text-muted"))
 
 
 class AgentMenu:

@@ -68,6 +68,8 @@ class ModelsScreen(Page[str | None]):
             [partial(menu.of_provider, *only)] if only else [menu.list_choices, menu.detect_choices]
         )
         self._busy = busy
+        self._problem = ""
+        """Why there is nothing to list."""
         self._setup = setup
 
     def below(self) -> list[Widget]:
@@ -89,13 +91,17 @@ class ModelsScreen(Page[str | None]):
         try:
             self._list.add(await source())
         except HermesError as error:
-            self.state("the settings cannot be read")
-            self.notify(line(str(error)), severity="error", markup=False)
+            self._problem = line(str(error))
+            self._tell(None)
             return False
         return True
 
     def on_model_rows_pointed(self, event: ModelRows.Pointed) -> None:
-        words = ANY if event.choice is None else about(event.choice)
+        self._tell(event.choice)
+
+    def _tell(self, choice: ModelChoice | None) -> None:
+        """Describe a model; without one, say what prevents the list, or what can be named."""
+        words = (self._problem or ANY) if choice is None else about(choice)
         self.query_one("#page-about", Static).update(Content(line(words)))
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
