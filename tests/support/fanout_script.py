@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from agent.session.subagents.scheduler import CONTINUE
 from tests.support.replies import Reply, call, say, usage_of
 from tests.support.team import MAIN, report, task_of
 
@@ -79,7 +80,7 @@ def _recovery(request: Any) -> Reply | None:
     told = [
         place
         for place, message in enumerate(request.messages)
-        if message["role"] == "user" and "Go on" in str(message["content"])
+        if message["role"] == "user" and any(each in str(message["content"]) for each in (GO_ON, CONTINUE))
     ]
     if not told:
         return None

@@ -139,7 +139,7 @@ async def test_esc_in_the_conversation_stops_a_running_turn_and_leads_back(
         app = await begun(pilot)
         app.hear([story.opened(), *story.asked(), *story.thinking()])
         await drawn(pilot)
-        monkeypatch.setattr(app.actions, "allowed", lambda id: True)
+        monkeypatch.setattr(app.actions, "is_allowed", lambda id: True)
         monkeypatch.setattr(app.actions, "stop", lambda _argument: stopped.append(True))
         app.session.transcript.focus()
         app.session.prompt.busy = True
