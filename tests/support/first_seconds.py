@@ -227,6 +227,8 @@ def typed(seed: int, there: Place) -> str:
     situation, size, text = draw.choice(SITUATIONS), draw.choice(SIZES), sentence(draw)
     moment = draw.choice(["at once", "frame", "live", "drawn", "late"])
     at_once = draw.random() < 0.5
+    if moment == "late" and situation in ("dialog", "key") and len(text.strip()) == 1:
+        text += " more"  # a digit alone is an answer to a dialog that is there
     what = f"{seed}: {text!r} {moment}, {situation}, {size}, {'⏎' if at_once else '⏎ later'}"
     model = {"dialog": "", "key": "openrouter/some-model"}.get(situation, "mine/test-model")
     arguments = {"resumed": ["--continue"], "asked": ["--model", "mine/test-model"]}.get(situation, [])

@@ -80,6 +80,11 @@ class Choices(OptionList):
         for event in held:
             await self.app.on_event(events.Key(event.key, event.character))
 
+    def on_paste(self, event: events.Paste) -> None:
+        """Hand a paste on without bubbling, during which a return typed after it would choose."""
+        if (takes := getattr(self.screen, "on_paste", None)) is not None:
+            takes(event)
+
     def on_key(self, event: events.Key) -> None:
         if self._held is not None:
             # A choice was made but not applied yet: this key must not make a second one.

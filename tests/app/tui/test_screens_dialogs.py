@@ -196,6 +196,17 @@ async def test_a_word_that_begins_like_a_movement_reaches_the_draft_as_it_was_ty
         assert host.spilt == "junk jk" and host.outcomes == []
 
 
+async def test_return_right_after_a_paste_belongs_to_it_and_allows_nothing() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        dialog = ApprovalDialog(approval(), host.spill)
+        await host.ask(dialog, pilot)
+        await host.on_event(events.Paste("a pasted\nline"))
+        await host.on_event(events.Key("enter", "\r"))
+        await pilot.pause()
+        assert host.spilt == "a pasted\nline" and host.outcomes == [] and host.screen is dialog
+
+
 @pytest.mark.thorough
 async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() -> None:
     command = "\n".join(f"echo line {number} && rm -rf /tmp/{number}" for number in range(300))
