@@ -126,6 +126,9 @@ class Parser(argparse.ArgumentParser):
         """Return a message of argparse as a sentence of ours."""
         if message.startswith("the following arguments are required: "):
             missing = message.partition(": ")[2].split(", ")
+            groups = [each for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+            if groups and missing == [str(groups[0].metavar)]:
+                return f"`{self.prog}` takes {_and(list(groups[0].choices), 'or')}."
             verb = "is" if len(missing) == 1 else "are"
             return f"{_and(missing)} {verb} missing. Write it as `{self._form()}`."
         found = re.fullmatch(r"argument (\S+?): (.*)", message, re.DOTALL)

@@ -145,7 +145,7 @@ _TRACKING = lazy_pattern(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z
 _REASON = 160
 """Characters of why one service failed, among those of others."""
 _UNREACHED = lazy_pattern(
-    r"connection attempts failed|cannot be reached|connecterror|network is unreachable|no route to host"
+    r"502 Hermes: |connection attempts failed|cannot be reached|connecterror|network is unreachable|no route to host"
     r"|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
     re.IGNORECASE,
 )

@@ -122,12 +122,13 @@ async def test_offline_one_sentence_says_so() -> None:
     unreached = (
         SearchError("The server cannot be reached (All connection attempts failed); look at it"),
         SearchError("DDGSException: ConnectError('error sending request > Network is unreachable')"),
+        SearchError("DDGSException: proxy CONNECT failed: HTTP/1.1 502 Hermes: www.example.org was not found"),
         OSError("[Errno -3] Temporary failure in name resolution"),
     )
     routes = [Route(f"s{number}", each) for number, each in enumerate(unreached)]
     with pytest.raises(SearchError) as told:
         await SearchRing(routes).search("q", 2, anybody)
-    assert "(s0, s1, s2); this computer seems to be offline" in str(told.value)
+    assert "(s0, s1, s2, s3); this computer seems to be offline" in str(told.value)
     long = Route("last", SearchError("refused " * 100))
     with pytest.raises(SearchError, match="No search service answered") as told:
         await SearchRing([*routes, long]).search("q", 2, anybody)
