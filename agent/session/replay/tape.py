@@ -165,7 +165,8 @@ def _plain(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value] or None
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()} or None
+        plain = {name: _plain(each) for name, each in value.items()}
+        return {name: each for name, each in plain.items() if each is not None} or None
     return value if value not in ("", None) else None
 
 

@@ -103,6 +103,7 @@ class RefHistory:
 def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> dict[str, RefHistory]:
     """Return the effect of steps, oldest first, on the refs of each repository, by its folder."""
     found: dict[str, RefHistory] = {}
+    unknown: set[tuple[str, str]] = set()
     for step in steps:
         known: Mapping[str, Mapping[str, tuple[str, str]]]
         known = {place: mark.refs for place, mark in step.units.items() if mark.refs}
@@ -111,10 +112,16 @@ def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> 
         for place, refs in known.items():
             history = found.setdefault(place, RefHistory())
             for name, (before, after) in refs.items():
+                if not (before or after or step.units):
+                    unknown.add((place, name))
                 if history.after.get(name, before) != before:
                     history.broken.add(name)
                 history.before.setdefault(name, before)
                 history.after[name] = after
+    # Steps that were stored without units do not know the commit of a HEAD; then the refs alone decide.
+    for place, name in unknown:
+        found[place].before.pop(name)
+        found[place].after.pop(name)
     return found
 
 
