@@ -145,8 +145,8 @@ _TRACKING = lazy_pattern(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z
 _REASON = 160
 """Characters of why one service failed, among those of others."""
 _UNREACHED = lazy_pattern(
-    r"502 Hermes: |connection attempts failed|cannot be reached|connecterror|network is unreachable|no route to host"
-    r"|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
+    r"502 Hermes: |connection attempts failed|cannot be reached|connecterror|network is unreachable"
+    r"|no route to host|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
     re.IGNORECASE,
 )
 """How libraries say that nobody could be reached."""

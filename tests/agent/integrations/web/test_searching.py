@@ -122,7 +122,9 @@ async def test_offline_one_sentence_says_so() -> None:
     unreached = (
         SearchError("The server cannot be reached (All connection attempts failed); look at it"),
         SearchError("DDGSException: ConnectError('error sending request > Network is unreachable')"),
-        SearchError("DDGSException: proxy CONNECT failed: HTTP/1.1 502 Hermes: www.example.org was not found"),
+        SearchError(
+            "DDGSException: proxy CONNECT failed: HTTP/1.1 502 Hermes: www.example.org was not found"
+        ),
         OSError("[Errno -3] Temporary failure in name resolution"),
     )
     routes = [Route(f"s{number}", each) for number, each in enumerate(unreached)]
