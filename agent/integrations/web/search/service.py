@@ -146,7 +146,7 @@ _REASON = 160
 """Characters of why one service failed, among those of others."""
 _UNREACHED = lazy_pattern(
     r"502 Hermes: |connection attempts failed|cannot be reached|connecterror|network is unreachable"
-    r"|no route to host|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
+    r"|no route to host|name resolution|name or service not known|nodename nor serv|dns error|getaddrinfo",
     re.IGNORECASE,
 )
 """How libraries say that nobody could be reached."""
