@@ -49,8 +49,8 @@ class AuditScreen(Page[None]):
         tail = AuditTail(self._folder, AuditRows.kept)
         while True:
             try:
-                self._lines.take(await asyncio.to_thread(tail.read))
                 self._lines.written = bool(await asyncio.to_thread(files, self._folder))
+                self._lines.take(await asyncio.to_thread(tail.read))
             except AuditError as error:
                 self._lines.explain(str(error))
             self._tell()

@@ -274,7 +274,9 @@ class FollowedRows(RowList, Generic[Entry]):
         self._all = [*self._all, *entries][-self.kept :] if entries else self._all
         shown = [each for each in entries if self.accepts(each)]
         over = max(len(self.entries) + len(shown) - self.kept, 0)
-        self.empty = self.hint(bool(self._all))
+        if (hint := self.hint(bool(self._all))) != self.empty:
+            self.empty = hint
+            self.repaint()
         if replace:
             self.entries = shown[-self.kept :]
             self.reset(len(self.entries))

@@ -48,6 +48,8 @@ class Menu:
 
     async def detect_choices(self) -> list[ModelChoice]:
         await self.gate.wait()
+        if self.failure:
+            raise ConfigError(self.failure)
         return served_choices(SETTINGS, KEYS, HOME, SERVERS)
 
     async def keep(self, name: str) -> str:
@@ -87,6 +89,17 @@ async def test_the_list_is_there_before_the_servers_have_answered() -> None:
         menu.gate.set()
         await ready(pilot, host)
         assert rows_of(host).pointed == pointed, "the cursor stays where it was"
+
+
+async def test_what_prevents_the_list_is_told_below_it() -> None:
+    menu = Menu(slow=True)
+    menu.failure = "config.yaml cannot be read."
+    host = host_of(menu)
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "demo" in names(host))
+        menu.gate.set()
+        await until(pilot, lambda: not str(host.screen.query_one("#page-state").render()))
+        assert str(host.screen.query_one("#page-about").render()) == menu.failure
 
 
 async def test_the_cursor_begins_on_the_current_model_which_is_marked() -> None:

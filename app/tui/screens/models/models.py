@@ -93,6 +93,7 @@ class ModelsScreen(Page[str | None]):
         except HermesError as error:
             self._problem = line(str(error))
             self._tell(None)
+            self.state("")
             return False
         return True
 
