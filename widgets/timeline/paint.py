@@ -100,7 +100,7 @@ def _words(row: NodeRow, label: str, on_path: bool, ink: Ink) -> Text:
     if row.kind == "user" and row.origin != ENGINE:
         return Text(text or "(no words)", ink("user" if on_path else "dim"))
     if row.kind == "system":
-        return Text("the beginning", ink("dim"))
+        return Text("the beginning" if row.parent is None else "prompt or tools changed", ink("dim"))
     if not text:
         calls = f"{row.calls} call" + ("s" if row.calls != 1 else "") if row.calls else "no words"
         return Text(f"({calls})", ink("dim"))

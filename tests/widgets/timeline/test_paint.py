@@ -84,3 +84,11 @@ def test_a_search_finds_what_a_row_shows() -> None:
     row = Row(1, kind="tool", tool="write_file", step=1, text="{}")
     tree = plant([row], paths={1: ["a"]}, labels={1: "write src/app.py"})
     assert "src/app.py" in tree.words(0)
+
+
+def test_only_the_first_prompt_is_the_beginning() -> None:
+    tree = plant([Row(1, kind="system"), Row(2, 1), Row(3, 2, kind="system")], [BranchTip("main", 3)], "main")
+    drawing = lay_out(tree, TimelineFilter(unfolded=True))
+    around = PaintContext(lambda *_, **__: Style(), 0.0, {})
+    first, _, renewed = (draw_row(drawing, number, 80, around).plain for number in range(3))
+    assert "the beginning" in first and "prompt or tools changed" in renewed
