@@ -275,8 +275,8 @@ class HomeDevices:
     async def act(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
         """Carry out `list`, `state`, `services` or `call`. Raises `ToolError`."""
         action = str(arguments.get("action"))
-        domain = _check_name(str(arguments.get("domain") or ""), _DOMAIN, "domain")
-        entity = _check_name(str(arguments.get("entity") or ""), _ENTITY, "entity")
+        domain = _check_name(str(arguments.get("domain") or ""), _DOMAIN, "a domain")
+        entity = _check_name(str(arguments.get("entity") or ""), _ENTITY, "an entity")
         if action == "call":
             return await self._call(arguments, entity, permit)
         await permit(UseService(tool=HOME_TOOL, kind="home", service=self._service.host))
@@ -308,7 +308,7 @@ class HomeDevices:
         return {"count": sum(map(len, services.values())), "services": services}
 
     async def _call(self, arguments: Mapping[str, Any], entity: str, permit: Permit) -> Mapping[str, Any]:
-        service = _check_name(str(arguments.get("service") or ""), _ENTITY, "service")
+        service = _check_name(str(arguments.get("service") or ""), _ENTITY, "a service")
         if not service:
             raise ToolError("Which service should be called? Name one, such as light.turn_on.")
         given = arguments.get("data") or {}
@@ -334,7 +334,7 @@ def _check_name(text: str, form: re.Pattern[str], what: str) -> str:
     text = text.strip()
     if text and not form.fullmatch(text):
         raise ToolError(
-            f"{text[:60]!r} is no {what}; names are small letters, digits and _, separated by one dot."
+            f"{text[:60]!r} is not {what}; names are small letters, digits and _, separated by one dot."
         )
     return text
 

@@ -171,7 +171,7 @@ SMALL = "The number of tokens to keep from the initial prompt is greater than th
 @pytest.mark.parametrize("said", [SMALL.format("n_keep: 9000>= n_ctx: 4096)"), SMALL.format("…)")])
 async def test_a_small_window_is_given_the_compact_set(tmp_path: Path, said: str) -> None:
     def answer(request: Recorded) -> Reply:
-        return refuse(400, said) if len(request.raw) > 4 * 4_096 else acting(request)
+        return refuse(400, said) if len(request.raw) > 3 * 4_096 else acting(request)
 
     async with bench(tmp_path, answer) as b:
         ended = await b.turn("hi")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,17 +28,17 @@ def darcs(top: Path, settings: str = "") -> None:
 
 
 def fossil(top: Path, **config: str) -> None:
-    with sqlite3.connect(top / ".fslckout") as database:
+    with closing(sqlite3.connect(top / ".fslckout")) as database, database:
         database.execute("CREATE TABLE vvar(name, value)")
         database.execute("INSERT INTO vvar VALUES ('repository', '../r.fossil')")
-    with sqlite3.connect(top.parent / "r.fossil") as database:
+    with closing(sqlite3.connect(top.parent / "r.fossil")) as database, database:
         database.execute("CREATE TABLE config(name, value)")
         database.executemany("INSERT INTO config VALUES (?, ?)", config.items())
 
 
 def svn(top: Path, root: str, hook: str = "") -> None:
     (top / ".svn").mkdir()
-    with sqlite3.connect(top / ".svn/wc.db") as database:
+    with closing(sqlite3.connect(top / ".svn/wc.db")) as database, database:
         database.execute("CREATE TABLE repository(root)")
         database.execute("INSERT INTO repository VALUES (?)", (root.replace("TOP", str(top)),))
     for name in ("db", "hooks"):

@@ -171,7 +171,7 @@ async def test_a_folder_that_another_run_works_on_is_refused(tmp_path: Path):
         assert code == 2 and "Another run works on" in err
         process.send_signal(signal.SIGINT)
         _, said = await process.communicate()
-        assert process.returncode == 130 and b"the same command goes on" in said
+        assert process.returncode == 130 and b"the same command again" in said
 
 
 async def test_a_toolset_nobody_has_ends_a_run_before_it_begins(tmp_path: Path):

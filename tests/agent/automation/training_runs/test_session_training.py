@@ -94,7 +94,7 @@ async def test_a_session_configures_starts_follows_and_reads_a_training(tmp_path
         ended = await one(at, script, "rl_get_results", run_id=run)
         assert ended["result"]["best"] == "Look first." and len(ended["steps"]) == 3
         assert [each["run"] for each in (await one(at, script, "rl_list_runs"))["runs"]] == [run]
-        assert "not at work" in (await one(at, script, "rl_stop_training", run_id=run))["error"]
+        assert "is not running" in (await one(at, script, "rl_stop_training", run_id=run))["error"]
 
 
 @pytest.mark.thorough

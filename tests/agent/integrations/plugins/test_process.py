@@ -223,7 +223,7 @@ async def test_a_call_that_nobody_waits_for_is_stopped_and_the_plugin_goes_on(tm
         ("def register(ctx)\n  x", "SyntaxError"),
         ("import not_there_at_all", "ModuleNotFoundError: No module named 'not_there_at_all'"),
         ("def register(ctx): ctx.register_tool('a', 'b', {}, 3)", "cannot be called"),
-        ("def register(ctx): ctx.register_tool('a', 'b', {'x': {1}}, print)", "no JSON"),
+        ("def register(ctx): ctx.register_tool('a', 'b', {'x': {1}}, print)", "are not JSON"),
         ("import os; os._exit(3)", "ended by itself with code 3"),
     ],
 )

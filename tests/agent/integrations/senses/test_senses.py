@@ -160,7 +160,7 @@ async def test_text_is_read_aloud_by_services_and_recordings_are_written_down(tm
     assert (b.workspace / spoken["audio"]).read_bytes().startswith(b"ID3") and spoken["audio"].endswith(
         ".mp3"
     )
-    assert heard["text"] == "Hello there." and "no recording" in wrong["error"]
+    assert heard["text"] == "Hello there." and "not a recording" in wrong["error"]
     assert again["by"].startswith("elevenlabs/") and "output_format" in services.asked[-1].path
 
 
@@ -219,7 +219,7 @@ async def test_what_services_answer_wrongly_becomes_a_sentence(tmp_path: Path) -
             ("transcribe", {"path": "in.wav"}),
             ("homeassistant", {"action": "list"}),
         )
-    assert ["else than JSON" in found[0]["error"], "no sound" in found[1]["error"]] == [True, True]
+    assert ["else than JSON" in found[0]["error"], "not a sound" in found[1]["error"]] == [True, True]
     assert "500" in found[2]["error"] and "302" in found[3]["error"] and "\x1b" not in str(found)
 
 

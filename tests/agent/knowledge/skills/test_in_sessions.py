@@ -105,7 +105,7 @@ async def test_a_skill_is_listed_read_and_its_files_too(tmp_path: Path) -> None:
         assert viewed["missing_environment_variables"] == ["DEPLOY_KEY_X"]
         assert viewed["linked_files"] == {"references": ["references/hosts.md"]}
         assert file["content"] == "Hosts."
-        assert "no path below the folder" in outside["error"]
+        assert "not a path below the folder" in outside["error"]
         assert "leads out of the folder" in link["error"]
         assert "did you mean `deploy`" in unknown["error"]
 
@@ -284,7 +284,7 @@ async def test_a_bundled_skill_is_copied_before_it_is_changed(tmp_path: Path) ->
         ({"action": "create", "name": "own", "content": GOOD}, "is a skill own already"),
         ({"action": "patch", "name": "own", "old_string": "none", "new_string": "x"}, "is not in SKILL.md"),
         ({"action": "patch", "name": "own", "old_string": "name: own", "new_string": "to: own"}, "Not saved"),
-        ({"action": "write_file", "name": "own", "file_path": "../x", "file_content": "x"}, "no path below"),
+        ({"action": "write_file", "name": "own", "file_path": "../x", "file_content": "x"}, "not a path"),
         ({"action": "write_file", "name": "own", "file_path": "x.md", "file_content": "x"}, "must lie below"),
         ({"action": "write_file", "name": "own", "file_path": "SKILL.md", "file_content": "x"}, "use edit"),
         ({"action": "remove_file", "name": "own", "file_path": "assets/none"}, "There is no file"),
