@@ -215,7 +215,8 @@ async def filled(store: Store, book: JobBook) -> None:
                 last, output, error = (
                     "failed",
                     "",
-                    "Denied: nobody is there to allow it: tells or changes other machines.",
+                    "Denied: this needs approval and nobody is there to give it: "
+                    "sends something to another machine, which cannot be taken back.",
                 )
                 receipt = {"refused": ["run rsync -a notes/ far:notes/"]}
             if last == "skipped":
