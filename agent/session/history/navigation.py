@@ -256,6 +256,17 @@ class HistoryNavigation:
             gather_units, found, self._recorder.store.objects.read, units_of(steps)
         )
 
+    async def without_ignored(self, changes: Sequence[PathChange]) -> Sequence[PathChange]:
+        """Return the changes of files that the project does not ignore."""
+        if self._recorder is None:
+            return changes
+        from agent.workspace.ignore import IgnoreFiles
+
+        ignored = IgnoreFiles(self._recorder.root)
+        return await asyncio.to_thread(
+            lambda: [each for each in changes if each.path[:1] == "/" or not ignored.passes_over(each.path)]
+        )
+
     async def contents(self, digest: str) -> bytes:
         """Return the content with a digest that a change names. Raises `StoreError` if it is gone."""
         if self._recorder is None:

@@ -35,8 +35,10 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 
 
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
-    """Return the files that the session changed since its beginning. Raises `HermesError`."""
-    return await _rows(history, await _files(history))
+    """Return the files that the session changed since its beginning, without those that the project
+    ignores. Raises `HermesError`.
+    """
+    return await _rows(history, await history.without_ignored(await _files(history)))
 
 
 async def net_changes(history: HistoryNavigation, paths: Container[str]) -> dict[str, PaneFileChange | None]:

@@ -121,7 +121,7 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         node = next(item.node for item in scene.items(UserItem) if item.text == "run echo x >b")
         app.run_worker(engine_of(app).history.rewind(node))
         await scene.until(lambda: [change.path for change in app.session.files.changes] == ["a"])
-        assert app.bridge.state.head == "main-2"
+        await scene.until(lambda: app.bridge.state.head == "main-2", "the branch in the status bar")
         assert "↳ main-2" in app.session.status.render_line(0).text
         app.run_worker(engine_of(app).history.switch("main"))
         await scene.until(lambda: [change.path for change in app.session.files.changes] == ["a", "b"])
@@ -143,7 +143,9 @@ async def test_the_list_of_files_shows_what_is_left_of_their_changes(tmp_path: P
 
 @pytest.mark.thorough
 async def test_ignored_files_are_listed_when_they_are_asked_for(tmp_path: Path) -> None:
-    async with worked(tmp_path, "run echo made >.gitignore; mkdir made; echo x >made/b; echo y >a") as scene:
+    async with worked(
+        tmp_path, "run echo made >.gitignore; mkdir made; echo x >made/b; echo y >a", "run true"
+    ) as scene:
         pane = scene.app.session.files
         await scene.until(lambda: {change.path for change in pane.changes} == {".gitignore", "a"})
         pane.focus()
@@ -154,6 +156,10 @@ async def test_ignored_files_are_listed_when_they_are_asked_for(tmp_path: Path) 
         assert {change.path for change in pane.changes} == {".gitignore", "a"}
         await scene.pilot.press("full_stop")
         await scene.until(lambda: pane.figure() == "2")
+        pane.clear()
+        await scene.pilot.press("alt+u")
+        await scene.until(lambda: scene.bench.seen(BranchSwitched))
+        await scene.until(lambda: {change.path for change in pane.changes} == {".gitignore", "a"})
 
 
 @pytest.mark.thorough
