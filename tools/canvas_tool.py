@@ -131,7 +131,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="canvas",
     toolset="canvas",
-    emoji="🖼",
     schema={
         "description": (
             "Show a drawing, plot or small page: self-contained HTML or SVG as content, or an image file. "

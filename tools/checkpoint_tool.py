@@ -122,7 +122,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="checkpoint",
     toolset="checkpoint",
-    emoji="⚑",
     schema={
         "description": (
             "Name the present place (save), list places and steps, see what changed in files since (diff), "

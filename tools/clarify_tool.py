@@ -54,7 +54,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="clarify",
     toolset="clarify",
-    emoji="❓",
     schema={
         "description": (
             "Ask the user one question and wait, when a decision is really theirs: the request can be read "

@@ -105,7 +105,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="cronjob",
     toolset="cronjob",
-    emoji="⏰",
     schema={
         "description": (
             "Have something done later, in a session of its own, by a prompt that says all it needs: nobody "

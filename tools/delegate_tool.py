@@ -141,7 +141,6 @@ def shortened(about: str) -> str:
 registry.register(
     name=NAME,
     toolset="delegate",
-    emoji="⇉",
     schema={
         "description": (
             "Send agents that work on their own and report back, for work that parts well or would fill your "

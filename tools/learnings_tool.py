@@ -97,7 +97,6 @@ def _describe_search(arguments: Arguments, result: Mapping[str, Any] | None) -> 
 registry.register(
     name="save_learning",
     toolset="learnings",
-    emoji="🎓",
     schema={
         "description": (
             "Keep what failed and what worked, so that you are reminded before the same call. For how tools "
@@ -127,7 +126,6 @@ registry.register(
 registry.register(
     name="search_learnings",
     toolset="learnings",
-    emoji="🎓",
     schema={
         "description": "Look up what failed before in this project, and what worked.",
         "parameters": {

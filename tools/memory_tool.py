@@ -81,7 +81,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="memory",
     toolset="memory",
-    emoji="🧠",
     schema={
         "description": (
             "Keep short notes that outlive this session. Targets: user (who the user is: preferences, "

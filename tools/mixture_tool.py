@@ -287,7 +287,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name=NAME,
     toolset="mixture",
-    emoji="⋈",
     schema={
         "description": (
             "Put a hard question to several models, or to one in several ways, and get one answer made of "

@@ -66,7 +66,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="recall_folded",
     toolset="session",
-    emoji="🗂",
     schema={
         "description": (
             "Get back what was folded or left out of this conversation to make room. With id (marks name it) "

@@ -66,7 +66,6 @@ class ToolEntry:
     requires_env: tuple[str, ...] = ()
     is_async: bool = False
     description: str = ""
-    emoji: str = ""
     describe: Describe | None = None
     read_only: bool = False
     patch: SchemaPatch | None = None
@@ -111,7 +110,6 @@ class Registry:
         requires_env: Iterable[str] = (),
         is_async: bool | None = None,
         description: str = "",
-        emoji: str = "",
         *,
         describe: Describe | None = None,
         read_only: bool = False,
@@ -135,7 +133,6 @@ class Registry:
             requires_env=tuple(requires_env),
             is_async=inspect.iscoroutinefunction(handler) if is_async is None else is_async,
             description=description or schema.get("description", "").split("\n", 1)[0],
-            emoji=emoji,
             describe=describe,
             read_only=read_only,
             patch=patch,

@@ -103,7 +103,6 @@ def _tool(name: str, verb: str, text: str, work: Work, properties: Mapping[str, 
     registry.register(
         name=name,
         toolset="rl",
-        emoji="⚙",
         schema={
             "description": text,
             "parameters": {"type": "object", "properties": dict(properties), "required": list(needed)},

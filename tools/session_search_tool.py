@@ -127,7 +127,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="session_search",
     toolset="session",
-    emoji="🔎",
     schema={
         "description": (
             "Search what was said, done and noted in this and earlier sessions, by words or a question. "

@@ -115,7 +115,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="skill_manage",
     toolset="skills",
-    emoji="▤",
     schema={
         "description": (
             "Write down a way of doing a kind of task, or fix one that turned out wrong; later sessions "

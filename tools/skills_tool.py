@@ -50,7 +50,6 @@ def _describe_view(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
 registry.register(
     name="skills_list",
     toolset="skills",
-    emoji="▤",
     schema={
         "description": "List the skills: written-down ways of doing a kind of task.",
         "parameters": {
@@ -69,7 +68,6 @@ registry.register(
 registry.register(
     name="skill_view",
     toolset="skills",
-    emoji="▤",
     schema={
         "description": ("Read a skill, or with file_path one of its files."),
         "parameters": {

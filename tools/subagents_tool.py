@@ -99,7 +99,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="subagents",
     toolset="delegate",
-    emoji="⇄",
     schema={
         "description": (
             "Look after agents you sent: list, wait (for one or all), result, send_input (steers it; one "

@@ -195,7 +195,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="todo_write",
     toolset="todo",
-    emoji="📋",
     schema={
         "description": (
             "Write your task list, which the user watches, for work of three or more steps or several "
@@ -237,7 +236,6 @@ registry.register(
 registry.register(
     name="todo_read",
     toolset="todo",
-    emoji="📋",
     schema={
         "description": "Read your task list back, with counts and how many tool calls ago it was updated.",
         "parameters": {"type": "object", "properties": {}},

@@ -54,7 +54,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="web_crawl",
     toolset="web",
-    emoji="⇣",
     schema={
         "description": (
             "Fetch the pages of a site (one host) as text files with an index. Called again with the same "

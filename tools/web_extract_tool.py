@@ -64,7 +64,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="web_extract",
     toolset="web",
-    emoji="⇣",
     schema={
         "description": (
             "Read web pages and documents (PDF, DOCX, feeds) as text. With query: only passages that answer "

@@ -79,7 +79,6 @@ def _tool(
     registry.register(
         name=f"browser_{name}",
         toolset="browser",
-        emoji="🌐",
         schema={"description": description, "parameters": parameters},
         handler=_later(handler or name),
         check_fn=is_offered,

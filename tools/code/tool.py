@@ -204,7 +204,6 @@ registry.register(
     },
     handler=execute_code,
     check_fn=lambda: AVAILABLE,
-    emoji="🐍",
     describe=describe,
     patch=patch_schema,
     place=90,

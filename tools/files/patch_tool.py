@@ -264,7 +264,6 @@ registry.register(
     "file",
     SCHEMA,
     patch,
-    emoji="±",
     describe=describe,
     place=22,
     bundles=("default", "debugging"),

@@ -178,7 +178,6 @@ registry.register(
     "file",
     SCHEMA,
     read_file,
-    emoji="▤",
     describe=describe,
     read_only=True,
     place=20,

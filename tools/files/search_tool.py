@@ -277,7 +277,6 @@ registry.register(
     "file",
     SCHEMA,
     search,
-    emoji="⌕",
     describe=describe,
     read_only=True,
     aliases=("search_files",),

@@ -211,7 +211,6 @@ registry.register(
     "file",
     SCHEMA,
     write_file,
-    emoji="✎",
     describe=describe,
     patch=without_patch,
     place=21,

@@ -36,7 +36,6 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name="homeassistant",
     toolset="homeassistant",
-    emoji="⌂",
     schema={
         "description": (
             "Devices of the home: list entities, read one's state, list services, or call a service "

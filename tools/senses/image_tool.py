@@ -65,7 +65,6 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name=NAME,
     toolset="image_gen",
-    emoji="✦",
     schema={
         "description": "Draw a picture from a description, or change pictures; the result is a file.",
         "parameters": {

@@ -55,7 +55,6 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name=NAME,
     toolset="messaging",
-    emoji="✉",
     schema={
         "description": (
             "Send a message, with files where it is a chat, to a target of the settings; `here` is the chat "

@@ -65,7 +65,6 @@ def _describe_hear(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
 registry.register(
     name=SPEAK,
     toolset="tts",
-    emoji="♪",
     schema={
         "description": "Read a text aloud into a sound file.",
         "parameters": {
@@ -91,7 +90,6 @@ registry.register(
 registry.register(
     name=HEAR,
     toolset="tts",
-    emoji="♪",
     schema={
         "description": "Write down what is said in a sound file.",
         "parameters": {

@@ -72,7 +72,6 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name=NAME,
     toolset="vision",
-    emoji="◉",
     schema={
         "description": "Look at a picture: a path, an http(s) address or a data: address.",
         "parameters": {

@@ -153,7 +153,6 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="process",
     toolset="terminal",
-    emoji="⚙️",
     schema={
         "description": (
             "Look after background processes. poll: status and new output. log: output by lines. "

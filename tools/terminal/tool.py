@@ -240,7 +240,6 @@ _BACKGROUND_HINT = (
 registry.register(
     name="terminal",
     toolset="terminal",
-    emoji="💻",
     schema={
         "description": (
             "Run a bash command. Folder, variables and functions persist between calls. Standard input is "

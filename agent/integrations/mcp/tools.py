@@ -77,7 +77,6 @@ class _ServerTools:
                 schema=_READ_SCHEMA,
                 handler=_reader(self._service),
                 is_async=True,
-                emoji="⧉",
                 bundles=("default",),
                 traits=("brought",),
                 place=PLACE,
@@ -91,7 +90,6 @@ class _ServerTools:
             handler=_handler(self._service, tool),
             check_fn=lambda: tool.name in self._offered,
             is_async=True,
-            emoji="⧉",
             describe=_describer(tool),
             bundles=("default", "mcp"),
             traits=("for_scripts", "brought"),
@@ -180,7 +178,6 @@ def stand_ins(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
             handler=_missing_handler(spec.name),
             check_fn=lambda: is_shown,
             is_async=True,
-            emoji="⧉",
             traits=("for_scripts", "brought"),
             place=PLACE,
         )

@@ -188,7 +188,6 @@ def register_tool(tool: RegisteredTool, runner: PluginRunner, registry: Registry
         },
         handler=_handler(tool, runner),
         is_async=True,
-        emoji="⊕",
         describe=_describer(tool, runner),
         bundles=("default", "plugins"),
         traits=("for_scripts", "brought"),
