@@ -376,7 +376,8 @@ async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue
         turn_queue.remember,
         talk.opened.interrupted,
         base.closers,
-        since=talk.opened.path[-1].created if talk.opened.path else None,
+        # Going back leads to an end that is older than what was done since.
+        since=max(talk.opened.path[-1].created, talk.opened.used) if talk.opened.path else None,
         waits=not base.options.attended,
         tidy=partial(sweep_over, base.home, base.settings.sandbox),
     )

@@ -103,10 +103,13 @@ async def test_a_session_that_goes_on_without_a_person_hears_what_changed_in_bet
 
 @pytest.mark.thorough
 async def test_a_session_that_goes_on_where_nothing_changed_hears_nothing(tmp_path: Path) -> None:
-    replies = [call("write_file", path="ours.txt", content="x"), say("done"), say("again")]
+    replies = [say("hello"), call("write_file", path="ours.txt", content="x"), say("done"), say("again")]
     async with bench(tmp_path, by_step(replies)) as b:
         (b.workspace / "notes.txt").write_text("one")
-        await b.turn("go")
+        async with b.engine() as engine:
+            await engine.run("hello")
+            await engine.run("go")
+            await engine.history.undo()
         await b.turn("go on", resume_last=True)
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
 

@@ -30,6 +30,8 @@ class OpenedSession:
     lock: SessionLock
     head: str
     """The branch that was used last."""
+    used: float
+    """When, in seconds since the epoch."""
     owned: bool
     """True if this process holds the lock; if not, another one works on the session now."""
     recovered: str = ""
@@ -55,14 +57,15 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     if record is None:
         record = await store.create_session(workspace=str(options.workspace), model=model, events=BLOCK)
         lock = SessionLock(home.run, record.id)
-        return OpenedSession(record, [], lock, MAIN, lock.acquire(), is_new=True)
+        return OpenedSession(record, [], lock, MAIN, record.updated, lock.acquire(), is_new=True)
     if record.model != model:
         record = await store.set_model(record.id, model)
     lock = SessionLock(home.run, record.id)
     recovered, interrupted = "", ()
     owned = lock.acquire()
     cut = await settle(store, record.id) if owned else ()
-    head = (await store.heads(record.id))[0].name
+    last = (await store.heads(record.id))[0]
+    head = last.name
     if owned:
         known = await ScriptJournals(home.scripts / record.id).left_by_all(
             await store.unfinished_branches(record.id)
@@ -78,7 +81,7 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     if options.preview is not None:
         options.preview(await store.tail(record.id, head, PREVIEWED))
     path = await store.stored_path(record.id, head)
-    return OpenedSession(record, path, lock, head, owned, recovered, interrupted)
+    return OpenedSession(record, path, lock, head, last.updated, owned, recovered, interrupted)
 
 
 def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
