@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, load_settings, say, say_json
+from app.cli.frame import add_action, add_actions, advise, load_settings, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _show(args: argparse.Namespace) -> None:
         shown = '""' if value == "" else _text(value)
         say(f"{key:{width}}  {shown}" + ("" if source == "default" else f"   ({source})"))
     if loaded.project == "untrusted":
-        say("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
+        advise("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
     for problem in loaded.problems:
         say(f"{glyph('failed')} {problem}", file=sys.stderr)
 
@@ -205,7 +205,7 @@ def _trust(args: argparse.Namespace) -> None:
     if project.agents or project.refused:
         _say_agents(project)
     trust.trust(home, project)
-    say("Trust ends when one of these files changes, or with `hermes config untrust`.")
+    advise("Trust ends when one of these files changes, or with `hermes config untrust`.")
 
 
 def _trust_skills(home: Home, folder: Path) -> bool:
@@ -225,7 +225,7 @@ def _trust_skills(home: Home, folder: Path) -> bool:
     for broken in found.broken:
         say(f"  {glyph('failed')} {broken.folder.name}: {broken.reason}.")
     trust_skills(home, project)
-    say("This ends when one of their files changes, or with `hermes config untrust`.")
+    advise("This ends when one of their files changes, or with `hermes config untrust`.")
     return True
 
 

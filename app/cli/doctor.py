@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ExitCode
-from app.cli.frame import add_json, say, say_json, supports_glyphs
+from app.cli.frame import add_json, advise, say_json, supports_glyphs
 from themes.states import DOUBT, glyph
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         say_json([dataclasses.asdict(finding) for finding in findings], 2)
     else:
         for line in lines(findings, supports_glyphs()):
-            say(line)
+            advise(line)
     failed = any(finding.state == "fail" for finding in findings)
     return ExitCode.FAILED if failed else ExitCode.DONE
 

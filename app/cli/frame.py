@@ -123,6 +123,13 @@ def say(text: str, file: TextIO | None = None) -> None:
     print(shown, file=stream)
 
 
+def advise(text: str, file: TextIO | None = None) -> None:
+    """Print a sentence of ours in which commands of ours have the form in which the user can run them."""
+    from tools.command_name import as_called
+
+    say(as_called(text), file)
+
+
 def say_json(value: Any, indent: int | None = None) -> None:
     """Print JSON with all non-ASCII escaped, as some of these characters control terminals."""
     import json

@@ -16,6 +16,7 @@ from app.cli.frame import (
     ONE_OBJECT,
     add_action,
     add_json,
+    advise,
     answer,
     minute_of,
     say,
@@ -24,7 +25,6 @@ from app.cli.frame import (
     whole_number,
 )
 from app.running_service import running_service
-from tools.command_name import as_called
 
 if TYPE_CHECKING:
     from app.service.credentials import Credentials
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     def ready(url: str) -> None:
         answer(args, {"url": url}, f"hermes serve: {url}")
         if sys.stdout.isatty() and not args.as_json:
-            say(as_called("For a browser: `hermes serve pair --scope approve` shows a link."))
+            advise("For a browser: `hermes serve pair --scope approve` shows a link.")
 
     asyncio.run(run_service(options, Home.locate(), ready))
 
@@ -109,7 +109,7 @@ def _pair(args: argparse.Namespace) -> None:
         say_json({"code": code, "url": url, "scope": args.scope, "expires": expires})
         return
     if running is None:
-        say("No service runs yet: start one with `hermes serve`.", sys.stderr)
+        advise("No service runs yet: start one with `hermes serve`.", sys.stderr)
     until = minute_of(expires)[-5:]
     say(f"Code: {code}   (once, until {until}; may {args.scope})")
     say(f"Page: {url}")
@@ -150,6 +150,6 @@ def _list(args: argparse.Namespace) -> None:
         say_json({"devices": [{name: getattr(each, name) for name in fields} for each in devices]})
         return
     if not devices:
-        say("No device is paired yet; `hermes serve pair` shows a code for one.")
+        advise("No device is paired yet; `hermes serve pair` shows a code for one.")
     for each in devices:
         say(f"{each.id}  {each.scope:7}  {minute_of(each.seen)}  {each.address:15}  {each.name}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
-from app.cli.frame import say
+from app.cli.frame import advise, say
 from app.cli.safety.folder import workspace
 from app.tui.application import HermesApp
 from app.tui.conversation.copied_text import last_answer
@@ -26,7 +26,6 @@ from app.tui.startup.resume_preview import ResumedSession, resume_preview, skip_
 from app.tui.startup.startup_theme_read import signature
 from app.tui.startup.startup_theme_write import keep, kept_skin, look_of
 from app.tui.terminal.tty_output import drop_unread_output
-from tools.command_name import as_called
 from tools.text.safe_text import clean
 from widgets.prompt.history import History
 
@@ -172,5 +171,5 @@ def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
         if served:
             say("The session continues in the service.")
         way = "--attach" if served else "--resume"
-        say(as_called(f"To continue with this session: hermes {way} {session}"))
+        advise(f"To continue with this session: hermes {way} {session}")
     return app.return_code or 0

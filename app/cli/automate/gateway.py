@@ -12,7 +12,17 @@ from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.automate import gateway_setup
 from app.cli.extend.extras import require
-from app.cli.frame import add_action, add_actions, answer, load_settings, minute_of, open_store, say, say_json
+from app.cli.frame import (
+    add_action,
+    add_actions,
+    advise,
+    answer,
+    load_settings,
+    minute_of,
+    open_store,
+    say,
+    say_json,
+)
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -169,7 +179,7 @@ def _list(loaded: LoadedSettings, people: list[Person], as_json: bool) -> None:
         say_json({"people": paired, "settings": settings})
         return
     if not people and not named:
-        say("Nobody may talk yet; write to the bot, then `hermes gateway pair CODE`.")
+        advise("Nobody may talk yet; write to the bot, then `hermes gateway pair CODE`.")
     for each in people:
         say(f"{each.gateway:9}  {each.scope or 'code':8}  {minute_of(each.at)}  {each.id}  {each.name}")
     for name, id, scope in named:

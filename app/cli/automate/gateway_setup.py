@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.extend.extras import require
-from app.cli.frame import add_action, answer, load_settings, say, say_json
+from app.cli.frame import add_action, advise, answer, load_settings, say, say_json
 
 if TYPE_CHECKING:
     from agent.integrations.gateways.adapter import GatewayKind
@@ -186,4 +186,4 @@ def _list(home: Home, as_json: bool) -> None:
     for row in rows:
         state = "off" if not row["enabled"] else "incomplete" if row["missing"] else "on"
         say(f"{row['name']:9}  {state:10}  {'; '.join(row['needs'])}")
-    say("Set one up with `hermes gateway setup NAME`.")
+    advise("Set one up with `hermes gateway setup NAME`.")

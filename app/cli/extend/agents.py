@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, say, say_json
+from app.cli.frame import add_action, add_actions, advise, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -163,4 +163,4 @@ def _new(args: argparse.Namespace) -> None:
     if args.based_on is not None:
         text = with_name(read_text(_find_kind(args.based_on).path), valid_name(name))
     path = create(Home.locate(), name, text)
-    say(f"{path}   (edit it, then `hermes agents check {valid_name(name)}`)")
+    advise(f"{path}   (edit it, then `hermes agents check {valid_name(name)}`)")

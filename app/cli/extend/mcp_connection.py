@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
 from app.cli.extend.mcp_arguments import servers_of
-from app.cli.frame import answer, say, say_json
+from app.cli.frame import advise, answer, say, say_json
 from themes.states import NEEDS_YOU, glyph
 from tools.text.safe_text import reveal
 
@@ -43,7 +43,7 @@ def run_probe(home: Home, args: argparse.Namespace) -> None:
     for problem in found["problems"]:
         say(f"  {glyph('failed')} {problem}")
     if any(tool["standing"] != "ready" for tool in found["tools"]):
-        say(f"What is marked {NEEDS_YOU} waits for you: `hermes mcp trust {found['name']}`.")
+        advise(f"What is marked {NEEDS_YOU} waits for you: `hermes mcp trust {found['name']}`.")
 
 
 def run_call(home: Home, args: argparse.Namespace) -> int:

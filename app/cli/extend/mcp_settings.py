@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.extend.mcp_arguments import parsed_pairs, servers_of
-from app.cli.frame import agreed_by, answer, say, say_json
+from app.cli.frame import advise, agreed_by, answer, say, say_json
 from themes.states import glyph
 from tools.text.safe_text import clean, reveal
 
@@ -36,9 +36,9 @@ def run_list(home: Home, args: argparse.Namespace) -> None:
     for each, catalog in known:
         say(_line(each, catalog))
         for tool in catalog.parked_tools() if catalog is not None else ():
-            say(f"    ▲ {tool.name} waits for `hermes mcp trust {each.config.name}`")
+            advise(f"    ▲ {tool.name} waits for `hermes mcp trust {each.config.name}`")
     if not known:
-        say("There are no MCP servers; add one with `hermes mcp add NAME -- COMMAND` or `--url URL`.")
+        advise("There are no MCP servers; add one with `hermes mcp add NAME -- COMMAND` or `--url URL`.")
 
 
 def run_add(home: Home, args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, say, say_json
+from app.cli.frame import add_action, add_actions, advise, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _create(args: argparse.Namespace) -> None:
     folder = Path(args.path).absolute()
     for name in create(folder):
         say(f"{args.path}/{name}")
-    say(f"Try it with `hermes plugin test {args.path}`, use it with `hermes plugin install {args.path}`.")
+    advise(f"Try it with `hermes plugin test {args.path}`, use it with `hermes plugin install {args.path}`.")
 
 
 def _test(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from agent.model.provider_book import ask_provider, provider_row, provider_rows, remove_provider, variable_of
-from app.cli.frame import add_action, add_json, load_settings, say, say_json
+from app.cli.frame import add_action, add_json, advise, load_settings, say, say_json
 from themes.states import glyph
 from tools.text.words import plural
 
@@ -110,7 +110,7 @@ def _show(args: argparse.Namespace) -> None:
     say(f"  format   {row['format']}")
     say(f"  key      {_key_words(row)}")
     say(f"  dialect  {dialect}")
-    say("  learned  " + (f"`hermes providers forget {name}` drops it:" if learned else "nothing"))
+    advise("  learned  " + (f"`hermes providers forget {name}` drops it:" if learned else "nothing"))
     for address, model, each in learned:
         say(f"    {model} at {address}: {each.get('rule', '')} ({each.get('reason', '')})")
 
@@ -206,7 +206,7 @@ def _remove(args: argparse.Namespace) -> None:
     remove_provider(home, loaded, name)
     say(f"Removed {name}." + (f" Its key is still in {row['key_env']}." if row["key_set"] else ""))
     if loaded.settings.model.name.startswith(f"{name}/"):
-        say(f"model.name is still {loaded.settings.model.name}; choose another with `hermes config set`.")
+        advise(f"model.name is still {loaded.settings.model.name}; choose another with `hermes config set`.")
 
 
 def _forget(args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.frame import agrees, answer, load_settings, say, say_json, whole_number
+from app.cli.frame import advise, agrees, answer, load_settings, say, say_json, whole_number
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from themes.states import glyph
 from tools.text.safe_text import clean
@@ -398,7 +398,7 @@ def _show_audit(each: AuditedSkill) -> None:
     if each.problem:
         say(f"    {each.problem}")
     if each.state == "changed":
-        say(f"    `hermes skills audit {row.name} --approve` lets it be used; see also `update --theirs`.")
+        advise(f"    `hermes skills audit {row.name} --approve` lets it be used; see also `update --theirs`.")
 
 
 def _approve(hub: SkillHub, each: AuditedSkill, args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, say, say_json
+from app.cli.frame import add_action, add_actions, advise, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -189,4 +189,4 @@ def _new(args: argparse.Namespace) -> None:
 
     base = _find_skin(args.based_on).skin
     path = create(Home.locate(), args.name, base)
-    say(f"{path}   (from {base.name}; edit it, then `hermes skins check {args.name}`)")
+    advise(f"{path}   (from {base.name}; edit it, then `hermes skins check {args.name}`)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import YES, add_action, add_actions, agreed_by, load_settings, say, say_json
+from app.cli.frame import YES, add_action, add_actions, advise, agreed_by, load_settings, say, say_json
 from themes.states import NEEDS_YOU, glyph
 from tools.text.safe_text import clean
 from tools.text.words import one_line
@@ -66,7 +66,7 @@ def _list(args: argparse.Namespace) -> None:
     if not hooks:
         say("The settings have no hooks; docs/hooks.md shows how to add one.")
     elif any(hook.digest not in agreed for hook in hooks):
-        say(f"What is marked {NEEDS_YOU} does not run; agree with `hermes hooks trust`.")
+        advise(f"What is marked {NEEDS_YOU} does not run; agree with `hermes hooks trust`.")
 
 
 def _line(hook: Hook, agreed: bool) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, agreed_by, say, say_json
+from app.cli.frame import add_action, add_actions, advise, agreed_by, say, say_json
 from app.cli.safety import explain
 from themes.states import glyph
 
@@ -80,13 +80,13 @@ def _list(args: argparse.Namespace) -> None:
     for rule in sorted(rules, key=lambda rule: ("deny", "ask", "allow").index(rule.verdict)):
         say(_row(rule, width))
     if not rules:
-        say(f"no rules; write some into {Home.locate().permissions} or use `hermes permissions deny RULE`")
+        advise(f"no rules; write some into {Home.locate().permissions} or use `hermes permissions deny RULE`")
     for problem in policy.problems:
         say(f"{glyph('failed')} {problem}", file=sys.stderr)
     if policy.problems:
         say("Until that is fixed nothing in the file allows anything.", file=sys.stderr)
     if policy.project == "untrusted":
-        say("This project's rules that allow are not used; see `hermes config trust`.", file=sys.stderr)
+        advise("This project's rules that allow are not used; see `hermes config trust`.", file=sys.stderr)
 
 
 def _row(rule: PermissionRule, width: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ExitCode
-from app.cli.frame import add_action, add_actions, answer, say, say_json
+from app.cli.frame import add_action, add_actions, advise, answer, say, say_json
 
 if TYPE_CHECKING:
     from agent.core.config.schema import CheckpointSettings
@@ -86,7 +86,7 @@ def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bo
     if not settings.enabled:
         say("Nothing is added: `checkpoints.enabled` is off.")
     if found.flaws:
-        say(f"▲ {_count(found.flaws, 'record')} cannot be used; `hermes checkpoints verify` names them.")
+        advise(f"▲ {_count(found.flaws, 'record')} cannot be used; `hermes checkpoints verify` names them.")
 
 
 def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from agent.integrations.migration import PROGRAMS
-from app.cli.frame import ONE_OBJECT, add_json, agreed_by, say, say_json
+from app.cli.frame import ONE_OBJECT, add_json, advise, agreed_by, say, say_json
 from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _list_programs(args: argparse.Namespace, home: Home, parts: list[Part]) -> i
         counts = [f"{count} {_unit(part, count)}" for part in parts if (count := each.count(part))]
         say(f"{agent:8}  {clean(str(each.root))}: {', '.join(counts) or 'nothing to take over'}")
     if found:
-        say("Look at one with `hermes import NAME`.")
+        advise("Look at one with `hermes import NAME`.")
     else:
         say(f"Nothing of {', '.join(PROGRAMS)} was found here; name a folder with NAME --from DIR.")
     return ExitCode.DONE

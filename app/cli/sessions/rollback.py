@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.frame import add_json, agrees, answer, minute_of, say, say_json
+from tools.command_name import as_called
 from tools.text.safe_text import clean
 from tools.text.words import one_line, plural
 
@@ -420,7 +421,7 @@ def _outcome(restored: Restored) -> str:
     if restored.step is not None:
         number = restored.step.number
         lines.append(f"{one_line(restored.what('taken back'))}; this is step {number}.")
-        lines.append(f"To undo it: hermes rollback --to {number - 1}")
+        lines.append(as_called(f"To undo it: hermes rollback --to {number - 1}"))
         if along := one_line(restored.taken_along()):
             lines.append(f"▲ {along[0].upper()}{along[1:]}")
     else:
