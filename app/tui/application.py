@@ -50,6 +50,7 @@ from app.tui.terminal.tty_output import (
     driver_with_writer,
 )
 from themes.skin import Skin
+from tools.command_name import as_called
 from tools.text.safe_text import clean
 from widgets.palette import css_variables
 from widgets.panes.status import StatusBar
@@ -617,11 +618,11 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
         """Show a short notice that disappears."""
-        self.notify(clean(text), timeout=timeout, markup=False)
+        self.notify(clean(as_called(text)), timeout=timeout, markup=False)
 
     def complain(self, text: str) -> None:
         """Show a sentence about something that did not work."""
-        self.notify(clean(text), severity="warning", timeout=8, markup=False)
+        self.notify(clean(as_called(text)), severity="warning", timeout=8, markup=False)
 
     @property
     def skin(self) -> Skin:

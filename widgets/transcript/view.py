@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from themes.skin import Skin
+from tools.command_name import as_called
 from tools.results import Display, Outcome
 from widgets.painting.direct_rows import DirectRows
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
@@ -201,7 +202,7 @@ class Transcript(KeptRow, can_focus=True):
 
     def add_notice(self, kind: str, text: str, detail: str = "") -> None:
         """Add a notice of the application; `detail` can be unfolded."""
-        self._add(NoticeItem(kind, text, detail))
+        self._add(NoticeItem(kind, as_called(text), detail))
 
     def add_text(self, text: str) -> None:
         """Add a piece of the answer."""

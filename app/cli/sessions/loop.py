@@ -34,6 +34,7 @@ from app.tui.commands.registry import refuse_elsewhere
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
 from themes.states import glyph
+from tools.command_name import as_called
 from tools.text.safe_text import clean, printable
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class LoopView:
                     print(ending)
                 print()
             case _ if said := event.notice():
-                self._line(f"┊ {said[1]}")
+                self._line(as_called(f"┊ {said[1]}"))
 
     def _line(self, text: str) -> None:
         self._end_line()

@@ -30,7 +30,7 @@ from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
 from app.tui.startup.fast_args import FastOptions
-from tools.command_name import command_name
+from tools.command_name import as_called, command_name
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -212,6 +212,6 @@ class TextView:
         elif isinstance(event, ReplyCut):
             line = f"┊ The answer was cut off: {event.reason}"
         elif said := event.notice():
-            line = f"┊ {said[1]}"
+            line = as_called(f"┊ {said[1]}")
         if line:
             print(clean(line), file=self._out, flush=True)

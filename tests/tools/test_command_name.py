@@ -1,0 +1,52 @@
+"""Commands in sentences have the form that runs where the person is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import command
+from tools.command_name import as_called
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the path of a program that is not on the search path."""
+    script = tmp_path / "checkout/.venv/bin/hermes"
+    script.parent.mkdir(parents=True)
+    script.touch(0o755)
+    monkeypatch.setattr(sys, "prefix", str(script.parents[1]))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return str(script)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Agree with `hermes mcp trust x`.",
+        "To undo it: hermes rollback --to 3",
+        "nothing draws; hermes config set image.base_url URL",
+        "then hermes model pull, then hermes --model local",
+    ],
+)
+def test_a_command_is_named_by_its_path_where_it_is_not_on_the_search_path(
+    elsewhere: str, sentence: str
+) -> None:
+    assert as_called(sentence) == sentence.replace("hermes ", f"{elsewhere} ")
+
+
+@pytest.mark.parametrize("sentence", ["the folder hermes is empty", "/opt/hermes --x", "what hermes said"])
+def test_what_is_no_command_stays(elsewhere: str, sentence: str) -> None:
+    assert as_called(sentence) == sentence
+
+
+def test_answers_of_the_shell_name_commands_that_run(tmp_path: Path) -> None:
+    script = Path(sys.prefix, "bin/hermes")
+    if not script.exists():
+        pytest.skip("the program is not installed here")
+    environ = command.environment(tmp_path / "home", PATH="/usr/bin:/bin")
+    for words in (("mcp",), ("doctor",)):
+        said = command.run(*words, env=environ, cwd=tmp_path).stdout
+        assert f"{script} " in said and "`hermes " not in said and "; hermes " not in said
