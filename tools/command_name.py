@@ -8,7 +8,9 @@ from pathlib import Path
 
 from tools.kit.lazy_pattern import lazy_pattern
 
-_CALL = lazy_pattern(r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull|rollback --to|config set|gateway setup)")
+_CALL = lazy_pattern(
+    r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull|rollback --to|config set|gateway setup)"
+)
 """A command in a sentence: in backticks, or followed by text that only follows a command."""
 
 
