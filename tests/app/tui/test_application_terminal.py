@@ -76,7 +76,7 @@ def test_a_family_stays_one_beside_what_is_taken_out() -> None:
 )
 def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Signals, code: int) -> None:
     shown = terminal("--model", "demo")
-    shown.until(b"FILES")
+    shown.until(b"What should I do?")
     shown.process.send_signal(number)
     assert shown.drain() == code
     assert b"\x1b[?1049l" in shown.painted and b"\x1b[?25h" in shown.painted
@@ -86,7 +86,7 @@ def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Si
 @pytest.mark.thorough
 def test_quitting_says_how_to_go_on(terminal: Start) -> None:
     shown = terminal("--model", "demo")
-    shown.until(b"FILES")
+    shown.until(b"What should I do?")
     shown.press("hello")
     shown.until(b"hello")
     time.sleep(0.1)
@@ -122,7 +122,7 @@ def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> No
 @pytest.mark.thorough
 def test_an_answer_reaches_the_terminal_past_the_frames_of_the_screen(terminal: Start) -> None:
     shown = terminal("--model", "demo")
-    shown.until(b"FILES")
+    shown.until(b"What should I do?")
     shown.press("hello")
     shown.until(b"hello")
     time.sleep(0.1)
