@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ExitCode
-from app.cli.frame import add_json, advise, say_json, supports_glyphs
+from app.cli.frame import add_json, say, say_json, supports_glyphs
 from themes.states import DOUBT, glyph
+from tools.command_name import as_called
 
 if TYPE_CHECKING:
     from app.cli.health.check import Check, HealthFinding
@@ -50,8 +54,9 @@ def run(args: argparse.Namespace) -> int:
     if args.as_json:
         say_json([dataclasses.asdict(finding) for finding in findings], 2)
     else:
-        for line in lines(findings, supports_glyphs()):
-            advise(line)
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in lines(findings, supports_glyphs(), columns):
+            say(line)
     failed = any(finding.state == "fail" for finding in findings)
     return ExitCode.FAILED if failed else ExitCode.DONE
 
@@ -84,18 +89,26 @@ def checks() -> dict[str, Check]:
     }
 
 
-def lines(findings: list[HealthFinding], glyphs: bool = True) -> list[str]:
-    """Return the report as text: a line for each finding with its fix below, and a summary."""
+def lines(findings: list[HealthFinding], glyphs: bool = True, columns: int | None = None) -> list[str]:
+    """Return the report as text: a line for each finding with its fix below, and a summary.
+
+    With `columns`, lines are broken between words.
+    """
     marks = _GLYPHS if glyphs else _WORDS
     arrow = "→" if glyphs else "->"
     width = max(len(finding.name) for finding in findings)
     text: list[str] = []
     for finding in findings:
         mark = marks[finding.state]
-        text.append(f"{mark} {finding.name:{width}}  {finding.detail}")
+        told = [(f"{mark} {finding.name:{width}}  ", finding.detail)]
         indent = " " * (len(mark) + width + 3)
         for number, line in enumerate(finding.mend.splitlines()):
-            text.append(f"{indent}{' ' * len(arrow) if number else arrow} {line}")
+            told.append((f"{indent}{' ' * len(arrow) if number else arrow} ", line))
+        for start, said in told:
+            line = as_called(said)
+            room = max(columns - len(start), 20) if columns else len(line) + 1
+            first, *rest = textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) or [""]
+            text += [start + first, *(" " * len(start) + each for each in rest)]
     failed = sum(finding.state == "fail" for finding in findings)
     warned = sum(finding.state == "warn" for finding in findings)
     if failed or warned:

@@ -78,6 +78,13 @@ def test_every_line_has_a_mark_words_and_the_mend_below() -> None:
         "",
         "1 failed, 1 to look at, 1 in order",
     ]
+    told = HealthFinding("a", "warn", "first second third fourth", "some extras add semantic")
+    assert doctor.lines([told], columns=25)[:4] == [
+        "▲ a  first second third",
+        "     fourth",
+        "     → some extras add",
+        "       semantic",
+    ]
     assert doctor.lines(found[:1])[-1] == "Everything is in order."
     assert all(line.isascii() for line in doctor.lines(found, glyphs=False))
 
