@@ -17,7 +17,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -156,6 +156,22 @@ def address(path: Path, option: str) -> str:
     return f"{path.absolute().as_uri()}?{option}"
 
 
+async def _await_whole(task: asyncio.Future[T]) -> T:
+    """Wait for a task to its end however often this is cancelled, as a program that ends does; then raise.
+
+    Otherwise the thread of a connection would answer a loop that is closed.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
 class Database:
     """The only connection of this process to one file."""
 
@@ -180,17 +196,13 @@ class Database:
         )
         opening = asyncio.ensure_future(connection)
         try:
-            return cls(path, await asyncio.shield(opening), wait)
+            return cls(path, await _await_whole(opening), wait)
         except sqlite3.Error as error:
             raise explain(error, path) from error
         except asyncio.CancelledError:
-            # Its thread opens the file all the same, and nobody else would close it. A program that ends
-            # cancels more than once.
-            while not opening.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([opening])
+            # Its thread opens the file all the same, and nobody else would close it.
             if not opening.cancelled() and opening.exception() is None:
-                await connection.close()
+                await _await_whole(asyncio.ensure_future(connection.close()))
             raise
 
     async def read(self, work: Work[T]) -> T:
@@ -243,7 +255,7 @@ class Database:
                 if self._writes:
                     await self._hand_over(self._finish)
             finally:
-                await self._connection.close()
+                await _await_whole(asyncio.ensure_future(self._connection.close()))
 
     def _check(self) -> None:
         if self._closed:

@@ -316,3 +316,24 @@ async def test_an_opening_that_is_cancelled_twice_leaves_no_connection(folder: P
         for thread in set(threading.enumerate()) - before:
             thread.join(20)
             assert not thread.is_alive()
+
+
+def test_a_close_that_is_cancelled_again_and_again_is_over_before_the_loop(folder: Path) -> None:
+    before = set(threading.enumerate())
+
+    async def close_and_cancel(turns: int) -> None:
+        store = await Store.open(folder / "state.db")
+        closing = asyncio.create_task(store.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(4):
+            closing.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(closing, return_exceptions=True)
+
+    for turns in range(1, 6):
+        asyncio.run(close_and_cancel(turns))
+    gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+        assert not thread.is_alive()
