@@ -216,8 +216,10 @@ async def _go(way: Way, menu: ModelMenu) -> Setup | None:
 
 
 async def _fetch(way: Way, menu: ModelMenu) -> Setup | None:
+    from app.cli.extend.extras import require
     from app.cli.extend.model import fetch
 
+    await asyncio.to_thread(require, "local", "The local model")
     small = (await menu.offers()).small
     is_small = small is not None and way.weights == small
     code = await asyncio.to_thread(fetch, argparse.Namespace(small=is_small, source="auto"))

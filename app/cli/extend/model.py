@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_actions, load_settings, say_json
+from tools.extras import is_installed, missing
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def fetch(args: argparse.Namespace) -> int:
         _say("Stopped; run the same command again to continue.")
         return ExitCode.INTERRUPTED
     _print_path(path)
-    _say(f"{_SMALL_MODEL} {_HINT}")
+    _say(f"{_SMALL_MODEL} {_HINT if is_installed('local') else missing('It', 'local')}")
     return ExitCode.DONE
 
 

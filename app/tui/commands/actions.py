@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Callable
@@ -91,26 +90,12 @@ class CommandActions:
             if inspect.isawaitable(result):
                 await result
         except HermesError as error:
-            if await self._offer_extra(str(error)):
+            from app.tui.screens.extra_dialog import offer_extra
+
+            if await offer_extra(self._app.push_screen_wait, str(error)):
                 await self._run_guarded(act, argument)
             else:
                 self._app.complain(str(error))
-
-    async def _offer_extra(self, problem: str) -> bool:
-        """Offer to install the extra that the error names; return whether it is installed afterwards."""
-        from tools.extras import is_installed, named_extra
-
-        name = named_extra(problem)
-        if not name or is_installed(name):
-            return False
-        from agent.integrations.extras import adding
-        from app.tui.screens.extra_dialog import ExtraDialog
-
-        try:
-            change = await asyncio.to_thread(adding, [name])
-        except HermesError:
-            return False
-        return bool(await self._app.push_screen_wait(ExtraDialog(name, problem, change)))
 
     def is_allowed(self, id: str) -> bool:
         """Return whether the keys of a command act now; if not, the focused widget gets them."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import importlib
 import subprocess
+from collections.abc import Awaitable, Callable
 
 from textual import work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from agent.errors import HermesError
 from agent.integrations.extras import ExtrasChange
 from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine
 from app.tui.screens.page import line, words
 from app.tui.terminal.pip_progress import run as run_pip
 from app.tui.terminal.pip_progress import with_raw_progress
 from themes.states import NEEDS_YOU
-from tools.extras import EXTRAS, is_installed
+from tools.extras import EXTRAS, is_installed, named_extra
 from tools.kit.umask import person_umask
 
 
@@ -93,3 +95,20 @@ class ExtraDialog(Dialog[bool]):
 
     def decline(self) -> None:
         self.dismiss(False)
+
+
+async def offer_extra(show: Callable[[ExtraDialog], Awaitable[bool | None]], problem: str) -> bool:
+    """Offer to install the extra that an error names; return whether it is installed afterwards.
+
+    `show` shows a screen and returns its result.
+    """
+    name = named_extra(problem)
+    if not name or is_installed(name):
+        return False
+    from agent.integrations.extras import adding
+
+    try:
+        change = await asyncio.to_thread(adding, [name])
+    except HermesError:
+        return False
+    return bool(await show(ExtraDialog(name, problem, change)))

@@ -31,7 +31,9 @@ from app.tui.application import HermesApp
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.models import model_menu
+from app.tui.screens import extra_dialog
+from app.tui.screens.extra_dialog import ExtraDialog
+from app.tui.screens.models import key_dialog, model_menu
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.models.models import ModelsScreen
@@ -41,6 +43,7 @@ from tests.app.tui.pages import PageHost
 from tests.support.model_server import ModelServer
 from tests.support.replies import say
 from tests.support.waiting import until
+from tools import extras
 from widgets.transcript.parts import AnswerItem, UserItem
 
 WEIGHTS = b"GGUF" + random.Random(5).randbytes(400_000)
@@ -249,6 +252,25 @@ async def test_a_model_of_a_server_on_this_machine_is_kept_for_later_starts(tmp_
         await pilot.press("enter")
         await until(pilot, lambda: host.outcomes == ["ollama/qwen3:8b"], "the choice")
     assert load(Home(tmp_path), {}).settings.model.name == "ollama/qwen3:8b"
+
+
+async def test_what_runs_a_local_model_is_offered_before_it_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (model_menu, key_dialog):
+        monkeypatch.setattr(module, "can_run_local", lambda: False)
+    for module in (extras, extra_dialog):
+        monkeypatch.setattr(module, "is_installed", lambda _name: False)
+    menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path)})
+    screen = OnboardingScreen(NoModelError(), offers=await menu.offers(), setup=menu)
+    host = PageHost(lambda: screen)
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: screen.armed, "the dialog")
+        await pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "fetch")))
+        await until(pilot, lambda: isinstance(host.screen, ExtraDialog), "the offer")
+        await pilot.press("escape")
+        await until(pilot, lambda: host.screen is screen, "the ways")
+    assert not host.outcomes and not (tmp_path / "models").exists()
 
 
 async def test_the_only_model_of_a_server_is_not_asked_about(tmp_path: Path) -> None:

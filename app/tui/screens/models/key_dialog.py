@@ -21,7 +21,7 @@ from agent.model.local.sources import PROVENANCE, StoppedError, Weights
 from agent.model.model_choices import ModelChoice
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, ProblemLine
 from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
-from app.tui.screens.models.model_menu import ModelMenu, Offers
+from app.tui.screens.models.model_menu import ModelMenu, Offers, can_run_local
 from app.tui.screens.models.ways import gigabytes
 from app.tui.screens.page import BETWEEN, Field, line, words
 from themes.states import NEEDS_YOU, glyph
@@ -306,10 +306,28 @@ async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup
         if await app.push_screen_wait(KeyDialog(provider, setup)) is None:
             return ""
         return "" if choice.name.endswith("/…") else choice.name
-    if choice.name == "local" and offers.weights is not None and not offers.problem:
+    if choice.name == "local" and offers.weights is not None:
         size = gigabytes(offers.weights.size) if offers.weights.size else "its size is not known"
         question = ConfirmDialog(f"Fetch the local model ({size})?", "Fetch it and use it", "Not now")
         if not await app.push_screen_wait(question):
             return ""
-        return "local" if await app.push_screen_wait(FetchDialog(offers.weights, setup)) else ""
+        return await fetch_model(app, offers.weights, offers, setup)
     return None
+
+
+async def fetch_model(
+    app: App[Any],
+    weights: Weights,
+    offers: Offers,
+    setup: ModelMenu,
+    hold: Callable[[str], None] | None = None,
+) -> str:
+    """Fetch a local model, and before it the extra that runs it; return its name, empty if the person
+    cancelled.
+    """
+    if offers.problem and not can_run_local():
+        from app.tui.screens.extra_dialog import offer_extra
+
+        if not await offer_extra(app.push_screen_wait, offers.problem):
+            return ""
+    return "local" if await app.push_screen_wait(FetchDialog(weights, setup, hold)) else ""

@@ -40,7 +40,7 @@ class Offers:
     local: bool = False
     """True if a local model is present and can run."""
     problem: str = ""
-    """The reason why no local model can run here; empty if one can."""
+    """The reason why no local model can run here yet; empty if one can."""
 
 
 class ModelMenu:

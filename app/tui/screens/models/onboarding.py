@@ -14,10 +14,10 @@ from agent.model.key_check import KeyProvider
 from agent.model.providers import NoModelError
 from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine, TextDialog
 from app.tui.screens.models.key_dialog import (
-    FetchDialog,
     KeyDialog,
     ProviderDialog,
     ServerDialog,
+    fetch_model,
 )
 from app.tui.screens.models.model_menu import ModelMenu, Offers
 from app.tui.screens.models.models import ModelsScreen
@@ -97,8 +97,8 @@ class OnboardingScreen(Dialog[str | None]):
                 model = await self._choose(found.name, found.models) if found is not None else ""
                 kept = True
             case "fetch" if way.weights is not None and self._setup is not None:
-                dialog = FetchDialog(way.weights, self._setup, self._hold)
-                model, kept = ("local", True) if await self.app.push_screen_wait(dialog) else ("", False)
+                model = await fetch_model(self.app, way.weights, self._offers, self._setup, self._hold)
+                kept = True
             case "key":
                 provider = await self.app.push_screen_wait(ProviderDialog(self._offers.providers))
                 model, kept = await self._with_key(provider) if provider is not None else "", True

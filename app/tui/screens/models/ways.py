@@ -53,7 +53,7 @@ def ways(problem: NoModelError, offers: Offers) -> list[Way]:
 def _local(offers: Offers) -> list[Way]:
     if offers.local:
         return [Way("Use the local model; it is here", "use", "local", stands=True)]
-    if offers.problem or offers.weights is None:
+    if offers.weights is None:
         return []
     titles = ("Fetch the local model{} and use it", "Fetch a smaller one{}, for machines with little memory")
     return [
