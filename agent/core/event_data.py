@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 
@@ -76,6 +76,11 @@ class Usage:
     """Part of `input` that was written to the prompt cache, if that is charged for."""
     cost: float | None = None
     """US dollars of the request, if reported by the server."""
+
+    def merge(self, newer: Usage) -> Usage:
+        """Return the counts of both; a newer one wins, field by field."""
+        said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
+        return replace(self, **said)
 
 
 VerdictKind = Literal["allow", "ask", "deny", "hardline"]

@@ -136,7 +136,7 @@ __all__ = ["GitError", "GitResult", "branch", "run_git"]
 MAX_OUTPUT = 20_000_000
 """The limit of output in bytes; more is an error."""
 
-_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
 
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 _COMMANDS = {
@@ -244,7 +244,7 @@ async def run_git(
 
 async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 10.0) -> bytes:
     """Return git's merge of two versions of a text, with conflicts marked. Raises `GitError`."""
-    program = shutil.which("git", path=_SYSTEM_PATH)
+    program = shutil.which("git", path=SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-git-"))
@@ -275,7 +275,7 @@ def _checked(arguments: tuple[str, ...]) -> list[str]:
 
 def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
     """Return the path of git, the top folder of the work tree, and a private folder for this call."""
-    program = shutil.which("git", path=_SYSTEM_PATH)
+    program = shutil.which("git", path=SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
     top = root if git is not None else top_folder(root.resolve())
@@ -354,7 +354,7 @@ async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[
         child = await start_child(
             command,
             cwd=inside,
-            env=_environment(home),
+            env=git_environment(home),
             stdin=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -387,9 +387,10 @@ async def _limited(stream: asyncio.StreamReader, limit: int = 0) -> bytes:
     return b"".join(pieces)
 
 
-def _environment(home: Path) -> dict[str, str]:
+def git_environment(home: Path) -> dict[str, str]:
+    """Return an environment in which git reads no settings of the person and asks nothing."""
     return {
-        "PATH": _SYSTEM_PATH,
+        "PATH": SYSTEM_PATH,
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home),
         "LC_ALL": "C",

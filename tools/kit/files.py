@@ -264,6 +264,14 @@ def sync_folder(folder: int) -> None:
         os.close(descriptor)
 
 
+def is_open_at(file: int, path: Path) -> bool:
+    """Return whether an open file is the one at a path, rather than a former one."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
 def lock_file(descriptor: int, *, shared: bool = False, seconds: float | None = None) -> bool:
     """Lock an open file; False if others still hold it after `seconds` (0: at once; None: wait).
 

@@ -429,7 +429,7 @@ class Door:
     ) -> DoorAnswer:
         import httpcore2
 
-        context = await asyncio.to_thread(_tls) if found.is_encrypted else None
+        context = await asyncio.to_thread(tls_context) if found.is_encrypted else None
         backend = CheckedBackend(self._near if is_own else self.network, is_own=is_own)
         url = httpcore2.URL(
             scheme=found.scheme.encode(),
@@ -488,7 +488,7 @@ _MUCH = 256 * 1024
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """Return the TLS context, cached because reading the system's certificates takes longer than most
     answers.
     """

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from agent.core.home import private_folder
 from agent.errors import ConfigError, StoreError
-from tools.kit.files import lock_file, open_lock
+from tools.kit.files import is_open_at, lock_file, open_lock
 
 
 class SessionLock:
@@ -34,7 +34,7 @@ class SessionLock:
                 if not lock_file(file, seconds=0):
                     os.close(file)
                     return False
-                if _is_at(file, self.path):
+                if is_open_at(file, self.path):
                     break
                 os.close(file)  # the last holder removed the file between our two steps
             os.ftruncate(file, 0)
@@ -104,10 +104,3 @@ def locked_sessions(folder: Path) -> list[tuple[str, float]]:
         except (OSError, StoreError):
             continue  # closed meanwhile, or not a lock of ours
     return sorted(found, key=lambda each: each[1])
-
-
-def _is_at(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return False

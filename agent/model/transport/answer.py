@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from agent.errors import ModelError
-from agent.model.protocol import Delta, ReplyEnd
+from agent.model.protocol import Delta, ReasoningDelta, ReplyEnd, TextDelta
 from agent.model.transport.failures import Failures, read_complaint
 from agent.model.wire_format import EventReader
 
@@ -299,6 +299,12 @@ def _kind(head: bytes) -> str:
     return "page" if start[:1] == b"<" else "events"
 
 
+_LOST: dict[object, Delta] = {
+    "text": TextDelta("\ufffd"),
+    **dict.fromkeys(("reasoning", "thinking"), ReasoningDelta("\ufffd")),
+}
+
+
 class HalfCharacters:
     """Joins halves of UTF-16 surrogate pairs that arrive in two pieces of a text.
 
@@ -319,7 +325,7 @@ class HalfCharacters:
             text = text[:-1]
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
-    def flush(self) -> list[object]:
-        """Return the channels whose last character was not completed."""
+    def flush(self) -> list[Delta]:
+        """Return a mark for each text and thought whose last character was not completed."""
         channels, self._halves = list(self._halves), {}
-        return channels
+        return [_LOST[each] for each in channels if each in _LOST]

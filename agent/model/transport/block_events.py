@@ -96,11 +96,7 @@ class BlockReader:
 
     def flush(self) -> list[Delta]:
         """Return the held-back deltas at the end of the stream."""
-        return [
-            TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
-            for channel in self._halves.flush()
-            if channel in ("text", "thinking")
-        ]
+        return self._halves.flush()
 
     def is_reply(self, document: dict[str, Any]) -> bool:
         """Return whether an object is a whole message."""

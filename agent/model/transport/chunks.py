@@ -163,12 +163,7 @@ class ChunkReader:
 
     def flush(self) -> list[Delta]:
         """Return the held-back deltas at the end of the stream."""
-        lost = [
-            TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
-            for channel in self._halves.flush()
-            if channel in ("text", "reasoning")
-        ]
-        return [*lost, *self._seals.flush()]
+        return [*self._halves.flush(), *self._seals.flush()]
 
     def is_reply(self, document: dict[str, Any]) -> bool:
         """Return whether an object is a whole completion."""

@@ -224,7 +224,7 @@ class _ReplyReader:
     def take(self, delta: Delta) -> bool:
         """Read one delta; return whether it was the last one."""
         if isinstance(delta, UsageDelta):
-            self._usage = _merge_usage(self._usage, delta.usage)
+            self._usage = self._usage.merge(delta.usage)
             return False
         if isinstance(delta, TokensDelta):
             for name in self._tokens:
@@ -338,12 +338,6 @@ def _reply(
         broken=decoded.broken,
         sealed=sealed,
     )
-
-
-def _merge_usage(known: Usage, newer: Usage) -> Usage:
-    """Merge two counts from several deltas; newer values replace older ones."""
-    said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
-    return replace(known, **said)
 
 
 @asynccontextmanager

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from hashlib import sha1
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, is_outside
+from agent.workspace.checkpoints.entries import (
+    LeftOut,
+    PathChange,
+    PathEntry,
+    PathKind,
+    is_folder,
+    is_outside,
+)
 from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import NO_UNITS, Units
@@ -209,7 +216,7 @@ def patch_between(
     repositories = {found.root if (found := units.part(each.path)) else each.path for each in apart.git}
     left_out += [LeftOut(folder, "where git stands is not part of a patch") for folder in repositories]
     for change in sorted(apart.files, key=lambda each: os.fsencode(each.path)):
-        if _is_folder(change.before) or _is_folder(change.after):
+        if is_folder(change.before) or is_folder(change.after):
             folders.append(change)
         try:
             found = _sections(change, objects, text)
@@ -278,12 +285,8 @@ def _folders(changes: Iterable[PathChange], told: set[str]) -> Iterable[LeftOut]
             modes = f"{change.before.mode:o} to {change.after.mode:o}"
             yield LeftOut(change.path, f"the permissions of this folder went from {modes}")
         elif change.path not in told:
-            what = "was made" if _is_folder(change.after) else "went away"
+            what = "was made" if is_folder(change.after) else "went away"
             yield LeftOut(change.path, f"an empty folder that {what}; git knows none")
-
-
-def _is_folder(entry: PathEntry | None) -> bool:
-    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _above(path: str) -> Iterable[str]:

@@ -165,7 +165,7 @@ class MeteredClient:
             while (delta := await self._next(deltas)) is not None:
                 begun = True
                 if isinstance(delta, UsageDelta):
-                    usage = _merge_usage(usage, delta.usage)
+                    usage = usage.merge(delta.usage)
                 elif isinstance(delta, ReplyEnd):
                     complete = True
                     self._throttle.record_answer()
@@ -287,12 +287,6 @@ def is_free(error: ModelError) -> bool:
     if error.kind == "unreachable":
         return True
     return error.status is not None and error.status >= 300 and error.status not in PASSED_ON
-
-
-def _merge_usage(known: Usage, newer: Usage) -> Usage:
-    """Merge two usages; the newer count wins, field by field."""
-    said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
-    return replace(known, **said)
 
 
 Infos = Mapping[str, ModelInfo]

@@ -181,6 +181,10 @@ class Step:
     """Paths that a user may have changed while the command ran, see `perhaps_by_others`."""
 
 
+def is_folder(entry: PathEntry | None) -> bool:
+    return entry is not None and entry.kind is PathKind.FOLDER
+
+
 def undo_refusal() -> ToolError:
     """Return the error for a call that must not change anything because it could not be undone."""
     return ToolError(
@@ -441,7 +445,7 @@ def _walk(
         found.left_out.append(_unread("", error))
         return
     yield "", [(TOP, top)]
-    own = _identity(ours)
+    own = identity_of(ours)
     keys = signs()
     waiting: list[tuple[str, os.stat_result, UnitKind | None, int]] = [("", top, None, 0)]
     while waiting:
@@ -516,10 +520,16 @@ def _list_folder(descriptor: int, prefix: str, found: ManifestScan) -> list[tupl
 
 
 def _unread(path: str, error: OSError) -> LeftOut:
-    return LeftOut(path, f"cannot be read: {(error.strerror or str(error)).lower()}")
+    return LeftOut(path, unreadable(error))
 
 
-def _identity(folder: Path | None) -> tuple[int, int]:
+def unreadable(error: OSError) -> str:
+    """Return an error of reading as the reason why something is left out."""
+    return f"cannot be read: {(error.strerror or str(error)).lower()}"
+
+
+def identity_of(folder: Path | None) -> tuple[int, int]:
+    """Return device and inode of a folder; zeros if there is none."""
     try:
         status = folder.stat() if folder is not None else None
     except OSError:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import PathEntry, PathKind
+from agent.workspace.checkpoints.entries import PathEntry, PathKind, unreadable
 from agent.workspace.checkpoints.objects import CHUNK, ObjectStore
 from agent.workspace.checkpoints.units import TOP
 from tools.kit.files import open_folder
@@ -72,7 +72,7 @@ def take(
     except OSError as error:
         if error.errno in _NOTHING:
             return None
-        return PathEntry(PathKind.OTHER, 0, reason=_unreadable(error))
+        return PathEntry(PathKind.OTHER, 0, reason=unreadable(error))
 
 
 def inode_of(status: os.stat_result) -> str:
@@ -152,7 +152,7 @@ def _entry(
     except OSError as error:
         if error.errno in _NOTHING:
             raise _ChangedError from error
-        return _plain(status, PathKind.FILE, reason=_unreadable(error))
+        return _plain(status, PathKind.FILE, reason=unreadable(error))
     entry = PathEntry(PathKind.FILE, stat.S_IMODE(mode), size, status.st_mtime_ns, digest)
     return replace(entry, attributes=attributes) if attributes else entry
 
@@ -257,10 +257,6 @@ def _special(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "is a pipe"
     return "is a socket" if stat.S_ISSOCK(mode) else "is a device"
-
-
-def _unreadable(error: OSError) -> str:
-    return f"cannot be read: {(error.strerror or str(error)).lower()}"
 
 
 def _amount(limit: int) -> str:

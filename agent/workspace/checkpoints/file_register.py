@@ -36,6 +36,7 @@ from agent.workspace.checkpoints.entries import (
     UnitMark,
     entry_of,
     entry_record,
+    is_folder,
     is_outside,
     is_settled,
     look,
@@ -383,7 +384,7 @@ class FileRegister:
         news = {change.path: change for change in found.changes}
         for path, entry in left.items():
             known = found.fresh[path] if path in found.fresh else self._known.get(path)
-            seen = path in found.fresh or (known is not None and (entry is None or _is_folder(entry)))
+            seen = path in found.fresh or (known is not None and (entry is None or is_folder(entry)))
             if not is_outside(path) and (seen or not os.path.lexists(self._root / path)):
                 news[path] = PathChange(path, entry, known and known.entry)
         units = self._units | found.units
@@ -613,10 +614,6 @@ def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
         return False
     unread = before.entry.digest is None or after.entry.digest is None
     return before.stamp == after.stamp if unread else alike(before.entry, after.entry)
-
-
-def _is_folder(entry: PathEntry) -> bool:
-    return entry.kind is PathKind.FOLDER
 
 
 def _is_redated(before: PathEntry | None, after: PathEntry | None) -> bool:

@@ -10,7 +10,15 @@ from pathlib import Path
 from agent.core.home import Home
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints import state_listings
-from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark, is_outside
+from agent.workspace.checkpoints.entries import (
+    PathChange,
+    PathEntry,
+    PathKind,
+    Step,
+    UnitMark,
+    is_folder,
+    is_outside,
+)
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.state_listings import alike
@@ -159,7 +167,7 @@ def perhaps_by_others(
     units that it changed.
     """
     units = Units({place: mark.kind for place, mark in marks.items()})
-    made = {each.path for each in changes if each.before is None and _is_folder(each.after)}
+    made = {each.path for each in changes if each.before is None and is_folder(each.after)}
     found = [
         each.path
         for each in changes
@@ -186,10 +194,6 @@ def _of_versions(path: str, units: Units, marks: Mapping[str, UnitMark]) -> bool
 
 def _versions() -> frozenset[str]:
     return frozenset(name for name, kind in kinds().items() if kind.versions)
-
-
-def _is_folder(entry: PathEntry | None) -> bool:
-    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _is_text(entry: PathEntry | None, objects: ObjectStore) -> bool:

@@ -36,7 +36,7 @@ from agent.workspace.checkpoints.entries import (
 )
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
 from agent.workspace.checkpoints.root_identity import identity
-from tools.kit.files import lock_file, write_atomically
+from tools.kit.files import is_open_at, lock_file, write_atomically
 from tools.kit.lazy_pattern import lazy_pattern
 
 WAIT_SECONDS = 20.0
@@ -371,7 +371,7 @@ class StepLog:
             try:
                 try:
                     lock(descriptor, self.path, exclusive=True)
-                    current = _stands_at(descriptor, self.path)
+                    current = is_open_at(descriptor, self.path)
                 except OSError as error:
                     raise store_error(error, self.path.parent, "written") from error
                 if current:
@@ -460,10 +460,3 @@ def _pread(descriptor: int, start: int, end: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
-
-
-def _stands_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return False

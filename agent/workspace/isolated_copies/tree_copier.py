@@ -16,7 +16,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind, Stamp, stamp_of
+from agent.workspace.checkpoints.entries import (
+    LeftOut,
+    PathEntry,
+    PathKind,
+    Stamp,
+    identity_of,
+    stamp_of,
+    unreadable,
+)
 from agent.workspace.isolated_copies import git_in_copies
 from tools.kit.files import create_file
 from tools.kit.threads import Stopped
@@ -193,7 +201,7 @@ class TreeCopier:
         self._clones = clones
         self._stop = stop
         self._skip = frozenset(skip)
-        self._own = _identity(ours)
+        self._own = identity_of(ours)
         self._git = git
         self._top = source.stat()
         self._twins: dict[tuple[int, int], str] = {}
@@ -217,7 +225,7 @@ class TreeCopier:
         try:
             source = os.open(self._source / path, _FOLDER)
         except OSError as error:
-            self._leave(path, folder.git, _reason(error))
+            self._leave(path, folder.git, unreadable(error))
             return
         try:
             # Between listing and opening, a folder above may have become a link.
@@ -295,7 +303,7 @@ class TreeCopier:
             except OSError as error:
                 if error.errno in _FATAL:
                     raise
-                self._leave(path, git, _reason(error))
+                self._leave(path, git, unreadable(error))
                 return
             if status.st_nlink > 1:
                 self._twins[status.st_dev, status.st_ino] = path
@@ -367,15 +375,3 @@ class TreeCopier:
 
 _FATAL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE))
 """Errors that prevent copying any further file."""
-
-
-def _identity(folder: Path | None) -> tuple[int, int]:
-    try:
-        status = folder.stat() if folder is not None else None
-    except OSError:
-        status = None
-    return (status.st_dev, status.st_ino) if status is not None else (0, 0)
-
-
-def _reason(error: OSError) -> str:
-    return f"cannot be read: {(error.strerror or str(error)).lower()}"

@@ -202,13 +202,17 @@ class RemoteHelper:
             while data := channel.read():
                 for piece in splitter.feed(data):
                     if isinstance(piece, OutputMarker):
-                        self._tell(self._on_marker, piece)
+                        _tell(self._loop, self._on_marker, piece)
             channel.finish()
-            self._tell(self._on_lost, ToolError(f"The connection to {self._reach.place} was lost."))
+            _tell(self._loop, self._on_lost, ToolError(f"The connection to {self._reach.place} was lost."))
         except ToolError as error:
-            self._tell(self._on_lost, error)
+            _tell(self._loop, self._on_lost, error)
         except BaseException as error:
-            self._tell(self._on_lost, ToolError(f"The connection to {self._reach.place} failed: {error}."))
+            _tell(
+                self._loop,
+                self._on_lost,
+                ToolError(f"The connection to {self._reach.place} failed: {error}."),
+            )
             raise
 
     def _open_channel(self, script: RemoteScript) -> Channel:
@@ -217,13 +221,6 @@ class RemoteHelper:
         if self._is_given_up:
             channel.stop()
         return channel
-
-    def _tell(self, heard: Callable[..., None], what: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(heard, what)
-        except RuntimeError:
-            # The loop is closed: nobody waits any more.
-            pass
 
     def _on_marker(self, marker: OutputMarker) -> None:
         if marker.kind == "a" and not self._site.done():
@@ -339,7 +336,7 @@ class RemoteChild:
             self._follow(sink)
         except BaseException as error:
             outcome = ShellEnding(_KILLED, False) if self._is_killed else error
-            self._tell(self._end, outcome)
+            _tell(self._loop, self._end, outcome)
             if not isinstance(error, ToolError):
                 raise
 
@@ -370,7 +367,7 @@ class RemoteChild:
         """Handle a marker; return whether it was the last one of the shell."""
         if marker.kind == "s":
             self._pid = int(marker.payload)
-            self._tell(self._started, None)
+            _tell(self._loop, self._started, None)
         elif marker.kind == "x":
             if self._launch.new_state is not None:
                 # What the shell finds missing when it takes over what this call leaves.
@@ -385,7 +382,7 @@ class RemoteChild:
             self._keep(folders)
             self._has_group = group == b"1"
             still_open = self._has_group or channel.read(_QUIET) is None
-            self._tell(self._end, ShellEnding(int(code), still_open))
+            _tell(self._loop, self._end, ShellEnding(int(code), still_open))
             return True
         return False
 
@@ -399,14 +396,7 @@ class RemoteChild:
     def _broke_off(self, sink: Sink) -> None:
         if not self._is_killed:
             sink(f"\n[The connection to {self._reach.place} was lost before the command ended.]\n".encode())
-        self._tell(self._end, ShellEnding(_KILLED if self._is_killed else _LOST, False))
-
-    def _tell(self, heard: Callable[..., None], what: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(heard, what)
-        except RuntimeError:
-            # The loop is closed: nobody waits any more.
-            pass
+        _tell(self._loop, self._end, ShellEnding(_KILLED if self._is_killed else _LOST, False))
 
     def _started(self, _: None) -> None:
         self._has_started.set()
@@ -479,3 +469,11 @@ class RemoteBackend:
             await self._anchor.aclose()
             self._anchor = None
         await on_thread(self._reach.release)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, heard: Callable[..., None], what: object) -> None:
+    try:
+        loop.call_soon_threadsafe(heard, what)
+    except RuntimeError:
+        # The loop is closed: nobody waits any more.
+        pass

@@ -41,6 +41,7 @@ from agent.knowledge.skills.hub.bundle import (
 from agent.knowledge.skills.hub.http import check_address
 from agent.knowledge.skills.skill import SkillFormatError, read
 from agent.model.addresses import is_loopback
+from agent.workspace.git import SYSTEM_PATH, git_environment
 from tools.kit.children import kill_group
 from tools.text.words import brief
 
@@ -270,7 +271,6 @@ LARGEST = 300_000_000
 _MOST_OUTPUT = 64_000_000
 _POLL = 0.05
 
-_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
 _REF = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}")
 _SHORT_SSH = re.compile(r"([\w.-]+@)?([\w.-]+):(?!//)(.+)")
 _KEPT = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "LANG", "TMPDIR")
@@ -432,7 +432,7 @@ def run_git(
     Git may contact only the address in `allowed`. `watched` is a folder whose size is limited. Raises
     `HubMissingError` for a missing repository or revision, else `HubError`.
     """
-    program = shutil.which("git", path=_SYSTEM_PATH)
+    program = shutil.which("git", path=SYSTEM_PATH)
     if program is None:
         raise HubError("Git is not installed; install it, or use another kind of source.")
     settings = [part for setting in _SETTINGS for part in ("-c", setting)]
@@ -503,22 +503,8 @@ def _bytes_below(folder: Path) -> int:
 
 
 def _environment(home: Path, allowed: GitPlace | None) -> dict[str, str]:
-    child = {
-        "PATH": _SYSTEM_PATH,
-        "HOME": str(home),
-        "XDG_CONFIG_HOME": str(home),
-        "LC_ALL": "C",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "false",
+    child = git_environment(home) | {
         "SSH_ASKPASS": "false",
-        "GIT_EDITOR": "false",
-        "GIT_PAGER": "cat",
         "GIT_LFS_SKIP_SMUDGE": "1",
         "GIT_ALLOW_PROTOCOL": allowed.protocol if allowed is not None else "none",
     }

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from agent.core.net.door import tls_context
 from agent.knowledge.skills.hub.bundle import (
     HubError,
     HubMissingError,
@@ -22,8 +22,6 @@ from agent.model.addresses import is_loopback
 from tools.text.words import brief
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx2
 
 LARGEST_ANSWER = 8_000_000
@@ -78,7 +76,9 @@ class HubHttp:
         headers = {"Accept-Encoding": "identity", "User-Agent": "hermes-tui"}
         timeout = httpx2.Timeout(self.read, connect=self.connect)
         trust_env = not is_loopback(url)
-        with httpx2.Client(timeout=timeout, trust_env=trust_env, headers=headers, verify=_tls()) as client:
+        with httpx2.Client(
+            timeout=timeout, trust_env=trust_env, headers=headers, verify=tls_context()
+        ) as client:
             yield HubSession(self, client)
 
 
@@ -147,16 +147,6 @@ class HubSession:
             if time.monotonic() > deadline:
                 raise HubUnreachableError(f"{host(url)} takes too long to answer; try again later.")
         return HttpAnswer(url, bytes(content), dict(response.headers))
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Return the cached TLS context, because reading the system's certificates takes longer than most
-    requests.
-    """
-    import httpx2
-
-    return httpx2.create_ssl_context()
 
 
 def _after(response: httpx2.Response) -> str:

@@ -28,6 +28,7 @@ from agent.workspace.checkpoints.entries import (
     Step,
     entry_of,
     entry_record,
+    is_folder,
 )
 from agent.workspace.checkpoints.file_capture import attributes_of, take
 from agent.workspace.checkpoints.git_words import marked_line, step_paths
@@ -486,7 +487,7 @@ class _Run:
         complete. `complete` is called when all files exist.
         """
         for _, move in sorted(self._moves, key=_depth):
-            if _is_folder(move.now):
+            if is_folder(move.now):
                 self._placer.relax(move)
         moving = [(number, move) for number, move in self._moves if not alike(move.now, move.wanted)]
         needed = {
@@ -514,9 +515,9 @@ class _Run:
             if move.wanted is not None and move.wanted.twin and move.path not in self.failed:
                 self._do(move, lambda move=move, number=number: self._placer.join(move, number))
         for _, move in sorted(self._moves, key=_depth, reverse=True):
-            if _is_folder(move.wanted) and move.path not in self.failed:
+            if is_folder(move.wanted) and move.path not in self.failed:
                 self._do(move, lambda move=move: self._placer.set_mode(move))
-            elif _is_folder(move.now) and move.path in self.failed:
+            elif is_folder(move.now) and move.path in self.failed:
                 self._placer.set_mode(Move(move.path, move.now, move.now))
         complete()
 
@@ -525,12 +526,12 @@ class _Run:
             self._do(move, lambda move=move, number=number: self._placer.clear_away(move, number))
 
     def _make(self, number: int, move: Move) -> None:
-        if _is_folder(move.wanted):
-            if not _is_folder(move.now):
+        if is_folder(move.wanted):
+            if not is_folder(move.now):
                 self._do(move, lambda: self._placer.make_folder(move))
             return
         # What stood in the way, a folder, was cleared away before.
-        free = Move(move.path, None, move.wanted) if _is_folder(move.now) else move
+        free = Move(move.path, None, move.wanted) if is_folder(move.now) else move
         self._do(move, lambda: self._placer.place(free, number))
 
     def _do(self, move: Move, act: Callable[[], str]) -> None:
@@ -549,7 +550,7 @@ class _Run:
         found = take(self._root, move.path, None, limit=_UNLIMITED)
         if alike(found, move.wanted):
             return Move(move.path, move.wanted, move.wanted)
-        if _is_folder(found) and _is_folder(move.wanted):
+        if is_folder(found) and is_folder(move.wanted):
             return Move(move.path, found, move.wanted)
         if found is None:
             # Cleared away by the first attempt, or by somebody: what is wanted can be put there.
@@ -614,16 +615,12 @@ def _must_go(move: Move) -> bool:
     """Return whether the object at the path must be removed before a new one can be put there."""
     if move.now is None:
         return False
-    return move.wanted is None or _is_folder(move.now) != _is_folder(move.wanted)
+    return move.wanted is None or is_folder(move.now) != is_folder(move.wanted)
 
 
 def _names_others(move: Move) -> bool:
     """Return whether a file lists other files and therefore must be written after them."""
     return move.path.rpartition("/")[2] in POINTERS
-
-
-def _is_folder(entry: PathEntry | None) -> bool:
-    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _depth(item: tuple[int, Move]) -> tuple[int, str]:

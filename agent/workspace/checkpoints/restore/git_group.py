@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind
+from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind, is_folder
 from agent.workspace.checkpoints.git_index import index_rows
 from agent.workspace.checkpoints.git_keep import GitKeep, keeps
 from agent.workspace.checkpoints.git_refs import is_reflog
@@ -139,7 +139,7 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
     groups: dict[tuple[str, str, str], list[str]] = {}
     going: set[str] = set()
     for move in moves:
-        going |= {move.path} if not _is_folder(move.wanted) else set()
+        going |= {move.path} if not is_folder(move.wanted) else set()
         if (part := units.part(move.path)) and part.rest and part.role != "alone":
             groups.setdefault((part.root, part.inner, part.kind), []).append(move.path)
     try:
@@ -220,7 +220,7 @@ class RepositoryProvider:
     def clear(self, moves: Iterable[Move]) -> None:
         """Remove the objects of removed repositories, of which hard links are kept here. Blocking."""
         for move in moves:
-            if not _is_folder(move.wanted) and self._units.places.get(move.path) == "git":
+            if not is_folder(move.wanted) and self._units.places.get(move.path) == "git":
                 for keep in self._keeps(move.path):
                     with suppress(OSError):
                         keep.take_away()
@@ -283,10 +283,6 @@ class RepositoryProvider:
                 part = self._units.part(source.relative_to(self._root).as_posix())
                 if part is not None and part.inner == folder:
                     yield GitKeep(self._store.borrowed_folder, source)
-
-
-def _is_folder(entry: PathEntry | None) -> bool:
-    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path | None) -> set[str]:

@@ -80,9 +80,9 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Signe
     made = signed("Authority of a test", None)
     (tmp_path / "ca.pem").write_bytes(made.certificate.public_bytes(serialization.Encoding.PEM))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    doors._tls.cache_clear()
+    doors.tls_context.cache_clear()
     yield made
-    doors._tls.cache_clear()
+    doors.tls_context.cache_clear()
 
 
 async def fetched(certificate: Signed, tmp_path: Path) -> tuple[str, list[str]]:
