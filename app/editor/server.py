@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import sys
 from typing import Any, cast
 
@@ -43,6 +44,8 @@ async def _take_pipes() -> LineTransport:
     incoming, outgoing = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     try:
+        if stat.S_ISCHR(os.fstat(incoming).st_mode) and not os.isatty(incoming):
+            raise ValueError("the event loop cannot wait for devices such as /dev/null")
         return await over_pipes(incoming, outgoing)
     except ValueError:
         raise ConfigError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,18 @@ def test_a_full_disk_is_named_by_what_could_not_be_written(
     monkeypatch.setattr(entry, "_drop_output", lambda: None)
     assert entry.main(["-p", "x"]) == 1
     assert capfd.readouterr().err == f"hermes: {what} cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("input_of", ["/dev/null", "/dev/zero"])
+def test_an_editor_that_is_a_device_is_refused(tmp_path: Path, input_of: str) -> None:
+    with open(input_of, "rb") as device:
+        done = subprocess.run(
+            [*command.HERMES, "acp"],
+            stdin=device,
+            capture_output=True,
+            env=command.environment(tmp_path / "home"),
+            cwd=tmp_path,
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == 2 and b"pipes or sockets" in done.stderr
