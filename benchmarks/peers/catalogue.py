@@ -198,6 +198,12 @@ class Home:
             **{name: self.words(value) for name, value in self.peer.env.items()},
         }
 
+    def resume(self) -> tuple[str, ...]:
+        """The arguments that continue the newest session. Raises `Missing` if there are none."""
+        if self.peer.name != OURS and not self.peer.resume:
+            raise Missing("no option continues the newest session")
+        return self.peer.resume
+
     def command(self, *more: str) -> list[str]:
         """The arguments of the program, its own path in front."""
         first, *rest = [self.words(each) for each in (*self.peer.command, *more)]

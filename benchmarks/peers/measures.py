@@ -315,7 +315,7 @@ def leave(screen: Screen) -> None:
 
 def reopened(work: Work, name: str, turn: int) -> Figures:
     """First key and last answer of a session that is continued, and its memory."""
-    with Screen(work.home, *work.home.peer.resume) as screen:
+    with Screen(work.home, *work.home.resume()) as screen:
         yield {f"{name}_key": first_shown(screen, press_until_seen(screen))}
         screen.until(end_mark(turn), 40.0)
         yield {f"{name}_last": screen.moment(end_mark(turn)) - screen.began}
@@ -410,7 +410,7 @@ def kill(work: Work) -> Figures:
         screen.until(start_mark(1), 20.0, since)
         screen.watch(2.0)
         end_all(screen.process.pid, work.home.token)
-    with Screen(work.home, *work.home.peer.resume) as screen:
+    with Screen(work.home, *work.home.resume()) as screen:
         for name, text in (("kill_message", MESSAGE), ("kill_part", "w000")):
             seen = screen.until(text, 8.0 * screen.patience, fails=False)
             yield {name: "yes" if seen else "no"}
