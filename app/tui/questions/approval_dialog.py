@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 from agent.events import ApprovalAsked, Decision
 from app.tui.questions.approval_words import (
     HIDDEN,
+    ask_text,
     lasting_text,
     marks_in_command,
     marks_in_notes,
@@ -60,8 +61,7 @@ class ApprovalDialog(Dialog[Decision]):
 
     def body(self) -> ComposeResult:
         request = self.request
-        who, tool = line(request.agent, LINE_CHARS), line(request.tool, LINE_CHARS)
-        yield Static(Content(f"{NEEDS_YOU} {who} wants to use {tool}"), classes="who")
+        yield Static(Content(f"{NEEDS_YOU} {line(ask_text(request), LINE_CHARS)}"), classes="who")
         if request.sentence:
             yield words(line(request.sentence, LINE_CHARS), "text")
         judged = bool(request.parts)
@@ -82,8 +82,7 @@ class ApprovalDialog(Dialog[Decision]):
 
     def whole(self) -> str:
         request = self.request
-        asks = f"{request.agent} wants to use {request.tool}"
-        said = "\n\n".join(filter(None, (asks, request.sentence, request.headline)))
+        said = "\n\n".join(filter(None, (ask_text(request), request.sentence, request.headline)))
         return f"{said}\n\n{self._notes()}"
 
     def _notes(self) -> str:

@@ -45,12 +45,19 @@ def relevant_parts(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
     return tuple(part for part in parts if part.kind != "allow" and (part.text or part.reason))
 
 
+def ask_text(request: ApprovalAsked) -> str:
+    """Return who asks, and for what."""
+    what = "the network" if request.tool == "network" else f"to use {one_line(request.tool)}"
+    return f"{one_line(request.agent)} wants {what}"
+
+
 def reach_text(request: ApprovalAsked) -> str:
     """Return network, sandbox and files in one line; empty if nothing is known.
 
     Files come last, because a file's name could imitate the facts before it.
     """
-    facts = [_NETWORK[request.network]] if request.network in _NETWORK else []
+    says = request.network in _NETWORK and request.tool != "network"
+    facts = [_NETWORK[request.network]] if says else []
     if request.sandbox:
         facts.append(_SANDBOX.get(request.sandbox, f"sandbox: {request.sandbox}"))
     if request.touches:

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
-from app.tui.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reach_text, reasons
+from app.tui.questions.approval_words import (
+    MOST_PARTS,
+    ask_text,
+    marks_in_command,
+    marks_in_notes,
+    reach_text,
+    reasons,
+)
 from tests.support.gates import plain_gate
 from tools.services.actions import RunCommand
 from tools.text.safe_text import reveal
@@ -111,6 +118,12 @@ def test_a_part_cannot_pass_for_another_note() -> None:
 )
 def test_network_sandbox_and_files_are_one_line(fields: dict[str, Any], line: str) -> None:
     assert reach_text(asked("x", **fields)) == line
+
+
+def test_a_question_about_a_host_says_once_that_it_is_about_the_network() -> None:
+    request = asked("let commands reach example.org on port 443", tool="network", network="yes", sandbox="on")
+    assert ask_text(request).endswith(" wants the network") and "network" not in reach_text(request)
+    assert ask_text(asked("ls")).endswith(" wants to use terminal")
 
 
 def test_a_file_name_that_tells_of_a_sandbox_comes_after_what_is_true_of_it() -> None:
