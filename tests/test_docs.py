@@ -49,7 +49,7 @@ def test_every_tool_is_in_the_table_of_tools_with_its_toolset() -> None:
 
 
 def test_every_table_of_the_store_is_told_of() -> None:
-    source = Path(schema.__file__).read_text("utf-8")
+    source = Path(schema.__file__).with_name("tables.sql").read_text("utf-8")
     tables = set(re.findall(r"CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)", source))
     told = set(re.findall(r"`(\w+)`", (DOCS / "sessions.md").read_text("utf-8")))
     assert len(tables) > 8 and tables - told == set()

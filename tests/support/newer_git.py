@@ -38,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have this test, and what Hermes reads repositories with, use it. Skips where there is none."""
     path = newer_path()
     monkeypatch.setenv("PATH", path)
-    monkeypatch.setattr("agent.workspace.git._SYSTEM_PATH", path)
+    monkeypatch.setattr("agent.workspace.git.SYSTEM_PATH", path)
 
 
 def folder() -> Path:

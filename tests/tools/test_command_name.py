@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -49,4 +50,4 @@ def test_answers_of_the_shell_name_commands_that_run(tmp_path: Path) -> None:
     environ = command.environment(tmp_path / "home", PATH="/usr/bin:/bin")
     for words in (("mcp",), ("doctor",)):
         said = command.run(*words, env=environ, cwd=tmp_path).stdout
-        assert f"{script} " in said and "`hermes " not in said and "; hermes " not in said
+        assert f"{shlex.quote(str(script))} " in said and "`hermes " not in said and "; hermes " not in said

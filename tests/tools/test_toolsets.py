@@ -101,7 +101,7 @@ def test_the_order_is_that_of_the_registry_whatever_the_setting() -> None:
         ("file_tools", {"read_file", "write_file", "patch", "search"}),
         ("terminal_tools", {"terminal", "process"}),
         ("code_execution", {"execute_code"}),
-        ("delegation", {"delegate_task"}),
+        ("delegation", {"delegate_task", "subagents"}),
         ("todo", {"todo_write", "todo_read"}),
         ("todo_tools", {"todo_write", "todo_read"}),
         ("search_files", {"search"}),
@@ -109,6 +109,7 @@ def test_the_order_is_that_of_the_registry_whatever_the_setting() -> None:
     ],
 )
 def test_names_of_earlier_editions_still_work(name: str, tools: set[str]) -> None:
+    discover()
     assert set(resolve([name])) == tools
 
 
@@ -190,6 +191,7 @@ def test_every_parameter_has_a_type_and_every_tool_a_description() -> None:
         assert set(parameters.get("required", ())) <= set(parameters["properties"])
 
 
-def test_each_tool_says_how_it_looks() -> None:
+def test_each_tool_says_how_its_call_looks() -> None:
+    discover()
     for entry in registry.entries():
-        assert entry.emoji and entry.describe is not None, entry.name
+        assert entry.describe is not None, entry.name

@@ -81,9 +81,9 @@ async def open_conversation(
     Raises a `HermesError` when the requested session or a model is missing.
     """
     plan = base.plan
-    # Names given by a job, a task or the command line must exist; servers may yet bring theirs.
-    given = base.options.settings.get("tools", {}).get("enabled") or ()
-    if problem := no_such((each for each in given if not each.startswith("mcp")), base.tools):
+    # Names given by a job, a task or the command line must exist; those in files may be of a server
+    # that is away.
+    if problem := no_such(base.options.settings.get("tools", {}).get("enabled") or (), base.tools):
         raise ConfigError(problem)
     more = may_grow(base, servers)
     offer = tool_offer(base.settings, plan.profile, kinds, base.tools, plan.meter.window, more=more)

@@ -203,7 +203,7 @@ async def test_an_answer_that_takes_too_long_or_is_too_large_is_given_up(
     slow.mkdir()
     (slow / "git").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n/bin/sleep 300\n")
     (slow / "git").chmod(0o755)
-    monkeypatch.setattr(runner, "_SYSTEM_PATH", str(slow))
+    monkeypatch.setattr(runner, "SYSTEM_PATH", str(slow))
     with pytest.raises(GitError, match="within"):
         await run_git(root, "status", seconds=3.0)
     pid = int((tmp_path / "pid").read_text())

@@ -163,7 +163,7 @@ def test_trust_shows_what_it_allows_and_can_be_taken_back(hermes, workspace: Pat
     (workspace / ".hermes").mkdir()
     (workspace / ".hermes" / "config.yaml").write_text("model: {name: theirs}\napprovals: {mode: all}\n")
     before = hermes("config", "show")
-    assert "theirs" not in before.stdout and "hermes config trust" in before.stderr
+    assert "theirs" not in before.stdout and "config trust`" in before.stderr
     trusted = hermes("config", "trust")
     assert "model.name = theirs" in trusted.stdout
     assert "`approvals.mode` cannot be set by a project" in trusted.stdout
