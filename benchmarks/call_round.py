@@ -17,17 +17,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.model_listener import ModelListener
 from tests.support import command
 from tests.support.terminal import Terminal
 
@@ -43,45 +42,24 @@ FIRST = len(CALLS)
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-class Caller:
-    """A model's server that answers with one call after the other and notes how long each took."""
+class Caller(ModelListener):
+    """Answers with one call after the other and notes how long each took."""
 
     def __init__(self, calls: int) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self.took: list[float] = []
         self.ready = False
-        self._calls, self._made, self._left = calls, 0, 0.0
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._calls, self._made = calls, 0
+        super().__init__()
 
-    def _listen(self) -> None:
-        while True:
-            threading.Thread(target=self._serve, args=(self._socket.accept()[0],), daemon=True).start()
+    def answer(self, arrived: float, asked: bytes) -> bytes:
+        return self._next(arrived) if b'"tools"' in asked else event({"content": "Calls"}, "stop")
 
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
-            while line := lines.readline():
-                arrived, length = time.monotonic(), 0
-                while (header := lines.readline().strip().lower()) != b"":
-                    if header.startswith(b"content-length:"):
-                        length = int(header.partition(b":")[2])
-                asked = b'"tools"' in lines.read(length)
-                body = b'{"object": "list", "data": []}'
-                if line.startswith(b"POST"):
-                    body = self._answer(arrived) if asked else event({"content": "Calls"}, "stop")
-                kind = b"text/event-stream" if line.startswith(b"POST") else b"application/json"
-                connection.sendall(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
-                    % (kind, len(body), body)
-                )
-                self._left = time.monotonic()
-
-    def _answer(self, arrived: float) -> bytes:
+    def _next(self, arrived: float) -> bytes:
         if not self.ready:
             self.ready = True
             return event({"content": READY}, "stop")
         if self._made:
-            self.took.append(arrived - self._left)
+            self.took.append(arrived - self.left)
         if self._made == self._calls:
             return event({"content": END}, "stop")
         _, name, arguments, _ = CALLS[self._made % len(CALLS)]

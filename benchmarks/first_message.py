@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.model_listener import ModelListener
 from benchmarks.startup import SIZE, empty
 from tests.support import command
 from tests.support.terminal import Terminal
@@ -39,35 +38,16 @@ TICK = 100
 """Clock ticks of the kernel in a second."""
 
 
-class Listener:
-    """A model's server in a thread of this process that notes when requests arrive."""
+class Listener(ModelListener):
+    """Notes when requests arrive."""
 
     def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self.arrived: list[float] = []
-        threading.Thread(target=self._listen, daemon=True).start()
+        super().__init__()
 
-    def _listen(self) -> None:
-        while True:
-            threading.Thread(target=self._answer, args=(self._socket.accept()[0],), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
-            while line := lines.readline():
-                arrived, length = time.monotonic(), 0
-                while (header := lines.readline().strip().lower()) != b"":
-                    if header.startswith(b"content-length:"):
-                        length = int(header.partition(b":")[2])
-                lines.read(length)
-                body = REPLY if line.startswith(b"POST") else b'{"object": "list", "data": []}'
-                kind = b"text/event-stream" if line.startswith(b"POST") else b"application/json"
-                if line.startswith(b"POST"):
-                    self.arrived.append(arrived)
-                connection.sendall(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
-                    % (kind, len(body), body)
-                )
+    def answer(self, arrived: float, asked: bytes) -> bytes:
+        self.arrived.append(arrived)
+        return REPLY
 
 
 def start(env: dict[str, str], folder: Path, server: Listener, after: float) -> tuple[float, float, float]:

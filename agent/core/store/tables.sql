@@ -101,7 +101,7 @@ CREATE TABLE requests (             -- what requests to models took: see agent.s
     created REAL NOT NULL,
     day TEXT NOT NULL,              -- the local calendar day it left on, as 2026-03-01
     process INTEGER NOT NULL,       -- who is at it while it is open
-    session TEXT NOT NULL,          -- that of the session's own agent, whoever asked
+    session TEXT NOT NULL,          -- the session of the main agent, for requests of its subagents too
     project TEXT NOT NULL,
     agent TEXT NOT NULL,            -- main, side, or agent: and a name
     model TEXT NOT NULL,

@@ -11,7 +11,7 @@ GREETING = "script = by_step([say('Hello.'), say('Again.')])"
 SEARCH = {"tool_search", "tool_call"}
 
 
-def shown(server: ServerProcess) -> set[str]:
+def tool_names(server: ServerProcess) -> set[str]:
     """Return the names of the tools in the newest request."""
     return {each["function"]["name"] for each in server.requests()[-1]["body"].get("tools", ())}
 
@@ -25,14 +25,14 @@ def test_the_named_tools_are_all_that_a_request_shows(tmp_path: Path) -> None:
             *("-p", "hi", "--tools", "file, todo_write,web_tools", "--json"), env=environ, cwd=work
         )
         assert done.returncode == 0, done.stderr
-        first = shown(server)
+        first = tool_names(server)
         assert {"read_file", "write_file", "patch", "todo_write", "web_search"} <= first
         assert not first & {"terminal", "execute_code", "memory", "delegate_task"}
         ident = command.events(done.stdout)[0]["session"]
 
         again = command.run("-p", "on", "--resume", ident, "--tools=read_file", env=environ, cwd=work)
         assert again.returncode == 0, again.stderr
-        assert shown(server) - SEARCH == {"read_file"}
+        assert tool_names(server) - SEARCH == {"read_file"}
 
 
 def test_a_name_that_is_no_tool_is_refused_before_anything_is_sent(tmp_path: Path) -> None:

@@ -254,6 +254,12 @@ async def test_a_model_of_a_server_on_this_machine_is_kept_for_later_starts(tmp_
     assert load(Home(tmp_path), {}).settings.model.name == "ollama/qwen3:8b"
 
 
+async def choose_way(pilot: Pilot[object], screen: OnboardingScreen, act: str) -> None:
+    """Press the digit of a way to a model, once the dialog takes keys."""
+    await until(pilot, lambda: screen.armed, "the dialog")
+    await pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == act)))
+
+
 async def test_what_runs_a_local_model_is_offered_before_it_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,8 +271,7 @@ async def test_what_runs_a_local_model_is_offered_before_it_is_fetched(
     screen = OnboardingScreen(NoModelError(), offers=await menu.offers(), setup=menu)
     host = PageHost(lambda: screen)
     async with host.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: screen.armed, "the dialog")
-        await pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "fetch")))
+        await choose_way(pilot, screen, "fetch")
         await until(pilot, lambda: isinstance(host.screen, ExtraDialog), "the offer")
         await pilot.press("escape")
         await until(pilot, lambda: host.screen is screen, "the ways")
@@ -279,8 +284,7 @@ async def test_the_only_model_of_a_server_is_not_asked_about(tmp_path: Path) -> 
         screen = OnboardingScreen(NoModelError(), offers=await menu.offers(), setup=menu)
         host = PageHost(lambda: screen)
         async with host.run_test(size=(80, 24)) as pilot:
-            await until(pilot, lambda: screen.armed, "the dialog")
-            await pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "server")))
+            await choose_way(pilot, screen, "server")
             await until(pilot, lambda: isinstance(host.screen, ServerDialog), "the dialog of servers")
             host.screen.query_one("#address", Input).value = server.base_url
             await pilot.press("enter")
