@@ -173,8 +173,8 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     return parser
 
 
-def _list_when_bare(parser: argparse.ArgumentParser) -> None:
-    """Make `list` the default of a group of actions, where it needs no arguments."""
+def _list_when_bare(parser: Parser) -> None:
+    """Make `list` the default of a group of actions, with its options, where it needs no arguments."""
     for group in parser._actions:
         if not isinstance(group, argparse._SubParsersAction) or not group.required:
             continue
@@ -185,6 +185,5 @@ def _list_when_bare(parser: argparse.ArgumentParser) -> None:
                 for each in action._actions
                 if each.dest != "help"
             ):
-                group.required = False
-                parser.set_defaults(**{**vars(action.parse_args([])), group.dest: name})
+                parser.bare, parser.bare_options = name, set(action._option_string_actions) - {"-h", "--help"}
                 return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, advise, load_settings, say, say_json
+from app.cli.frame import add_action, add_actions, advise, load_settings, say, say_json, say_path
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     change.add_argument("key", metavar="KEY")
     change.add_argument("value", metavar="VALUE", help="lists: a,b,c; `null` unsets what may be unset")
-    add_action(actions, "path", "where config.yaml is", lambda args: say(str(Home.locate().config)), json="")
-    add_action(
-        actions, "check", "say what is wrong with all settings; exit code 2 if anything is", _check, json=""
-    )
+    add_action(actions, "path", "where config.yaml is", lambda args: say_path(args, Home.locate().config))
+    add_action(actions, "check", "say what is wrong with all settings; exit code 2 if anything is", _check)
     for name, summary, do in (
         ("trust", "show what the project's settings would do, and use them from now on", _trust),
         ("untrust", "stop using the project's settings", _untrust),
@@ -156,6 +154,9 @@ def _check(args: argparse.Namespace) -> int:
 
     home = Home.locate()
     loaded = load(home, os.environ, _workspace(args), thorough=True)
+    if args.as_json:
+        say_json({"path": str(home.config), "problems": list(map(str, loaded.problems))}, 2)
+        return ExitCode.USAGE if loaded.problems else ExitCode.DONE
     for problem in loaded.problems:
         say(f"{glyph('failed')} {problem}")
     if loaded.problems:

@@ -143,6 +143,11 @@ def answer(args: argparse.Namespace, data: Any, words: str) -> None:
     sys.stdout.flush()
 
 
+def say_path(args: argparse.Namespace, path: Path) -> None:
+    """Print a path, as `{path}` if JSON was asked for."""
+    answer(args, {"path": str(path)}, str(path))
+
+
 def agrees(question: str) -> bool:
     """Ask a yes/no question; return False at the end of input."""
     print(f"{reveal(question)} [y/N] ", end="", file=sys.stderr, flush=True)

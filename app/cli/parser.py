@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -45,6 +45,10 @@ MEANT = {
     "web-ui": "serve",
 }
 """Words that other programs have for a command here."""
+SAME = {"remove": "uninstall", "uninstall": "remove"}
+"""Actions that are called either way, whichever of both a group has."""
+SAME = {"remove": "uninstall", "uninstall": "remove"}
+"""Actions that are called either way, whichever of both there is."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,12 +58,21 @@ class Parser(argparse.ArgumentParser):
     """Command lines that the help begins with, and what each does."""
     sections: Mapping[str, Sequence[str]] = {}
     """The subcommands under their headings."""
+    bare = ""
+    """The action that is meant when none is named; empty: one has to be."""
+    bare_options: Collection[str] = ()
+    """The options of that action, which make it meant as well."""
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse `args`; unlike in argparse, whatever this parser does not know is an error of its own."""
         words = list(sys.argv[1:] if args is None else args)
+        if self.bare and (not words or words[0].partition("=")[0] in self.bare_options):
+            words.insert(0, self.bare)
+        groups = [each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+        if groups and words and words[0] not in groups[0] and SAME.get(words[0]) in groups[0]:
+            words[0] = SAME[words[0]]
         if stray := self._stray_option(words):
             known = [name for name in self._option_string_actions if name.startswith("--")]
             near = _nearest(stray, known)

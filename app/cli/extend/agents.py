@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, advise, say, say_json
+from app.cli.frame import add_action, add_actions, advise, say, say_json, say_path
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     new.add_argument("name", metavar="NAME")
     new.add_argument("--from", dest="based_on", metavar="NAME", help="the kind to start from")
-    add_action(
-        actions, "path", "where your own kinds are", lambda args: say(str(Home.locate().agents)), json=""
-    )
+    add_action(actions, "path", "where your own kinds are", lambda args: say_path(args, Home.locate().agents))
 
 
 def _read() -> tuple[list[AgentKind], str]:

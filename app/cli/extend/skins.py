@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, advise, say, say_json
+from app.cli.frame import add_action, add_actions, advise, say, say_json, say_path
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     new.add_argument(
         "--from", dest="based_on", metavar="SKIN", default="night", help="the skin to start from"
     )
-    add_action(
-        actions, "path", "where your own skins are", lambda args: say(str(Home.locate().skins)), json=""
-    )
+    add_action(actions, "path", "where your own skins are", lambda args: say_path(args, Home.locate().skins))
 
 
 def _find_skin(name: str) -> LoadedSkin:

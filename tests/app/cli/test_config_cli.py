@@ -82,6 +82,7 @@ def test_get_of_a_section_is_json(hermes) -> None:
 
 def test_the_path_is_printed_as_it_is(hermes, home: Path) -> None:
     assert hermes("config", "path").stdout == f"{home / 'config.yaml'}\n"
+    assert json.loads(hermes("config", "path", "--json").stdout) == {"path": str(home / "config.yaml")}
 
 
 def test_check_says_everything_and_exits_with_2(hermes, home: Path) -> None:
@@ -96,6 +97,11 @@ def test_check_says_everything_and_exits_with_2(hermes, home: Path) -> None:
         "✗ HERMES_MAX_TURNS: ",
     ]
     assert result.stdout.splitlines()[4].startswith("4 problems")
+    as_json = hermes("config", "check", "--json", HERMES_MODEL="demo", HERMES_MAX_TURNS="none")
+    assert as_json.returncode == 2
+    shown = json.loads(as_json.stdout)
+    assert shown["path"] == str(home / "config.yaml")
+    assert [f"✗ {each}" for each in shown["problems"]] == result.stdout.splitlines()[:4]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app import main as entry
-from app.cli.command_line import SUBCOMMANDS
+from app.cli.command_line import SUBCOMMANDS, build_parser
 from tests.support import command
 
 
@@ -31,6 +31,34 @@ def test_every_subcommand_explains_itself(name: str, tmp_path: Path) -> None:
     shown = command.run(name, "--help", env=command.environment(tmp_path / "home"), cwd=tmp_path)
     assert shown.returncode == 0
     assert f"hermes {name}" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("sessions --json", "sessions list --json"),
+        ("sessions --limit=3 --json", "sessions list --limit 3 --json"),
+        ("config --json --defaults", "config show --json --defaults"),
+        ("checkpoints --json", "checkpoints status --json"),
+        ("skills", "skills list"),
+        ("skills uninstall x", "skills remove x"),
+        ("plugin remove x", "plugin uninstall x"),
+    ],
+)
+def test_a_group_without_an_action_lists_with_its_options_and_takes_both_words_for_removing(
+    typed: str, meant: str
+) -> None:
+    read = [vars(build_parser(line.split()).parse_args(line.split())) for line in (typed, meant)]
+    assert read[0] == read[1]
+
+
+def test_an_option_that_the_list_does_not_have_is_refused_for_the_group(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        build_parser(["sessions"]).parse_args(["sessions", "--title"])
+    assert "There is no option --title. See `" in (said := capsys.readouterr().err)
+    assert "sessions --help`" in said
 
 
 def test_a_fault_of_ours_is_a_sentence_and_the_details_are_in_a_private_log(
