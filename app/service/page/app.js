@@ -441,7 +441,7 @@ byId("notify").addEventListener("change", async (event) => {
 });
 async function notify(words, quiet) {
   if (!byId("notify").checked || !document.hidden) return;
-  const options = { body: words.slice(0, 200), tag: `hermes ${page.session}`, silent: Boolean(quiet), icon: "/assets/icon.svg" };
+  const options = { body: words.slice(0, 200), tag: `hermes ${page.session}`, silent: Boolean(quiet), renotify: !quiet, icon: "/assets/icon.svg" };
   const worker = await navigator.serviceWorker?.getRegistration();
   if (worker) worker.showNotification("Hermes", options).catch(() => {}); else new Notification("Hermes", options);
 }
