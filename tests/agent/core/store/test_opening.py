@@ -318,22 +318,29 @@ async def test_an_opening_that_is_cancelled_twice_leaves_no_connection(folder: P
             assert not thread.is_alive()
 
 
-def test_a_close_that_is_cancelled_again_and_again_is_over_before_the_loop(folder: Path) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_close_that_is_cancelled_again_and_again_is_over_before_the_loop(
+    folder: Path, waits: bool
+) -> None:
+    await (await Store.open(folder / "state.db")).close()
     before = set(threading.enumerate())
-
-    async def close_and_cancel(turns: int) -> None:
-        store = await Store.open(folder / "state.db")
-        closing = asyncio.create_task(store.close())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        for _ in range(4):
-            closing.cancel()
-            await asyncio.sleep(0)
-        await asyncio.gather(closing, return_exceptions=True)
-
-    for turns in range(1, 6):
-        asyncio.run(close_and_cancel(turns))
-    gc.collect()
+    store = await Store.open(folder / "state.db")
+    go_on = threading.Event()
+    # Its thread is at work until it may go on, so nothing that is handed over to it can be done before.
+    reading = asyncio.create_task(store.database.bare(lambda _: go_on.wait(20)))
+    await asyncio.sleep(0)
+    if waits:
+        store.database.write_along(lambda connection: connection.execute("SELECT 1"))
+    closing = asyncio.create_task(store.close())
+    for _ in range(8):
+        await asyncio.sleep(0)
+        closing.cancel()
+    await asyncio.sleep(0)
+    assert not closing.done()
+    go_on.set()
+    assert await reading
+    with pytest.raises(asyncio.CancelledError):
+        await closing
     for thread in set(threading.enumerate()) - before:
         thread.join(20)
         assert not thread.is_alive()
