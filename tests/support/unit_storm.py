@@ -150,7 +150,7 @@ def storm(folder: Path, seed: int, problems: list[str], kinds: Sequence[str] = (
     """One kill in a workspace of its own, with these kinds or some by lot; what it met, in a word."""
     chance = random.Random(seed)
     there = [name for name, unit in UNITS.items() if shutil.which(unit.program)]
-    names = [*kinds] or ["git", *chance.sample(there[1:], 2)]
+    names = [*kinds] or ["git", *chance.sample(there[1:], min(2, len(there) - 1))]
     root = folder / "person" / "work"
     for name in names:
         (root / name).mkdir(parents=True)
