@@ -66,7 +66,7 @@ async def _wait(process: BackgroundProcess, arguments: Arguments, context: ToolC
             await process.done.wait()
     except TimeoutError:
         result = await _poll(process, arguments, context) | {"status": "timeout"}
-        result["note"] = f"Still running after {min(asked, most)} s. " + result.get("note", "")
+        result["note"] = f"Still running after {min(asked, most)} s. {result.get('note', '')}".rstrip()
     else:
         result = await _poll(process, arguments, context)
     if asked > most:

@@ -145,6 +145,9 @@ class LaneFraming:
 BLIND = 12
 """Characters for each token that was counted from which on not everything can have been read."""
 
+SEEN = 8
+"""Characters for each token up to which a count of the messages is believed."""
+
 
 class ServerNews:
     """Tracks the servers of the routes of one session; the first route determines the meter's window."""
@@ -189,19 +192,19 @@ class ServerNews:
         usage = replace(reply.usage, cost=request_cost(reply.usage, other.info))
         return replace(reply, answered=other.label, usage=usage)
 
-    def unseen(self, route: ModelRoute, reply: ModelReply, size: int) -> str:
+    def unseen(self, route: ModelRoute, reply: ModelReply, size: int, tools: int) -> str:
         """Return a reason to believe that the model did not see the tools of its first request; else an empty
         text.
 
         Some servers accept tools and drop them, because their template does not use them. `size` is the size
-        of the request in bytes.
+        of the request in bytes, `tools` that of its tools. A count that not even the messages fit is made up.
         """
         first = route.name not in self._answered
         self._answered.add(route.name)
         if not first or reply.calls or route.watched is None or not route.watched.may_drop_tools:
             return ""
         read = reply.usage.input
-        if not read or reply.usage.cached or size < BLIND * read:
+        if not read or reply.usage.cached or size < BLIND * read or size - tools > SEEN * read:
             return ""
         return f"{route.name} read {read:,} tokens of {size:,} characters, so it was not shown its tools"
 
@@ -564,7 +567,7 @@ class Dialogue:
         """
         route = next(each for each in self._routes if each.name == reply.route)
         lane = self._lane(route)
-        unseen = partial(self._servers.unseen, route, reply, lane.size)
+        unseen = partial(self._servers.unseen, route, reply, lane.size, len(lane.tools))
         reason = self._helpers.hear("Looking whether tools were read", unseen, "") if lane.tools else ""
         if reason:
             await self._write_calls_as_text(route, reason)
