@@ -20,10 +20,10 @@ import yaml
 
 from tests.support.command import ROOT
 from tests.support.model_process import ServerProcess
-from tests.terminals.adapters import HERE, Inside, Library, Window, install, missing
+from tests.terminals.adapters import HERE, Inside, Library, Wayland, Window, install, missing
 from tests.terminals.trials import ORDER, SCRIPT, Trials
 
-KINDS = {"library": Library, "inside": Inside, "window": Window}
+KINDS = {"library": Library, "inside": Inside, "window": Window, "wayland": Wayland}
 BROKEN = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})

@@ -16,6 +16,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,10 @@ class Adapter:
         self.said, self.heard = folder / "said", folder / "heard"
         """What programs wrote in the terminal, and what it sent to them."""
         places = {"shell": shell, "folder": folder, "packages": packages}
-        self.words = {key: [part.format(**places) for part in row[key]]
+        opened = folder / "opened"
+        opened.write_text(f'#!/bin/sh\necho "$1" >>{folder}/links\n', "utf-8")
+        opened.chmod(0o755)
+        self.words = {key: [part.replace("${url}", "${{url}}").format(**places) for part in row[key]]
                       for key in ("start", "attach", "end", "buffer")
                       if key in row}  # fmt: skip
         more = {name: value.format(**places) for name, value in row.get("environ", {}).items()}
@@ -50,7 +54,7 @@ class Adapter:
             (folder / name).write_text(text, "utf-8")
         record = ["script", "-qf", "-E", "never", "-O", self.said, "-I", self.heard, "-c", "bash --norc -i"]
         # Programs see no display, or they would copy by xclip.
-        clean = "unset DISPLAY WINDOWID; export SHELL=/bin/bash PS1='$ '"
+        clean = "unset DISPLAY WAYLAND_DISPLAY WINDOWID; export SHELL=/bin/bash PS1='$ '"
         shell.write_text(f"#!/bin/sh\ncd {work}\n{clean}\nexec {shlex.join(map(str, record))}\n", "utf-8")
         shell.chmod(0o755)
         self.shell = str(shell)
@@ -234,21 +238,25 @@ class Inside(Library):
 class Window(Adapter):
     """A terminal with a window on an X server without a screen; keys are pressed by XTEST."""
 
+    SEARCHED = ("--name", ".")
+    """Words by which xdotool finds the window."""
+
     def __enter__(self) -> Self:
         self._display = f":{next(_DISPLAYS)}"
         hidden: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         server = ["Xvfb", self._display, "-screen", "0", "1280x900x24", "+extension", "GLX"]
-        self._server = subprocess.Popen(server, **hidden)
+        self._programs = [subprocess.Popen(server, **hidden)]
         time.sleep(1.0)
         environ = self.environ | {"DISPLAY": self._display, "LIBGL_ALWAYS_SOFTWARE": "1", "SHELL": self.shell}
         environ |= {"XDG_RUNTIME_DIR": str(self.work.parent), "QT_QPA_PLATFORM": "xcb"}
         environ.pop("TERM")
-        self._terminal = subprocess.Popen(self.words["start"], env=environ, cwd=self.work, **hidden)
+        environ |= self.desktop()
+        self._programs.insert(0, subprocess.Popen(self.words["start"], env=environ, cwd=self.work, **hidden))
         self._window = ""
         end = time.monotonic() + 15
         while not self._window and time.monotonic() < end:
             time.sleep(0.3)
-            found = self._tool("search", "--onlyvisible", "--name", ".").split()
+            found = self._tool("search", "--onlyvisible", *self.SEARCHED).split()
             self._window = found[-1] if found else ""
         if not self._window:
             self.__exit__()
@@ -259,9 +267,13 @@ class Window(Adapter):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in (self._terminal, self._server):
+        for process in self._programs:
             process.terminate()
             process.wait(10)
+
+    def desktop(self) -> dict[str, str]:
+        """Start what the terminal needs besides the X server; the variables for it."""
+        return {}
 
     def _tool(self, *words: str) -> str:
         environ = {**os.environ, "DISPLAY": self._display}
@@ -330,10 +342,69 @@ class Window(Adapter):
         subprocess.run(["import", "-window", self._window, str(file)], env=environ, check=False, timeout=60)
 
 
+class Wayland(Window):
+    """A terminal for Wayland, in sway, whose own window is on the X server."""
+
+    SEARCHED = ("--maxdepth", "1", ".*")  # it has no name
+
+    def desktop(self) -> dict[str, str]:
+        self._runtime = tempfile.TemporaryDirectory(prefix="wayland-", ignore_cleanup_errors=True)
+        runtime = Path(self._runtime.name)
+        (runtime / "sway").write_text("default_border none\noutput * mode 1000x640\n", "utf-8")
+        command = ["sway", "-c", str(runtime / "sway")]
+        if os.geteuid() == 0:  # it refuses to run for root
+            command = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", *command]
+            os.chown(runtime, 65534, -1)
+        environ = {"PATH": os.environ["PATH"], "HOME": str(runtime), "XDG_RUNTIME_DIR": str(runtime),
+                   "DISPLAY": self._display, "WLR_BACKENDS": "x11", "WLR_RENDERER": "pixman"}  # fmt: skip
+        hidden: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._programs.insert(0, subprocess.Popen(command, env=environ, cwd=runtime, **hidden))
+        end = time.monotonic() + 15
+        while not (sockets := [*runtime.glob("*.sock"), *runtime.glob("wayland-?")])[1:]:
+            if time.monotonic() > end:
+                raise RuntimeError("sway did not start")
+            time.sleep(0.2)
+        self._places = {"XDG_RUNTIME_DIR": str(runtime), "WAYLAND_DISPLAY": sockets[1].name,
+                        "SWAYSOCK": str(sockets[0])}  # fmt: skip
+        return self._places
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._runtime.cleanup()
+
+    def _wayland(self, *words: str, text: str = "") -> bytes:
+        environ = {**os.environ, **self._places}
+        # To files, as what owns the clipboard keeps its output open.
+        with tempfile.TemporaryFile() as file:
+            subprocess.run(words, env=environ, input=text.encode(), stdout=file,
+                           stderr=subprocess.DEVNULL, timeout=60, check=False)  # fmt: skip
+            file.seek(0)
+            return file.read()
+
+    def text(self, text: str) -> None:
+        for line in re.split(r"(\n)", text):
+            if line:
+                self._tool("key", "Return") if line == "\n" else self._wayland(
+                    "wtype", "-d", "12", "--", line
+                )
+
+    def paste(self, text: str) -> None:
+        self._wayland("wl-copy", text=text)
+        self._tool("key", self.row["paste"])
+
+    def clipboard(self) -> bytes | None:
+        return self._wayland("wl-paste", "--no-newline") or None
+
+    def title(self) -> str:
+        names = re.findall(r'"name": "([^"]*)"', self._wayland("swaymsg", "-rt", "get_tree").decode())
+        return names[-1] if names else ""
+
+
 def missing(row: Mapping[str, Any]) -> str:
     """Why a terminal cannot be had here; empty if it can."""
     needs = [row["start"][0]] if row.get("from") == "debian" else []
     needs += ["Xvfb", "xdotool", "xclip"] if row["kind"] == "window" else []
+    needs += ["Xvfb", "xdotool", "sway", "wtype", "wl-copy"] if row["kind"] == "wayland" else []
     gone = [each for each in needs if shutil.which(each) is None]
     return f"not on this machine: {', '.join(gone)}" if gone else ""
 

@@ -42,6 +42,8 @@ def script(request):
     if "row by row" in text:
         rows = (f"row {{n}} of the answer" + " and more words" * (n % 7) for n in range(ROWS))
         return say("\\n\\n".join(rows), piece=24, pace=0.01)
+    if "links" in text:
+        return say("See [the page](https://example.org/a_page) and `notes.py:2`.")
     if "slowly" in text:
         return say("Here it comes, word by word.", piece=6, pace=0.5)
     return say(PAYLOADS[int(number)] if "payload " in text else "Heard.")
@@ -296,6 +298,24 @@ class Trials:
         moved = len(re.findall(rb"\x1b\[\d+;\d+r", self.a.output(since)))
         return bool(moved), f"{moved} frames scrolled"
 
+    def links(self) -> tuple[bool, str]:
+        """What the terminal opens of an answer with two links, which cannot be read from their text."""
+        if "opens" not in self.a.row:
+            return True, "does not apply"
+        file = self.folder / "links"
+        self.ask("links please")
+        self.a.settle(1.0)
+        for label in "sa":  # foot writes a letter over each link
+            self.a.key(self.a.row["opens"])
+            self.a.live(0.5)
+            self.a.key(label)
+            self.a.live(1.0)
+        opened = set(file.read_text("utf-8").split()) if file.exists() else set[str]()
+        # foot gives the path of a file on this machine, without its line.
+        lost = {"https://example.org/a_page", f"{self.a.work}/notes.py"} - opened
+        words = f"{2 - len(lost)} of 2 opened"
+        return not lost, "; ".join([words, *sorted(lost)])
+
     def again(self) -> tuple[bool, str]:
         self.a.text("half a draft")
         self.a.settle(0.5)
@@ -396,6 +416,6 @@ def _modes_left(data: bytes) -> str:
 
 
 ORDER = (
-    "start", "texts", "pastes", "copies", "calls", "sizes", "stream", "again", "suspend", "leave", "commands",
-    "crash", "killed", "printed",
+    "start", "texts", "pastes", "copies", "calls", "sizes", "stream", "links", "again", "suspend", "leave",
+    "commands", "crash", "killed", "printed",
 )  # fmt: skip

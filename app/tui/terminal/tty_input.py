@@ -285,6 +285,9 @@ _EXTENDED = lazy_pattern(
 """A key of the Kitty protocol: its code and alternates, what is held with it, its text."""
 _LOCKS, _COMMANDING = 0b11000000, 0b00101110
 """Bits of caps and num lock; of alt, ctrl, super and meta."""
+_SHIFT, _CTRL = 0b1, 0b100
+_CONTROLS = frozenset(str(ord(sign)) for sign in "@^_")
+"""Signs above other keys that have a control character: ctrl+_ is that key, whatever stands below it."""
 _TYPED = 64
 """Characters of an input method that are handled as keys."""
 
@@ -440,6 +443,8 @@ def follow_key(piece: str) -> str:
         base = alternates.partition(":")[2]
         named = latin_key(chr(int(code)))
         code = base if base and 0x20 < int(base) < 0x7F else str(ord(named)) if named else code
+    if held & _SHIFT and held & _CTRL and (shifted := alternates.partition(":")[0]) in _CONTROLS:
+        code, held = shifted, held & ~_SHIFT
     shown = str(held + 1) if held or found["end"] != "u" else ""
     return f"\x1b[{code};{shown}{';' + text if text else ''}{found['end']}"
 

@@ -371,6 +371,7 @@ def keys_of(sent: bytes, cuts: list[int]) -> list[tuple[str, str | None]]:
         ("\x1b[1502::97;3u", "alt+a"),
         ("\x1bь", "alt+m"),
         ("\x1b[99:67;6u", "ctrl+shift+c"),
+        ("\x1b[45:95;6u", "ctrl+underscore"),  # foot and kitty, on the key of minus
         ("\x1b[246::59;5u", "ctrl+ö"),
         ("\x1b[97::113;5u", "ctrl+a"),
         ("\x1b[99;69u", "ctrl+c"),

@@ -128,9 +128,15 @@ def test_the_mouse_is_left_to_gnu_screen_which_would_hold_back_escape() -> None:
     assert mouse_policy("wheel", {"TMUX": "x"}) == mouse_policy("wheel", {}) == "wheel"
 
 
-def test_alt_before_an_arrow_of_rxvt_is_one_key_and_escape_twice_is_two() -> None:
+def test_alt_before_an_arrow_of_rxvt_and_mlterm_is_one_key_and_escape_twice_is_two() -> None:
     assert known_terminal({"COLORTERM": "rxvt-xpm"}).doubles_escape == "yes"
-    keys = {b"\x1b\x1b[A": ["alt+up"], b"\x1b\x1b[5~": ["alt+pageup"], b"\x1b\x1b": ["escape", "escape"]}
+    assert known_terminal({"MLTERM": "3.9.0"}).doubles_escape == "yes"
+    keys = {
+        b"\x1b\x1b[A": ["alt+up"],
+        b"\x1b\x1b[1;3A": ["alt+up"],  # mlterm tells it twice
+        b"\x1b\x1b[5~": ["alt+pageup"],
+        b"\x1b\x1b": ["escape", "escape"],
+    }
     for sequence, expected in keys.items():
         decoder, keyboard = InputDecoder(), Keyboard(lambda: True)
         found = decoder.feed(sequence, 0.0) + decoder.idle(1.0)
