@@ -17,6 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
+GARBAGE = (50_000, 20, 20)
+"""New objects after which garbage is searched for, and how often older ones are (Python: 700, 10, 10)."""
+
 
 def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) -> list[str]:
     """Return `path` without the current folder `folder` and the entries of PYTHONPATH."""
@@ -57,6 +60,8 @@ def main() -> int:
     except OSError:
         folder = os.sep
     own_home(os.environ)
+    # Nearly everything that the imports of a start create is kept, so searching it for garbage is in vain.
+    gc.set_threshold(*GARBAGE)
     sys.path[:] = own_search_path(sys.path, os.environ, folder)
     os.environ["PATH"] = own_program_path(os.environ.get("PATH", "")) or os.defpath
     from app.tui.startup import skeleton

@@ -1,22 +1,34 @@
-"""Writing the methods of data classes when they are first called.
+"""Leaving the work of `dataclasses` until a class is used.
 
-`dataclasses` compiles up to six functions a class while its module is imported, half a millisecond. At the
-first request nine hundred such classes are loaded, and few have been instantiated: a third of the time from
-the start to that request would go into methods that nobody calls.
+`dataclasses` reads the fields of a class and compiles up to six functions while the module is imported, up to
+a millisecond. At the first request nine hundred such classes are loaded, and few have been instantiated: a
+third of the time from the start to that request would go into classes that nobody uses.
+
+So a class with slots at first gets nothing but its slots. `dataclasses` processes it when one of its methods
+is called or its fields are asked for; an error in its definition is raised then, too. The methods of all data
+classes are compiled when they are called.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
+from abc import ABCMeta
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Maker = Callable[..., Callable[..., Any]]
 
+_OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq"})
+"""The options with which a class may be processed later."""
+_ATTRIBUTES = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
+_IF_FROZEN = ("__setattr__", "__delattr__", "__getstate__", "__setstate__")
+_processing = threading.RLock()
+
 
 def defer_methods() -> None:
-    """Have data classes that are defined from now on compile their methods at the first call of one.
+    """Have data classes that are defined from now on processed, and their methods compiled, at first use.
 
     Up to Python 3.12 each method is compiled by itself, from 3.13 on all of a class are at once.
     """
@@ -25,6 +37,99 @@ def defer_methods() -> None:
     else:
         builder = dataclasses._FuncBuilder  # type: ignore[attr-defined]
         builder.add_fns_to_class = _adding_later(builder.add_fns_to_class)
+    dataclasses.dataclass = _processing_later(dataclasses.dataclass)
+
+
+def _processing_later(process: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decorator with the signature of `process` that leaves it for the first use of a class."""
+
+    def dataclass(cls: type | None = None, /, **options: Any) -> Any:
+        if cls is None:
+            return lambda decorated: dataclass(decorated, **options)
+        slots = _slots(cls) if options.get("slots") and _OPTIONS.issuperset(options) else None
+        return process(cls, **options) if slots is None else _process_later(cls, slots, process, options)
+
+    return dataclass
+
+
+def _slots(cls: type) -> tuple[str, ...] | None:
+    """Return the slots of a data class; None if it must be processed to know them."""
+    inherited: set[str] = set()
+    for base in cls.__mro__[1:-1]:
+        slots = base.__dict__.get("__slots__")
+        if slots is None and "__dataclass_fields__" in base.__dict__:
+            return None
+        inherited.update((slots,) if isinstance(slots, str) else slots or ())
+    try:
+        annotations = cls.__annotations__
+    except NameError:  # from Python 3.14 on they are evaluated now
+        return None
+    names = []
+    for name, annotation in annotations.items():
+        if str(annotation).startswith(("ClassVar[", "typing.ClassVar[")):
+            continue
+        if any(word in str(annotation) for word in ("ClassVar", "InitVar", "KW_ONLY")):
+            return None
+        if name not in inherited:
+            names.append(name)
+    return tuple(names) if type(cls) in (type, ABCMeta) else None
+
+
+def _process_later(
+    cls: type, slots: tuple[str, ...], process: Callable[..., Any], options: Mapping[str, Any]
+) -> type:
+    """Return a class like `cls` with these slots; what `process` adds is added when it is used."""
+    body = {
+        name: each for name, each in cls.__dict__.items() if name not in (*slots, "__dict__", "__weakref__")
+    }
+    is_compared, is_frozen = options.get("eq", True), options.get("frozen", False)
+    later = ["__init__", "__repr__", *_ATTRIBUTES, *(_IF_FROZEN if is_frozen else ())]
+    if is_compared:
+        later.append("__eq__")
+        # Python gives a class that defines `__eq__` a `__hash__` of None.
+        if body.get("__hash__") is None and ("__eq__" in body or "__hash__" not in body):
+            body.pop("__hash__", None)
+            if is_frozen:
+                later.append("__hash__")
+            else:
+                body["__hash__"] = None
+    later = [name for name in later if name not in body]
+    is_processed = False
+
+    def complete() -> type:
+        nonlocal is_processed
+        with _processing:
+            if not is_processed:
+                added = process(cls, **options).__dict__
+                for name in later:
+                    type.__setattr__(final, name, added[name])
+                is_processed = True
+        return final
+
+    for name in later:
+        body[name] = _Attribute(name, complete) if name in _ATTRIBUTES else _method(name, complete)
+    final = type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": slots})
+    final.__qualname__ = cls.__qualname__
+    return final
+
+
+def _method(name: str, complete: Callable[[], type]) -> Callable[..., Any]:
+    """Return the method `name` of a class that is processed when it is called."""
+
+    def method(self: Any, *given: Any, **named: Any) -> Any:
+        return complete().__dict__[name](self, *given, **named)
+
+    return method
+
+
+class _Attribute:
+    """An attribute of a class that is processed when it is read."""
+
+    def __init__(self, name: str, complete: Callable[[], type]) -> None:
+        self._name, self._complete = name, complete
+
+    def __get__(self, _instance: object, _owner: type) -> Any:
+        return self._complete().__dict__[self._name]
 
 
 def _deferring(create: Maker) -> Maker:

@@ -13,6 +13,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -112,8 +113,11 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
     listeners: list[Listener] = [view, denied]
     if console is not None:
         listeners.append(lambda event: _show_event(console, event))
+    # What sends the request is imported meanwhile, as opening waits for the disk and a trial of the sandbox.
+    sending = asyncio.create_task(asyncio.to_thread(import_module, "openai"))
     client = await open_session(options, *listeners)
     try:
+        await sending
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, client.interrupt)

@@ -1,4 +1,4 @@
-"""Data classes whose methods are compiled when they are called behave like any others."""
+"""Data classes that are processed at first use behave like any others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from tests.support.command import ROOT
 
 CODE = """
-import copy, dataclasses, pickle, sys, threading
+import copy, dataclasses, pickle, sys, threading, typing
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 if sys.argv[1] == "deferred":
     from tools.kit.deferred_methods import defer_methods
@@ -34,6 +34,35 @@ class Tree:
 
     def __post_init__(self, seed):
         self.total = self.depth * seed
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Point):
+    limit: typing.ClassVar[int] = 7
+    names: tuple = field(default_factory=tuple, hash=False)
+    def __eq__(self, other):
+        return self.x == other.x
+    def __repr__(self):
+        return f"kept {self.x}"
+
+@dataclass(slots=True)
+class Changed:
+    value: int = 1
+    seen: list = field(default_factory=list)
+    def __post_init__(self):
+        self.seen.append(self.value)
+
+@dataclass(slots=True, eq=False)
+class Itself(Changed):
+    value: int = 5
+
+@dataclass(frozen=True, slots=True)
+class Wide(Point):
+    z: int = 0
+    def __hash__(self):
+        return 4
+
+class Derived(Point):
+    pass
 
 class Own(Tree):
     def __init__(self):
@@ -64,6 +93,26 @@ tree.parts.append(tree)
 tell(tree, Tree(1) < Tree(2), Tree(1) >= Tree(2), Own(), Own().total, Tree(4).total)
 fails(lambda: hash(Tree(1)))
 tell(Point.__init__.__qualname__, Named.__eq__.__qualname__, Tree.__repr__.__qualname__)
+kept = Kept(x=1, names=("a",))
+tell(kept, kept == Kept(x=1), hash(kept) == hash(Kept(x=1)), kept.limit, Kept.limit, copy.copy(kept).names)
+tell(Point(3), Derived(3) == Derived(3), Derived(3).__class__, Derived.__match_args__, Kept.__match_args__)
+changed = Changed()
+changed.value = 9
+tell(changed, Changed(2) == Changed(2), Itself() == Itself(), Itself(), hash(Wide(1)), Wide(1, 2, 3))
+fails(lambda: hash(changed))
+fails(lambda: setattr(changed, "other", 2))
+fails(lambda: Kept(1))
+fails(lambda: setattr(kept, "limit", 2))
+fails(lambda: object.__setattr__(kept, "other", 2))
+tell(dataclasses.is_dataclass(Itself), Itself.__slots__, Kept.__slots__, fields(Itself)[0].default)
+fails(lambda: hash(Itself()))
+tell(isinstance(Wide(1), Point), Wide.__dataclass_params__.frozen)
+match Wide(1, 2, 3):
+    case Wide(x, _, z):
+        tell(x, z)
+match Point(8):
+    case Point(x, y):
+        tell(x, y)
 made = []
 ready = threading.Barrier(8)
 @dataclass
@@ -80,7 +129,7 @@ print("\\n".join(said))
 """
 
 
-def test_deferred_methods_do_what_compiled_ones_do() -> None:
+def test_classes_processed_later_do_what_those_processed_at_once_do() -> None:
     plain, deferred = (
         subprocess.run(
             [sys.executable, "-c", CODE, way], cwd=ROOT, capture_output=True, text=True, check=False
