@@ -114,13 +114,16 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="send an image with the text of -p; may be given several times",
     )
     parser.add_argument("--json", action="store_true", help="print every event as one line of JSON")
-    parser.add_argument("--model", metavar="M", help="model to use: a name, provider/name, local or demo")
+    parser.add_argument(
+        "-m", "--model", metavar="M", help="model to use: a name, provider/name, local or demo"
+    )
     parser.add_argument("--demo", action="store_true", help="tour the program with a scripted model")
     parser.add_argument("--cwd", metavar="D", help="folder to work in (default: the current one)")
     parser.add_argument(
-        "--resume", metavar="ID", help="continue with a session: id, start of an id, or title"
+        "-r", "--resume", metavar="ID", help="continue with a session: id, start of an id, or title"
     )
     parser.add_argument(
+        "-c",
         "--continue",
         dest="resume_last",
         action="store_true",

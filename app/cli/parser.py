@@ -23,8 +23,10 @@ LISTED = 12
 CLOSE = 0.6
 """Similarity from which a word is suggested instead of another."""
 MEANT = {
+    "ask": "--prompt",
     "auth": "setup",
-    "chat": "setup",
+    "cost": "usage",
+    "exec": "--prompt",
     "fetch": "extract",
     "help": "--help",
     "init": "setup",
@@ -35,18 +37,45 @@ MEANT = {
     "logs": "audit",
     "new": "create",
     "probe": "check",
+    "ps": "running",
+    "query": "--prompt",
     "resume": "--resume",
+    "run": "--prompt",
     "schedule": "cron",
     "settings": "config",
     "start": "run",
+    "stats": "usage",
     "tour": "--demo",
     "undo": "rollback",
     "version": "--version",
     "web-ui": "serve",
+    "--allowed-tools": "--tools",
+    "--allowedtools": "--tools",
+    "--approval-mode": "--approve",
+    "--ask-for-approval": "--approve",
+    "--auto": "--approve yolo",
+    "--cd": "--cwd",
+    "--dangerously-bypass-approvals-and-sandbox": "--approve yolo",
+    "--dangerously-skip-permissions": "--approve yolo",
+    "--dir": "--cwd",
+    "--full-auto": "--approve yolo",
+    "--last": "--continue",
+    "--output-format": "--json",
+    "--permission-mode": "--approve",
+    "--print": "--prompt",
+    "--query": "--prompt",
+    "--reasoning-effort": "--effort",
+    "--session": "--resume",
+    "--thinking": "--effort",
+    "--toolsets": "--tools",
+    "--workdir": "--cwd",
+    "--yolo": "--approve yolo",
+    "-a": "--approve",
+    "-q": "--prompt",
+    "-t": "--tools",
+    "-v": "--version",
 }
-"""Words that other programs have for a command here."""
-SAME = {"remove": "uninstall", "uninstall": "remove"}
-"""Actions that are called either way, whichever of both a group has."""
+"""What other programs call a command or an option here."""
 SAME = {"remove": "uninstall", "uninstall": "remove"}
 """Actions that are called either way, whichever of both there is."""
 
@@ -239,7 +268,7 @@ def _nearest(word: str, known: Sequence[str]) -> str:
     low = word.lower()
     folded = {each.lower(): each for each in known}
     meant = MEANT.get(low, "")
-    if meant and (meant in known or (meant.startswith("--") and "setup" in known)):
+    if meant and (meant.split()[0] in known or (meant.startswith("--") and "setup" in known)):
         return meant
     close = get_close_matches(low, folded, n=1, cutoff=CLOSE)
     return folded[close[0]] if close else ""

@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SWITCHES = {"--demo": "demo", "--continue": "resume_last", "--here": "here"}
-WITH_VALUE = {"--model": "model", "--cwd": "cwd", "--resume": "resume"}
+SWITCHES = {"--demo": "demo", "--continue": "resume_last", "-c": "resume_last", "--here": "here"}
+WITH_VALUE = {"--model": "model", "-m": "model", "--cwd": "cwd", "--resume": "resume", "-r": "resume"}
 """Options that open the full screen, and the field each sets."""
 JUDGED = ("--approve", "--effort", "--tools", "--max-turns")
 """Options that also open the full screen, but whose values may be wrong."""

@@ -13,7 +13,7 @@ WORDS = st.sampled_from(
     [
         *("--demo", "--continue", "--model", "--cwd", "--resume", "--approve", "--max-turns", "--plain"),
         *("-p", "--json", "--version", "--help", "--mod", "--model=x", "--cwd=", "--resume=-1", "--demo=x"),
-        *("--effort", "--tools", "--tools=file,web"),
+        *("--effort", "--tools", "--tools=file,web", "-m", "-mx", "-m=x", "-r", "-c", "-cm", "-c=x"),
         *("sessions", "list", "x", "a b", "", "-", "--", "-1", "normal", "3", "--=", "=", "@x", "\u0664"),
     ]
 )
@@ -27,6 +27,7 @@ WORDS = st.sampled_from(
         "--continue",
         "--model x",
         "--model=x --cwd /",
+        "-c -m x -r abc",
         "--resume abc --approve ask --effort high --max-turns 3",
     ],
 )
