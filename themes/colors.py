@@ -113,6 +113,8 @@ _HUES = (
     (360, "ansi_bright_red"),
 )
 """Degrees of the colour wheel up to which a hue goes by a name."""
+_ON_LIGHT = {"ansi_yellow": "ansi_magenta"}
+"""What is used instead on a light page, where yellow cannot be read in any palette as it comes."""
 
 _RICH_TERMS = ("256", "direct", "kitty", "ghostty", "alacritty", "wezterm", "foot", "konsole", "iterm")
 """Parts of the names of terminals that show more than sixteen colours; over ssh only the name is left."""
@@ -135,14 +137,19 @@ def detect(environ: Mapping[str, str]) -> Depth:
     return "sixteen"
 
 
-def adapt_skin(skin: Skin, depth: Depth) -> Skin:
-    """Return `skin` reduced to the colour `depth`; a skin that already fits is returned unchanged."""
+def adapt_skin(skin: Skin, depth: Depth, *, light: bool = False) -> Skin:
+    """Return `skin` reduced to the colour `depth`; a skin that already fits is returned unchanged.
+
+    `light` says whether the page of the terminal is light.
+    """
     if depth == "full":
-        return skin
-    if depth == "none":
+        colors = skin.colors
+    elif depth == "none":
         colors = dict.fromkeys(ROLES, DEFAULT)
     else:
         colors = {role: _sixteenth(role, color) for role, color in skin.colors.items()}
+    if light and colors["background"] == DEFAULT:
+        colors = {role: _ON_LIGHT.get(color, color) for role, color in colors.items()}
     return skin if colors == skin.colors else replace(skin, colors=colors)
 
 

@@ -150,7 +150,7 @@ def css_variables(skin: Skin) -> dict[str, str]:
         "border-blurred": colors["rule"],
         "block-cursor-foreground": ink,
         "block-cursor-background": paper,
-        "block-cursor-text-style": "bold",
+        "block-cursor-text-style": "none" if bare else "bold",  # bold black is grey in xterm
         "block-cursor-blurred-foreground": colors["text"],
         "block-cursor-blurred-background": colors["surface"],
         "block-cursor-blurred-text-style": "none",

@@ -121,6 +121,11 @@ def test_sixteen_colours_keep_the_states_apart_and_the_page_the_terminals(name: 
     assert not {"ansi_black", "ansi_blue"} & set(colors.values())
 
 
+@pytest.mark.parametrize("name", builtin_names())
+def test_yellow_is_not_written_on_a_light_page_of_the_terminal(name: str) -> None:
+    assert "ansi_yellow" not in adapt_skin(load_skin(name).skin, "sixteen", light=True).colors.values()
+
+
 def test_hues_keep_their_names() -> None:
     skin = Skin(
         colors={

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from rich.console import RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.await_complete import AwaitComplete
+from textual.color import Color
 from textual.messages import Prune
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen, Screen
 from textual.selection import Selection
 from textual.widget import Widget
@@ -81,3 +86,22 @@ class ClosableScreen(Screen[Outcome]):
 
 class ClosableModal(ModalScreen[Outcome], ClosableScreen[Outcome]):
     """A `ClosableScreen` above a screen that remains visible."""
+
+    def render(self) -> RenderableType:
+        """Dim what is below by the terminal's own attribute if its colours cannot be mixed."""
+        below = super().render()
+        if isinstance(below, BackgroundScreen) and below.color.a == 0 and self.app.native_ansi_color:
+            return _DimScreen(below.screen, below.color)
+        return below
+
+
+class _DimScreen(BackgroundScreen):
+    """A screen in the background, dim."""
+
+    @classmethod
+    def process_segments(cls, segments: Iterable[Segment], color: Color) -> Iterable[Segment]:
+        for segment in super().process_segments(segments, color):
+            yield segment if segment.control else Segment(segment.text, (segment.style or Style()) + _DIM)
+
+
+_DIM = Style(dim=True)

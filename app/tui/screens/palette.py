@@ -124,6 +124,7 @@ class PaletteScreen(ClosableModal[None]):
 
     CSS = """
     PaletteScreen { align: center top; background: $background 60%; }
+    PaletteScreen:ansi { background: transparent; }
     #palette { margin-top: 2; width: 100%; max-width: 130; height: auto; background: $surface; }
     #palette-field { height: 3; padding: 1 1 0 1; }
     #palette-field > Static { width: 3; color: $accent; padding: 0 0 0 1; }

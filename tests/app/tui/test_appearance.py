@@ -14,6 +14,7 @@ from textual.color import Color
 
 from agent.core.config.schema import DisplaySettings
 from agent.errors import ConfigError
+from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.skins import appearance
 from tests.app.tui.skin_stage import dressed, running
 from tests.support.command import HERMES, environment
@@ -46,6 +47,26 @@ def own(home: Path, text: str, name: str = "mine") -> Path:
 
 def display(**values: Any) -> DisplaySettings:
     return DisplaySettings.model_validate(values)
+
+
+async def test_a_skin_on_the_terminals_own_page_follows_its_light(home: Path) -> None:
+    app = dressed(home, "ansi")
+    async with running(app):
+        assert app.session.status.palette.skin.colors["warning"] == "ansi_yellow"
+        await app.appearance.turn_page(True)
+        assert app.session.status.palette.skin.colors["warning"] == "ansi_magenta"
+
+
+async def test_a_dialog_leaves_what_is_below_it_readable_in_the_terminals_own_colours(home: Path) -> None:
+    app = dressed(home, "ansi")
+    async with running(app) as pilot:
+        await until(pilot, lambda: app.native_ansi_color)
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, PaletteScreen))
+        await pilot.pause()
+        rows = app.screen._compositor.render_strips()
+        below = [segment for strip in rows for segment in strip if "hermes" in segment.text]
+        assert below and all(segment.style and segment.style.dim for segment in below)
 
 
 async def test_a_skin_reaches_style_sheets_and_drawn_widgets(home: Path) -> None:

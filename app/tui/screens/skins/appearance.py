@@ -15,7 +15,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError
-from themes.colors import Depth, adapt_skin, detect
+from themes.colors import DEFAULT, Depth, adapt_skin, detect
 from themes.skin import Skin, SkinProblem
 from widgets.palette import Palette, textual_theme
 
@@ -112,7 +112,7 @@ class Appearance:
     def show(self, skin: Skin) -> None:
         """Draw everything with `skin`. A skin that `wear` is still reading is not applied afterwards."""
         self._changes += 1
-        self.skin, self.shown = skin, adapt_skin(skin, self.depth)
+        self.skin, self.shown = skin, adapt_skin(skin, self.depth, light=self.light)
         before = self._theme
         self._app.theme = self._register().name
         self._app.unregister_theme(before)
@@ -145,14 +145,21 @@ class Appearance:
 
     async def look_at_page(self) -> None:
         """Ask the terminal for its page if the skin follows it, and be told of changes."""
-        if self.skin.name == "auto" and (light := await self._ports.ask_page()) is not None:
+        if self._follows_page and (light := await self._ports.ask_page()) is not None:
             await self.turn_page(light)
 
     async def turn_page(self, light: bool) -> None:
         """Draw for a light or dark page if the skin follows the terminal."""
-        if self.skin.name == "auto" and light != self.light:
+        if self._follows_page and light != self.light:
             self.light = light
-            await self.try_on("auto")
+            if self.skin.name == "auto":
+                await self.try_on("auto")
+            else:
+                self.show(self.skin)
+
+    @property
+    def _follows_page(self) -> bool:
+        return self.skin.name == "auto" or self.shown.colors["background"] == DEFAULT
 
     async def try_on(self, name: str) -> LoadedSkin | None:
         """Apply a skin like `wear`, without a notice; return None if another one was requested in between."""
