@@ -79,6 +79,6 @@ def main() -> int:
 
         return run()
     except KeyboardInterrupt:
-        return 130
+        return skeleton.let_end()
     finally:
         skeleton.leave()

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return int(error.exit_code)
     except KeyboardInterrupt:
-        return int(ExitCode.INTERRUPTED)
+        return skeleton.let_end()
     except BrokenPipeError:
         # The reader of our output has closed the pipe; there is nobody to report to.
         _drop_output()
@@ -115,13 +115,16 @@ def _run(arguments: list[str]) -> int:
     if (
         args.reader
         or args.plain
-        or os.environ.get("TERM") == "dumb"
+        or skeleton.is_dumb(os.environ)
         or not sys.stdout.isatty()
         or not sys.stderr.isatty()
     ):
         from app.cli.sessions.loop import run as loop
 
         return loop(args)
+    if skeleton.drawn_frame() is None:
+        # The launcher left the line to the parser. Only with the frame do all signals restore the terminal.
+        skeleton.show([])
     # Read when the library is imported.
     os.environ.setdefault("TEXTUAL_FPS", FRAMES)
     from app.cli.tui import run as show

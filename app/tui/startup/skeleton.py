@@ -147,10 +147,10 @@ _shown: Skeleton | None = None
 def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
     """Draw the still frame if the command line opens the full screen of a capable terminal.
 
-    Other command lines get no frame, as they may contain a mistake that must be reported.
+    Other command lines get none here, as they may contain a mistake that must be reported.
     """
     global _shown
-    if environ.get("TERM", "dumb") in ("", "dumb") or fast_options(arguments) is None:
+    if is_dumb(environ) or fast_options(arguments) is None:
         return None
     if not all(os.isatty(number) for number in (0, 1, 2)) or startup_theme_read.wants_reader(environ):
         return None
@@ -162,6 +162,11 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
         leave()
         _shown = None
     return _shown
+
+
+def is_dumb(environ: Mapping[str, str]) -> bool:
+    """Return whether nothing is known of the terminal that it could draw on. Pure."""
+    return environ.get("TERM", "dumb") in ("", "dumb")
 
 
 def drawn_frame() -> Skeleton | None:
@@ -179,6 +184,15 @@ def put_back() -> None:
     """Restore the terminal in an emergency, if a frame was drawn."""
     if _shown is not None:
         _shown.put_back()
+
+
+def let_end() -> int:
+    """Let another ctrl+c end the program without a traceback; return the exit code of the first one."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return 130
 
 
 def size(environ: Mapping[str, str]) -> tuple[int, int]:

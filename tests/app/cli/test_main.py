@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -79,6 +80,14 @@ def test_a_fault_of_ours_is_a_sentence_and_the_details_are_in_a_private_log(
     log = tmp_path / "home" / "logs" / "hermes.log"
     assert "Traceback" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_another_ctrl_c_ends_the_program_without_a_traceback() -> None:
+    pressed = "os.kill(os.getpid(), signal.SIGINT)"
+    program = f"import os, signal, sys; sys.path.insert(0, {str(command.ROOT)!r}); import app.main as entry; "
+    program += f"entry._run = lambda _: {pressed}; print(entry.main([]), flush=True); {pressed}"
+    done = subprocess.run([*command.HERMES[:-1], program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "130\n", "")
 
 
 @pytest.mark.parametrize(("name", "what"), [("/var/x", "/var/x"), (None, "The output")])

@@ -105,9 +105,10 @@ def test_a_signal_during_the_still_frame_gives_the_terminal_back(
     assert b"Traceback" not in terminal.painted
 
 
-def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("--model", "demo"), ("--attach",)])
+def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     leading = "import os, sys, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    command = [*HERMES[:-1], leading + HERMES[-1], "--model", "demo"]
+    command = [*HERMES[:-1], leading + HERMES[-1], *arguments]
     with Terminal(command, environment(tmp_path / "home"), tmp_path, (80, 24)) as terminal:
         before = terminal.settings
         terminal.until(FRAME)
@@ -155,6 +156,14 @@ def test_a_mistake_in_an_option_is_read_on_the_normal_screen(start: Start) -> No
     assert terminal.drain() == 2
     left = terminal.painted.find(b"\x1b[?1049l")
     assert 0 < left < terminal.painted.find(b", not '")
+
+
+def test_a_terminal_of_which_nothing_is_known_gets_lines(start: Start) -> None:
+    terminal = start("--model", "demo", command=["env", "-u", "TERM", *STARTED])
+    terminal.until("❯ ".encode())
+    terminal.press("\x04")
+    assert terminal.drain() == 0
+    assert b"\x1b" not in terminal.painted
 
 
 @pytest.mark.thorough
