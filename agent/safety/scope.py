@@ -52,7 +52,9 @@ class Scope:
         self._guard = guard(workspace, Path(places.home), own)
         self._workspace = _spellings(workspace)
         self._scratch = _spellings(scratch) if scratch is not None else ()
-        self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(Path(places.home))))))
+        self._kept = tuple(
+            filter(None, map(temporary_entry, (*self._workspace, *_spellings(Path(places.home)))))
+        )
 
     def inside(self, path: str) -> bool:
         """Return whether a marked absolute path is the workspace or inside it."""
@@ -110,7 +112,7 @@ class Scope:
         if _within(full, (MADE_BY_MKTEMP,)):
             return None
         # Files next to a workspace or a home for tests are not temporary, wherever they are.
-        scrap = self._own_tmp and _temporary(full) and _temporary(real)
+        scrap = self._own_tmp and temporary_entry(full) and temporary_entry(real)
         if scrap and UNKNOWN not in path and not (_within(full, self._kept) or _within(real, self._kept)):
             return None
         what = "something" if UNKNOWN in path else "files"
@@ -162,7 +164,7 @@ def mark_text(path: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _temporary(path: str) -> str | None:
+def temporary_entry(path: str) -> str | None:
     """Return the top-level entry of a temporary folder that an absolute path is in; None if it is in
     none.
     """

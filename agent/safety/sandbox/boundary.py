@@ -379,7 +379,7 @@ class SessionBoundary:
         shown = (self._workspace, *self._writable, *self._readable, *self._hidden)
         if not plain.is_relative_to(folder) or any(plain.is_relative_to(each) for each in shown):
             return path
-        own = self._tmp / plain.relative_to(folder)
+        own = private_folder(self._tmp) / plain.relative_to(folder)
         return path if os.path.lexists(path) and not os.path.lexists(own) else str(own)
 
     def path_in_sandbox(self, path: Path) -> Path:

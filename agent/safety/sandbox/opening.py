@@ -28,6 +28,7 @@ from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
 from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version
 from agent.safety.sandbox.seccomp import supported
+from agent.safety.scope import temporary_entry
 from tools.results import ToolError
 from tools.services.actions import RunCommand
 from tools.services.sandbox import Sandbox, SandboxLimits, SandboxName, SandboxPolicy, Wrapped
@@ -173,7 +174,7 @@ def open_boundary(
             home,
             writable,
             [Path(path) for path in settings.hidden],
-            [scratch, *readable],
+            [scratch, *readable, *_beside(workspace, writable)],
         ),
         network=settings.network,
         limits=SandboxLimits(data=settings.memory * 1_000_000),
@@ -192,6 +193,16 @@ def open_boundary(
     )
     boundary.clear_up()
     return boundary
+
+
+def _beside(workspace: Path, writable: Sequence[Path]) -> list[Path]:
+    """Return the entries of temporary folders that hold the workspace or the home, unless they are writable.
+
+    What is beside a project is the machine's and not of a private `/tmp`, wherever the project is.
+    """
+    found = (temporary_entry(str(path.resolve())) for path in (workspace, Path.home()))
+    own = {path.resolve() for path in (workspace, *writable)}
+    return [Path(entry) for entry in dict.fromkeys(found) if entry is not None and Path(entry) not in own]
 
 
 def unfiltered(sandbox: Sandbox) -> str:
