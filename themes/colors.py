@@ -87,8 +87,8 @@ def _linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
 
 
-Depth = Literal["full", "sixteen", "none"]
-"""Any colour; the sixteen of the terminal; no colour at all."""
+Depth = Literal["full", "many", "sixteen", "none"]
+"""Any colour; the 256 of xterm; the sixteen of the terminal; no colour at all."""
 
 _BACKGROUNDS = frozenset(
     {"background", "surface", "selection", "match", "cursor", "code_background"}
@@ -116,7 +116,7 @@ _HUES = (
 _ON_LIGHT = {"ansi_yellow": "ansi_magenta"}
 """What is used instead on a light page, where yellow cannot be read in any palette as it comes."""
 
-_RICH_TERMS = ("256", "direct", "kitty", "ghostty", "alacritty", "wezterm", "foot", "konsole", "iterm")
+_RICH_TERMS = ("direct", "kitty", "ghostty", "alacritty", "wezterm", "foot", "konsole", "iterm")
 """Parts of the names of terminals that show more than sixteen colours; over ssh only the name is left."""
 
 _GREY = 0.16
@@ -134,7 +134,7 @@ def detect(environ: Mapping[str, str]) -> Depth:
         return "none"
     if any(mark in term for mark in _RICH_TERMS):
         return "full"
-    return "sixteen"
+    return "many" if "256" in term else "sixteen"
 
 
 def adapt_skin(skin: Skin, depth: Depth, *, light: bool = False) -> Skin:
@@ -144,6 +144,8 @@ def adapt_skin(skin: Skin, depth: Depth, *, light: bool = False) -> Skin:
     """
     if depth == "full":
         colors = skin.colors
+    elif depth == "many":
+        colors = {role: _nearest(color) for role, color in skin.colors.items()}
     elif depth == "none":
         colors = dict.fromkeys(ROLES, DEFAULT)
     else:
@@ -151,6 +153,19 @@ def adapt_skin(skin: Skin, depth: Depth, *, light: bool = False) -> Skin:
     if light and colors["background"] == DEFAULT:
         colors = {role: _ON_LIGHT.get(color, color) for role, color in colors.items()}
     return skin if colors == skin.colors else replace(skin, colors=colors)
+
+
+def _nearest(color: str) -> str:
+    """Return the colour among xterm's 256 that is nearest."""
+    if is_terminal(color):
+        return color
+    wanted = rgb(color, default=RGB(0, 0, 0))
+    cube = RGB(*(min(_CUBE, key=lambda level: abs(level - each)) for each in wanted))
+    grey = RGB(*(min(_GREYS, key=lambda level: abs(3 * level - sum(wanted))),) * 3)
+    return min(cube, grey, key=lambda it: sum((a - b) ** 2 for a, b in zip(it, wanted, strict=True))).hex
+
+
+_CUBE, _GREYS = (0, 95, 135, 175, 215, 255), range(8, 239, 10)
 
 
 def _sixteenth(role: str, color: str) -> str:

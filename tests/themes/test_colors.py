@@ -15,6 +15,7 @@ from themes.colors import (
     contrast,
     detect,
     is_terminal,
+    luminance,
     normalize_color,
     rgb,
 )
@@ -93,16 +94,16 @@ def test_a_page_is_dark_or_light_by_its_luminance() -> None:
 @pytest.mark.parametrize(
     ("environ", "depth"),
     [
-        ({"TERM": "xterm-256color"}, "full"),
+        ({"TERM": "xterm-256color"}, "many"),
         ({"TERM": "xterm", "COLORTERM": "truecolor"}, "full"),
         ({"TERM": "xterm-kitty"}, "full"),
-        ({"TERM": "tmux-256color"}, "full"),
+        ({"TERM": "tmux-256color"}, "many"),
         ({"TERM": "linux"}, "sixteen"),
         ({"TERM": "xterm"}, "sixteen"),
         ({"TERM": "dumb"}, "none"),
         ({}, "none"),
         ({"TERM": "xterm-256color", "COLORTERM": "24bit", "NO_COLOR": "1"}, "none"),
-        ({"TERM": "xterm-256color", "NO_COLOR": ""}, "full"),
+        ({"TERM": "xterm-256color", "NO_COLOR": ""}, "many"),
     ],
 )
 def test_what_a_terminal_can_show_is_read_from_its_environment(environ: dict[str, str], depth: str) -> None:
@@ -124,6 +125,19 @@ def test_sixteen_colours_keep_the_states_apart_and_the_page_the_terminals(name: 
 @pytest.mark.parametrize("name", builtin_names())
 def test_yellow_is_not_written_on_a_light_page_of_the_terminal(name: str) -> None:
     assert "ansi_yellow" not in adapt_skin(load_skin(name).skin, "sixteen", light=True).colors.values()
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_256_colours_keep_the_order_of_pages_and_the_colours_of_xterm(name: str) -> None:
+    full = load_skin(name).skin
+    shown = adapt_skin(full, "many")
+    pages = ("background", "surface", "selection")
+    light = [
+        [luminance(rgb(skin.colors[page], default=RGB(0, 0, 0))) for page in pages] for skin in (full, shown)
+    ]
+    for one, other in ((0, 1), (1, 2)):
+        assert (light[0][one] - light[0][other]) * (light[1][one] - light[1][other]) >= 0
+    assert adapt_skin(shown, "many") is shown
 
 
 def test_hues_keep_their_names() -> None:
