@@ -26,8 +26,8 @@ from tests.support.command import HERMES, environment
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, calls, refuse, resolve, say
 
-SESSIONS, AT_ONCE = 1_000, 12
-"""Sessions of a thorough run, and how many are one case: the usual run has one, 1.5 s of a core each."""
+SESSIONS, USUAL, AT_ONCE = 1_000, 40, 10
+"""Sessions of a thorough run, those of the usual run, 0.65 s of a core each, and how many are one case."""
 Wanted = tuple[str, dict[str, Any] | str]
 
 FILES = ("a.txt", "src/b.py", "notes.md", "long.txt")
@@ -314,7 +314,7 @@ def traces(records: Sequence[logging.LogRecord], home: Path) -> list[str]:
 
 def cases() -> list[Any]:
     starts = range(0, SESSIONS, AT_ONCE)
-    return [pytest.param(each, marks=() if each < AT_ONCE else pytest.mark.thorough) for each in starts]
+    return [pytest.param(each, marks=() if each < USUAL else pytest.mark.thorough) for each in starts]
 
 
 @pytest.mark.parametrize("start", cases())
