@@ -57,16 +57,14 @@ Audit = Callable[[Ruling], Awaitable[None] | None]
 """Records a decision before its action happens."""
 
 
+Advise = Callable[["Action", "Verdict"], Awaitable["Advice | None"]]
+"""Gives a second opinion on actions that would be allowed or asked about."""
+
+
 class Approver(Protocol):
     """The connection to a user who can say yes or no."""
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision: ...
-
-
-class Advising(Protocol):
-    """A second opinion on actions that would be allowed or asked about."""
-
-    async def advise(self, action: Action, verdict: Verdict) -> Advice | None: ...
 
 
 class Gate:
@@ -92,7 +90,7 @@ class Gate:
         grants: Grants,
         approver: Approver | None = None,
         audit: Audit | None = None,
-        adviser: Advising | None = None,
+        adviser: Advise | None = None,
     ) -> None:
         """Set up the gate. `grants` are the lasting permissions; without `approver` no user can be asked."""
         self.grants = grants
@@ -120,7 +118,7 @@ class Gate:
         permissions: Permissions | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
-        adviser: Advising | None = None,
+        adviser: Advise | None = None,
         coverage: BoundaryCoverage = NO_COVERAGE,
         undo: UndoCoverage | None = None,
     ) -> Gate:
@@ -250,7 +248,7 @@ class Gate:
         if self._adviser is None or judge == "grant" or not is_open:
             return verdict, judge
         try:
-            advice = await self._adviser.advise(action, verdict)
+            advice = await self._adviser(action, verdict)
         except Exception as error:
             log.exception("asking the side model failed")
             return replace(verdict, advice=f"the side model could not be asked: {error}"), judge

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.workspace.project_tree import FileEvents
 
@@ -39,19 +39,7 @@ _TREE_SECONDS = 0.2
 """The longest delay of an event on systems that watch whole trees."""
 
 
-class FileEventSource(FileEvents, Protocol):
-    """A source that can be waited for and closed. Both may block for a moment."""
-
-    def catch_up(self) -> None:
-        """Return when past changes were reported, as far as the system reveals that."""
-        ...
-
-    def close(self) -> None:
-        """Stop watching and end the thread."""
-        ...
-
-
-def open_source(root: Path, report: Report) -> FileEventSource:
+def open_source(root: Path, report: Report) -> FileEvents:
     """Return the best source of this system for the project at `root` (resolved). Never raises."""
     # Without this, warnings of the library would be written across the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())

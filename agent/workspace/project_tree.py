@@ -64,6 +64,14 @@ class FileEvents(Protocol):
         """Stop watching a folder, if it is watched."""
         ...
 
+    def catch_up(self) -> None:
+        """Return when past changes were reported, as far as the system reveals that. May block."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching and end the thread. May block for a moment."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from agent.workspace.change_summary import summarize
 from agent.workspace.changes import ProjectChanges, path_text
-from agent.workspace.fs_events import FileEventSource, open_source
+from agent.workspace.fs_events import open_source
 from agent.workspace.own_writes import DirtyPaths, OwnWrites
-from agent.workspace.project_tree import FileDifference, ProjectTree, merged
+from agent.workspace.project_tree import FileDifference, FileEvents, ProjectTree, merged
 from tools.files.access import CredentialGuard
 from tools.kit.threads import Stopped
 
@@ -91,7 +91,7 @@ class Watcher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._task: asyncio.Task[None] | None = None
-        self._source: FileEventSource | None = None
+        self._source: FileEvents | None = None
         self._tree: ProjectTree | None = None
 
     @property

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from agent.core.net.exchange import (
     Decide,
@@ -69,16 +69,11 @@ EVERY = 0.5
 """Seconds between two checks. Ports seen twice are forwarded; most ports of tests are gone by then."""
 
 
-class InnerSockets(Protocol):
-    """Creates sockets in the closed network."""
-
-    def take(self, *, v6: bool) -> socket.socket:
-        """Return a new, unconnected socket. Blocks. Raises `OSError`."""
-        ...
-
-
 class PortForwarder:
     """Forwards ports on which programs in the closed network listen, while `is_wanted`.
+
+    `take` returns a new, unconnected socket in that network; with `v6` true, one of IPv6. It blocks, and
+    raises `OSError`.
 
     It belongs to one loop; call `run` there.
     """
@@ -86,12 +81,12 @@ class PortForwarder:
     def __init__(
         self,
         watch: socket.socket,
-        inner: InnerSockets,
+        take: Callable[..., socket.socket],
         is_wanted: Callable[[], bool],
         hidden: frozenset[int] = frozenset(),
     ) -> None:
         self._watch = watch
-        self._inner = inner
+        self._take = take
         self._is_wanted = is_wanted
         self._hidden = hidden
         self._seen: frozenset[ListeningPort] = frozenset()
@@ -141,7 +136,7 @@ class PortForwarder:
     async def _relay(self, client: socket.socket, target: ListeningPort) -> None:
         loop = asyncio.get_running_loop()
         with client, suppress(OSError):
-            inside = await asyncio.to_thread(self._inner.take, v6=target.is_v6)
+            inside = await asyncio.to_thread(self._take, v6=target.is_v6)
             with inside:
                 inside.setblocking(False)
                 host = "::1" if target.is_v6 else "127.0.0.1"

@@ -19,6 +19,7 @@ from agent.integrations.plugins.files import (
     is_name,
     read_part,
 )
+from agent.knowledge.context.layer import PromptSection
 from themes.loader import PLUGINS, list_skins
 from tools.kit.files import write_atomically
 from tools.text.safe_text import clean
@@ -58,14 +59,6 @@ class RegisteredCommand:
 
     name: str
     description: str
-
-
-@dataclass(frozen=True, slots=True)
-class PromptSection:
-    """A section of the system prompt."""
-
-    name: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from agent.integrations.plugins.package import PluginServer
 from agent.integrations.plugins.process import HOOK, TOOL, InProcessPlugin, PluginFailure, PluginProcess
 from agent.integrations.plugins.registrations import (
     PluginCommand,
-    PromptSection,
     RegisteredProvider,
     RegisteredTool,
     clean_data,
 )
 from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed, skill_folders
+from agent.knowledge.context.layer import PromptSection
 from tools.context import ToolContext
 from tools.registry import Describe, Handler, Registry
 from tools.results import Display, TextDetail, ToolError

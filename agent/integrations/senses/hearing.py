@@ -8,12 +8,12 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent.core.net.door import DoorLimits
 from agent.errors import HermesError
@@ -39,10 +39,8 @@ _KINDS = {
 }  # fmt: skip
 
 
-class ServicePayer(Protocol):
-    """Accounts for the cost of a request; see `ServiceAccount`."""
-
-    def paying(self, name: str, price: float | None) -> AbstractAsyncContextManager[None]: ...
+Payment = Callable[[str, float | None], AbstractAsyncContextManager[None]]
+"""Accounts for the cost of a request to a named service; see `ServiceAccount.paying`."""
 
 
 @cache
@@ -59,12 +57,12 @@ class Transcriber:
         settings: TranscribeSettings,
         environ: Mapping[str, str],
         online: Online,
-        account: ServicePayer,
+        pay: Payment,
     ) -> None:
         self._settings = settings
         self._environ = environ
         self._online = online
-        self._account = account
+        self._pay = pay
 
     async def hear(
         self, backend: str, data: bytes, name: str, language: str, permit: Permit
@@ -86,7 +84,7 @@ class Transcriber:
             *([FormPart(name="language", data=language.encode())] if language else []),
             FormPart(name="file", data=data, file=f"recording{ending}", media_type=_KINDS[ending]),
         ]
-        async with self._account.paying(f"openai/{settings.model}", settings.price):
+        async with self._pay(f"openai/{settings.model}", settings.price):
             limits = DoorLimits(seconds=SECONDS)
             answer = await self._online.json_form(service, "/audio/transcriptions", parts, limits)
         text = answer.get("text") if isinstance(answer, Mapping) else None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent.core.attachments import size_text
@@ -38,14 +38,6 @@ LONGEST = 4_000
 RECEIPT = 3.0
 """Seconds in which a message into a chat is looked after; then it counts as kept for the service."""
 _LOOK = 0.1
-
-
-class MessageAdapter(Protocol):
-    """One way to send a message."""
-
-    async def send(self, text: str, title: str) -> Mapping[str, Any]:
-        """Send a message and return the result for the tool. Raises `ToolError`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +87,7 @@ class Ntfy:
         return {"id": str(answer["id"])} if isinstance(answer, Mapping) and answer.get("id") else {}
 
 
-ADAPTERS: dict[str, Callable[[MessageTarget], MessageAdapter]] = {"webhook": Webhook, "ntfy": Ntfy}
+ADAPTERS: dict[str, Callable[[MessageTarget], Webhook | Ntfy]] = {"webhook": Webhook, "ntfy": Ntfy}
 """By kind of target; chats are reached over the store."""
 
 

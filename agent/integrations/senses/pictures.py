@@ -19,7 +19,7 @@ from agent.core.attachments import AttachmentError, AttachmentStore
 from agent.core.messages import Attachment, Image, Message
 from agent.core.net.door import DoorLimits
 from agent.errors import HermesError
-from agent.integrations.senses.hearing import ServicePayer
+from agent.integrations.senses.hearing import Payment
 from agent.integrations.senses.kinds import command, picture_ending
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from agent.model.transport.reply import ASIDE, ModelRoute, ask_aside
@@ -164,12 +164,12 @@ class Artist:
     """Draws pictures with the backend that the settings name."""
 
     def __init__(
-        self, settings: ImageSettings, environ: Mapping[str, str], online: Online, account: ServicePayer
+        self, settings: ImageSettings, environ: Mapping[str, str], online: Online, pay: Payment
     ) -> None:
         self._settings = settings
         self._environ = environ
         self._online = online
-        self._account = account
+        self._pay = pay
 
     async def draw(
         self, backend: str, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]
@@ -182,7 +182,7 @@ class Artist:
         await permit(UseService(tool=TOOL, kind="draw", service=service.host))
         name = f"{backend}/{self._settings.model}"
         progress(f"{service.name} draws, which may take {self._settings.timeout:g} s")
-        async with self._account.paying(name, self._settings.price):
+        async with self._pay(name, self._settings.price):
             make = self._by_openai if backend == "openai" else self._by_fal
             data, note, seed = await make(service, drawing, permit)
         return Made(

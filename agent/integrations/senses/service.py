@@ -11,8 +11,8 @@ from agent.core.config.known_secrets import known_secrets
 from agent.core.net.door import Door
 from agent.errors import HermesError
 from agent.integrations.senses.hearing import (
+    Payment,
     Recording,
-    ServicePayer,
     Transcriber,
     check_recording,
     recorder,
@@ -185,7 +185,7 @@ class AgentSenses(Senses):
         environ: Mapping[str, str],
         ready: Mapping[str, Readiness],
         online: Online,
-        account: ServicePayer,
+        pay: Payment,
         eyes: Eyes,
         chats: Chats,
         brought: Mapping[str, BroughtService] | None = None,
@@ -195,7 +195,7 @@ class AgentSenses(Senses):
         self._environ = environ
         self._ready = ready
         self._online = online
-        self._account = account
+        self._pay = pay
         self._eyes = eyes
         self._chats = chats
         self._brought = brought or {}
@@ -211,21 +211,21 @@ class AgentSenses(Senses):
         if (service := self._brought_service("image_generate", by)) is not None:
             progress(f"{service.name} draws")
             return await draw_picture(service, drawing, permit)
-        artist = Artist(self._settings.image, self._environ, self._online, self._account)
+        artist = Artist(self._settings.image, self._environ, self._online, self._pay)
         return await artist.draw(by, drawing, permit, progress)
 
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
         by = self._by("text_to_speech")
         if (service := self._brought_service("text_to_speech", by)) is not None:
             return await speak_text(service, text, voice or self._settings.speech.voice, permit)
-        speaker = Speaker(self._settings.speech, self._environ, self._online, self._account)
+        speaker = Speaker(self._settings.speech, self._environ, self._online, self._pay)
         return await speaker.speak(by, text, voice, permit)
 
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
         by = self._by("transcribe")
         if (service := self._brought_service("transcribe", by)) is not None:
             return await transcribe_sound(service, data, *check_recording(data, name, language), permit)
-        listener = Transcriber(self._settings.transcribe, self._environ, self._online, self._account)
+        listener = Transcriber(self._settings.transcribe, self._environ, self._online, self._pay)
         return await listener.hear(by, data, name, language, permit)
 
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
@@ -292,7 +292,7 @@ class Dictation:
                 said = await transcribe_sound(self._brought, sound, ".wav", "", _allow)
             else:
                 online = Online(Door(secrets=known_secrets(self._variables), environ=self._environ))
-                listener = Transcriber(self._settings, self._variables, online, _Unpaid())
+                listener = Transcriber(self._settings, self._variables, online, _record_no_cost)
                 said = await listener.hear(self._by, sound, "said.wav", "", _allow)
         except ToolError as error:
             raise DictationError(str(error)) from error
@@ -305,12 +305,10 @@ class Dictation:
             await self._close()
 
 
-class _Unpaid:
-    """Records no cost: what a person does directly is only counted by the service itself."""
-
-    @asynccontextmanager
-    async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
-        yield
+@asynccontextmanager
+async def _record_no_cost(_name: str, _price: float | None) -> AsyncIterator[None]:
+    """Record no cost: what a person does directly is only counted by the service itself."""
+    yield
 
 
 async def _allow(_action: object) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agent.core.net.door import DoorLimits
-from agent.integrations.senses.hearing import ServicePayer
+from agent.integrations.senses.hearing import Payment
 from agent.integrations.senses.kinds import command, sound_ending
 from agent.integrations.senses.online import Online, ServiceAddress
 from tools.extras import add_hint
@@ -57,12 +57,12 @@ class Speaker:
     """Reads text aloud with the backend that the settings name."""
 
     def __init__(
-        self, settings: SpeechSettings, environ: Mapping[str, str], online: Online, account: ServicePayer
+        self, settings: SpeechSettings, environ: Mapping[str, str], online: Online, pay: Payment
     ) -> None:
         self._settings = settings
         self._environ = environ
         self._online = online
-        self._account = account
+        self._pay = pay
 
     async def speak(self, backend: str, text: str, voice: str, permit: Permit) -> Made:
         """Read a text aloud with `openai`, `elevenlabs`, `hibari` or `espeak`. Raises `ToolError`."""
@@ -81,7 +81,7 @@ class Speaker:
         settings = self._settings
         price = None if settings.price is None else settings.price * len(text) / 1_000
         name = f"{backend}/{settings.model if backend == 'openai' else _ELEVENLABS_MODEL}"
-        async with self._account.paying(name, price):
+        async with self._pay(name, price):
             answer = await self._online.raw(service, path, body, limits=_LIMITS)
             if (ending := sound_ending(answer.body)) == "":
                 raise ToolError(f"{service.name} sent something that is not a sound.")

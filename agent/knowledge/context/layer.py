@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from agent.knowledge.context.context_files import ContextFile
 from agent.knowledge.context.quarantine import KeptPassage
@@ -72,14 +71,12 @@ class SkillEntry:
     description: str
 
 
-class PluginSection(Protocol):
+@dataclass(frozen=True, slots=True)
+class PromptSection:
     """A section of the system prompt that a plugin adds."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +102,7 @@ class Facts:
     """Whether there is little room: built-in layers say only what matters most."""
     skills: Sequence[SkillEntry] = ()
     """The usable skills, nearest scope first."""
-    plugins: Sequence[PluginSection] = ()
+    plugins: Sequence[PromptSection] = ()
     """The sections of plugins."""
     branch: str = ""
     """The branch of git that is checked out; empty without one."""

@@ -326,7 +326,7 @@ class FilteredNetwork:
             proxy.run(partial(offer, service, port))
         self._sockets = SpaceSockets(opened.space)
         self._forwarder = PortForwarder(
-            opened.watch, self._sockets, lambda: bool(self._running), frozenset(opened.listeners)
+            opened.watch, self._sockets.take, lambda: bool(self._running), frozenset(opened.listeners)
         )
         proxy.run(self._forwarder.run)
         self._opened, self._proxy = opened, proxy

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
@@ -124,22 +124,13 @@ class RunningOperations:
             await asyncio.wait(self._tasks)
 
 
-class Uninterruptible(Protocol):
-    """An object with operations that must complete once they have begun."""
-
-    under_way: RunningOperations
-
-
-Owner = TypeVar("Owner", bound=Uninterruptible)
-
-
 def uninterrupted(
-    work: Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]],
-) -> Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]]:
+    work: Callable[Concatenate[HistoryNavigation, Asked], Coroutine[Any, Any, Outcome]],
+) -> Callable[Concatenate[HistoryNavigation, Asked], Coroutine[Any, Any, Outcome]]:
     """Decorate a method so that it completes even if its caller is cancelled."""
 
     @wraps(work)
-    async def carry_through(self: Owner, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
+    async def carry_through(self: HistoryNavigation, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
         return await self.under_way.carry(work(self, *args, **options))
 
     return carry_through

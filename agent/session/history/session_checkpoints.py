@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.core.home import Home
 from agent.core.store.marks import NodeMark
@@ -36,6 +36,7 @@ from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.core.config.schema import CheckpointSettings
+    from agent.session.history.navigation import HistoryNavigation
     from agent.workspace.checkpoints.file_register import CaptureLimits
     from agent.workspace.checkpoints.store import CheckpointStore
 
@@ -228,18 +229,6 @@ LISTED = 20
 """Steps a list shows."""
 
 
-class CheckpointHistory(Protocol):
-    """The operations of the conversation that the checkpoint service needs."""
-
-    async def position_of(self, node: int | None) -> int:
-        """Return the position of the files at a node."""
-        ...
-
-    async def branch(self, name: str) -> str:
-        """Create a branch of that name; return a sentence about it. Raises `HermesError`."""
-        ...
-
-
 class CheckpointService(Checkpoints):
     """Implements `tools.services.checkpoints.Checkpoints` for one session.
 
@@ -247,7 +236,7 @@ class CheckpointService(Checkpoints):
     """
 
     def __init__(
-        self, session: LiveSession, recorder: StepRecorder, history: Callable[[], CheckpointHistory]
+        self, session: LiveSession, recorder: StepRecorder, history: Callable[[], HistoryNavigation]
     ) -> None:
         self._session = session
         self._recorder = recorder

@@ -288,7 +288,7 @@ class Dialogue:
 
             rules = replace(rules, remember=keep)
         summarizer = Summarizer(rules.summary_route or routes[0], meter)
-        self._room = ContextRoom(session, meter, summarizer, emit, rules, self._measure, self._made_room)
+        self._room = ContextRoom(session, meter, summarizer.ask, emit, rules, self._measure, self._made_room)
 
     async def next_reply(self, step: int) -> ModelReply:
         """Return the model's next message. Raises `ModelError` if no route gives one."""

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from agent.core.messages import Message
 from agent.core.store.nodes import Node
@@ -90,12 +89,8 @@ def _levels(words: float) -> tuple[_Level, ...]:
     )
 
 
-class AsksForSummaries(Protocol):
-    """A source of summaries. Raises `UnusableSummaryError`."""
-
-    async def ask(self, prompt: str, tokens: int) -> str: ...
-
-
+Summarize = Callable[[str, int], Awaitable[str]]
+"""Answers a prompt with a summary of at most so many tokens. Raises `UnusableSummaryError`."""
 Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
 """Saves facts (scope, text) beyond the session; returns how many it accepted."""
 
@@ -129,7 +124,7 @@ class ContextRoom:
         self,
         session: LiveSession,
         meter: Meter,
-        summarizer: AsksForSummaries,
+        summarize: Summarize,
         emit: Callable[[Event], None],
         rules: RoomRules,
         measure: Callable[[Sequence[Node]], int],
@@ -137,7 +132,7 @@ class ContextRoom:
     ) -> None:
         self._session = session
         self._meter = meter
-        self._summarizer = summarizer
+        self._summarize = summarize
         self._emit = emit
         self._measure = measure
         self._made = made
@@ -331,7 +326,7 @@ class ContextRoom:
             focus=focus,
             remember=self._remember is not None,
         )
-        answer = await self._summarizer.ask(task.prompt, tokens)
+        answer = await self._summarize(task.prompt, tokens)
         replaced = sum(map(size_of, new)) + len(before)
         longest = min(self._meter.characters(2 * tokens), max(replaced, 1))
         return await asyncio.to_thread(lambda: read_summary(answer, _everything(path), longest=longest))

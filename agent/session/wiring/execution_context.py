@@ -245,7 +245,7 @@ async def _gate(
         permissions=permissions,
         grants=Grants(workspace, home.grants, session=session) if rules is None else rules.grants,
         audit=audit,
-        adviser=adviser,
+        adviser=None if adviser is None else adviser.advise,
         coverage=coverage,
         undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000) if wanted.steps else NO_UNDO,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.core.attachments import AttachmentStore
 from agent.integrations.senses.service import AgentSenses, readiness
@@ -17,6 +17,7 @@ from tools.senses.services import Senses
 if TYPE_CHECKING:
     from agent.integrations.senses.online import Online
     from agent.model.transport.reply import ModelRoute
+    from agent.session.subagents.agent_models import Voice
     from agent.session.turns.turn_queue import TurnQueue
     from agent.session.wiring.conversation import Conversation
     from agent.session.wiring.shared_services import SharedServices
@@ -33,18 +34,11 @@ def offer_ready(base: SharedServices) -> None:
             base.tools.replace_entry(replace(entry, check_fn=None))
 
 
-class Voiced(Protocol):
-    """An object that has routes to models."""
-
-    @property
-    def routes(self) -> tuple[ModelRoute, ...]: ...
-
-
 class SessionSenses:
     """Creates the senses of each agent of a session."""
 
     def __init__(
-        self, base: SharedServices, talk: Conversation, voice: Callable[[str], Awaitable[Voiced]]
+        self, base: SharedServices, talk: Conversation, voice: Callable[[str], Awaitable[Voice]]
     ) -> None:
         self._base = base
         self._talk = talk
@@ -87,12 +81,10 @@ class SessionSenses:
             )
             return request_log_of(metering.spending, payer, info)
 
-        account = ServiceAccount(metering.account, log_of)
+        pay = ServiceAccount(metering.account, log_of).paying
         outgoing = OutgoingMessages(base.settings.gateways, base.secrets)
         chats = Chats(outgoing, base.store.database, base.home.gateways, metering.session)
-        return AgentSenses(
-            base.settings, base.variables, ready, self._online(), account, eyes, chats, brought
-        )
+        return AgentSenses(base.settings, base.variables, ready, self._online(), pay, eyes, chats, brought)
 
     def _online(self) -> Online:
         from agent.core.net.door import Door

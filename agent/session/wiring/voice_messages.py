@@ -75,7 +75,7 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
         settings.transcribe,
         environ,
         Online(Door(secrets={}, environ=environ)),
-        ServiceAccount(metering.account, log_of),
+        ServiceAccount(metering.account, log_of).paying,
     )
 
 

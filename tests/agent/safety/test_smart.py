@@ -284,7 +284,9 @@ def gate(
     t: Talk, work: Path, mode: Any = "normal", person: Person | None = None
 ) -> tuple[Gate, list[Ruling]]:
     rulings: list[Ruling] = []
-    built = plain_gate(work, mode, person, audit=rulings.append, grants=Grants(work), adviser=t.adviser)
+    built = plain_gate(
+        work, mode, person, audit=rulings.append, grants=Grants(work), adviser=t.adviser.advise
+    )
     return built, rulings
 
 
@@ -376,6 +378,6 @@ async def test_an_adviser_that_breaks_leaves_the_verdict_as_it_was(tmp_path: Pat
             raise RuntimeError("oops")
 
     rulings: list[Ruling] = []
-    built = plain_gate(tmp_path, "normal", None, audit=rulings.append, adviser=Broken())
+    built = plain_gate(tmp_path, "normal", None, audit=rulings.append, adviser=Broken().advise)
     await built.permit(RunCommand(tool="terminal", command="ls", cwd=tmp_path))
     assert rulings[0].outcome == "allowed" and "oops" in rulings[0].verdict.advice

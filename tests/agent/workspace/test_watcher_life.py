@@ -67,7 +67,7 @@ async def test_a_system_without_watches_left_is_looked_at(
 async def test_where_a_whole_tree_is_watched_the_same_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def open_source(root: Path, report: fs_events.Report) -> fs_events.FileEventSource:
+    def open_source(root: Path, report: fs_events.Report) -> fs_events.FileEvents:
         # Its recursive watch on Linux is not what other systems have, and loses events.
         return fs_events.TreeWatch(root, report, PollingObserver(timeout=0.05))
 
