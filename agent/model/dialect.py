@@ -252,6 +252,17 @@ def load(name: str, own: Path | None = None) -> Dialect:
     return _laid_over_default(_file(name, own), own)
 
 
+def mistakes(own: Path) -> list[str]:
+    """Return a sentence about each table in the folder `own` that cannot be used."""
+    found: list[str] = []
+    for file in sorted(own.glob("*.yaml")):
+        try:
+            _laid_over_default(file, own)
+        except ConfigError as error:
+            found.append(str(error))
+    return found
+
+
 def choose(
     provider: str, url: str, model: str, *, chosen: str = "", seller: str = "", own: Path | None = None
 ) -> Dialect:

@@ -151,16 +151,17 @@ def _set(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     from agent.core.config.loader import load
+    from agent.model.dialect import FOLDER, mistakes
 
     home = Home.locate()
-    loaded = load(home, os.environ, _workspace(args), thorough=True)
+    problems = load(home, os.environ, _workspace(args), thorough=True).problems
+    said = [*map(str, problems), *mistakes(home.root / FOLDER)]
     if args.as_json:
-        say_json({"path": str(home.config), "problems": list(map(str, loaded.problems))}, 2)
-        return ExitCode.USAGE if loaded.problems else ExitCode.DONE
-    for problem in loaded.problems:
+        say_json({"path": str(home.config), "problems": said}, 2)
+        return ExitCode.USAGE if said else ExitCode.DONE
+    for problem in said:
         say(f"{glyph('failed')} {problem}")
-    if loaded.problems:
-        count = len(loaded.problems)
+    if count := len(said):
         say(f"{count} {'problem' if count == 1 else 'problems'} in {home.config} and around it.")
         return ExitCode.USAGE
     say(f"{glyph('done')} {home.config}" + ("" if home.config.exists() else " (not there: all defaults)"))

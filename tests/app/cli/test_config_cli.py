@@ -104,6 +104,16 @@ def test_check_says_everything_and_exits_with_2(hermes, home: Path) -> None:
     assert [f"✗ {each}" for each in shown["problems"]] == result.stdout.splitlines()[:4]
 
 
+def test_check_names_a_dialect_of_your_own_that_cannot_be_used(hermes, home: Path) -> None:
+    (home / "dialects").mkdir()
+    (home / "dialects" / "fine.yaml").write_text("match: {providers: [mine]}\n")
+    assert hermes("config", "check").returncode == 0
+    (home / "dialects" / "odd.yaml").write_text("match: {providers: [mine]}\nbogus: 1\n")
+    result = hermes("config", "check")
+    assert result.returncode == 2
+    assert "odd.yaml has a mistake at 'bogus'" in result.stdout and "fine.yaml" not in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
