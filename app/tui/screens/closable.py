@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.console import RenderableType
 from rich.segment import Segment
@@ -87,10 +87,12 @@ class ClosableScreen(Screen[Outcome]):
 class ClosableModal(ModalScreen[Outcome], ClosableScreen[Outcome]):
     """A `ClosableScreen` above a screen that remains visible."""
 
+    DIMS: ClassVar[bool] = True
+
     def render(self) -> RenderableType:
         """Dim what is below by the terminal's own attribute if its colours cannot be mixed."""
         below = super().render()
-        if isinstance(below, BackgroundScreen) and below.color.a == 0 and self.app.native_ansi_color:
+        if self.DIMS and isinstance(below, BackgroundScreen) and self.app.native_ansi_color:
             return _DimScreen(below.screen, below.color)
         return below
 

@@ -93,6 +93,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
     CSS_PATH = "skins.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     AUTO_FOCUS = "SkinList"
+    DIMS = False  # the conversation is seen in the skin
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "back"),
         Binding("e", "edit", "edit"),
