@@ -337,7 +337,7 @@ def _back(
         label=f"back to step {position}",
     )
     record = _plan_record(session, plan) | _outcome_record(restored, plan) | told
-    answer(args, record, _outcome(restored))
+    answer(args, record, _outcome(restored, f" --session {session.id}" if args.session else ""))
     conflicts = (*plan.having("conflict"), *(item for item in plan.shown_items if item.state == "conflict"))
     chosen = {item.path for item in conflicts} if args.conflicts == "mine" else set()
     missed = [item for item in restored.skipped if item.path not in chosen]
@@ -415,13 +415,13 @@ def _change_of_git(item: PlanItem) -> str:
     return one_line(item.now.reason) if item.is_repository and item.now is not None else ""
 
 
-def _outcome(restored: Restored) -> str:
-    """Return a sentence about the restore."""
+def _outcome(restored: Restored, chosen: str) -> str:
+    """Return sentences about the restore; `chosen` are the options that name its session."""
     lines = []
     if restored.step is not None:
         number = restored.step.number
         lines.append(f"{one_line(restored.what('taken back'))}; this is step {number}.")
-        lines.append(as_called(f"To undo it: hermes rollback --to {number - 1}"))
+        lines.append(as_called(f"To undo it: hermes rollback --to {number - 1}{chosen}"))
         if along := one_line(restored.taken_along()):
             lines.append(f"▲ {along[0].upper()}{along[1:]}")
     else:

@@ -158,11 +158,13 @@ def test_files_go_back_and_forth(over: Bench) -> None:
 def test_one_file_goes_back_alone(over: Bench) -> None:
     below = over.workspace / "out"
     environ = command.environment(over.home)
+    session = json.loads(rollback(over, "--json").stdout)["session"]
     done = command.run(
-        "rollback", "--to", "1", "--file", "../todo.txt", "--yes", "--session",
-        json.loads(rollback(over, "--json").stdout)["session"], env=environ, cwd=below,
+        "rollback", "--to", "1", "--file", "../todo.txt", "--yes", "--session", session,
+        env=environ, cwd=below,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert f"rollback --to 2 --session {session}\n" in done.stdout
     assert tree(over.workspace) == AFTER_2 | {"todo.txt": "ask Ada\n"}
     outside = rollback(over, "--to", "1", "--file", "/etc/passwd", "--yes")
     assert outside.returncode == 2
