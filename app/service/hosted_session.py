@@ -315,7 +315,9 @@ class HostedSession:
 
         await asyncio.to_thread(discover)
         seen, path = last_node(told), self.client.path
-        begin = position_of(path, seen + 1) if seen else len(path)
+        # Of a session that was only opened, heads read the conversation up to there themselves.
+        opened = [int(each.get("nodes", 0)) for each in told if each.get("type") == "session_opened"]
+        begin = position_of(path, seen + 1) if seen else min([len(path), *opened[-1:]])
         asked = begin
         while asked > 0 and path[asked - 1].kind == "tool":
             asked -= 1

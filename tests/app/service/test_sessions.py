@@ -301,9 +301,11 @@ def test_a_killed_service_loses_and_doubles_nothing(mortal: Service, folder: Pat
     assert head.until(session, "turn_ended", again[-1]["seq"])[-1]["outcome"] == "done"
 
 
-@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "first", [b'"user_message"', pytest.param(b'"tool_finished"', marks=pytest.mark.thorough)]
+)
 def test_what_was_stored_and_never_told_is_told_when_the_service_is_back(
-    mortal: Service, folder: Path
+    mortal: Service, folder: Path, first: bytes
 ) -> None:
     head = mortal.device("approve")
     session = head.session(folder)
@@ -312,21 +314,17 @@ def test_what_was_stored_and_never_told_is_told_when_the_service_is_back(
     mortal.kill()
     log = mortal.home / "serve" / "events" / f"{session}.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
-    cut = next(at for at, line in enumerate(lines) if b'"tool_finished"' in line)
+    cut = next(at for at, line in enumerate(lines) if first in line)
     # As if the program had ended between the store and the log, in the middle of a line.
     log.write_bytes(b"".join(lines[:cut]) + lines[cut][:20])
     mortal.start()
     again = head.events(session, after=events[cut - 1]["seq"])
-    told = [
-        (each["type"], each["node"])
-        for each in again
-        if each["type"] in ("tool_finished", "assistant_message")
-    ]
-    assert told == [
-        (e["type"], e["node"]) for e in events[cut:] if e["type"] in ("tool_finished", "assistant_message")
-    ]
+    stored = ("user_message", "tool_finished", "assistant_message")
+    told = [(each["type"], each["node"]) for each in again if each["type"] in stored]
+    assert told == [(e["type"], e["node"]) for e in events[cut:] if e["type"] in stored]
     assert next(e for e in again if e["type"] == "tool_finished")["display"]["subject"] == "new.txt"
     assert min(each["seq"] for each in again) > events[-1]["seq"]
+    assert head.get(f"/api/sessions/{session}")[1]["queued"] == []
 
 
 @pytest.mark.thorough
