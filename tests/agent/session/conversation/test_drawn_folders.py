@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -51,7 +52,7 @@ class Made:
     before: Contents
     after: Contents
     beside: bool
-    """Whether another session changed the project since the last turn of this one."""
+    """Whether another session or a person changed the project since the last turn of this one."""
 
 
 @dataclass
@@ -63,6 +64,10 @@ class World:
     """The project that each session works in."""
     steps: dict[str, int] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
+    edits: Counter[str] = field(default_factory=Counter)
+    """How often a person wrote into each project."""
+    met: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often that was when a session worked in a project last."""
     log: list[str] = field(default_factory=list)
     names: int = 0
 
@@ -103,7 +108,9 @@ class World:
         assert now != before[worked.name], self.log
         self.homes[opened.session] = worked
         since = takewhile(lambda each: each.session != session, reversed(self.made)) if session else ()
-        beside = any(each.project is worked for each in since)
+        edits, last = self.edits[worked.name], (opened.session, worked.name)
+        beside = any(each.project is worked for each in since) or self.met.get(last, edits) != edits
+        self.met[last] = edits
         at = self.position(opened.session)
         self.made.append(Made(opened.session, worked, at, before[worked.name], now, beside))
 
@@ -144,7 +151,7 @@ class World:
             done = self.rolled(made.project.place, made.session, "--to", str(made.position), "--yes")
         self.only(before, made.project)
         if is_free:
-            # What another session did since the position stays, and is told.
+            # What another session or a person did since the position stays, and is told.
             assert done.returncode == 0 or made.beside, (done.stdout, done.stderr, self.log)
             assert made.project.contents() == made.before, (done.stdout, self.log)
         self.made.clear()
@@ -169,6 +176,7 @@ class World:
 
     async def edit(self) -> None:
         one = self.draw.choice(self.projects)
+        self.edits[one.name] += 1
         (one.place / "mine.txt").write_text(f"{self.draw.random()}\n")
         self.log.append(f"a person wrote into {one.name}")
 
