@@ -201,11 +201,12 @@ async def word_kind(client: SessionClient, name: str) -> WordKind:
 
 
 async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Words:
-    """Run the command in `text`, which is its name and arguments.
+    """Run the command in `text`, which is its name, with or without the slash, and arguments.
 
     Raises `HermesError` with a sentence, also for an unknown command.
     """
-    name, _, rest = text.strip().partition(" ")
+    text = text.strip().removeprefix("/")
+    name, _, rest = text.partition(" ")
     rest = rest.strip()
     name = SLASH_ALIASES.get(name.lower(), name)
     if (command := COMMANDS.get(name.lower())) is not None:
@@ -217,7 +218,7 @@ async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Wor
     if (kind := await word_kind(session.client, name)) == "plugin":
         return {"told": await session.client.plugins.run(name, rest)}
     if kind == "prompt":
-        await session.store_message(f"/{text.strip()}", "prompt")
+        await session.store_message(f"/{text}", "prompt")
         return {"told": ""}
     near = get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.7)
     offer = f"did you mean /{near[0]}?" if near else "the terminal may have it (`hermes --attach`)."

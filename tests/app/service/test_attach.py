@@ -86,10 +86,10 @@ async def test_a_terminal_stays_when_another_head_chooses_another_model(
     terminal = Terminal(service)
     client = await terminal.attach(workspace, session)
     before = client.model
-    code, said = await asyncio.to_thread(
-        owner.post, f"/api/sessions/{session}/commands", {"text": "model demo"}
-    )
-    assert code == 200, said
+    for text in ("title Named", "/model demo"):
+        commands = f"/api/sessions/{session}/commands"
+        code, said = await asyncio.to_thread(owner.post, commands, {"text": text})
+        assert code == 200, said
     await until(lambda: "notice" in terminal.types())
     assert (before, client.model) == ("custom/scripted", "demo")
     client.submit("the tour, please")
