@@ -98,13 +98,17 @@ def _make(name: str, setting: Setting, count: int) -> list[str]:
         for words, prompt in runs:
             run(words, prompt)
     if program.full:
-        run(program.begin, f"full a plan: call echo one | big {program.full} & call echo two | say at last")
+        pad = "\n" + "word " * 25_000 if program.pads else ""  # below the longest argument of Linux
+        run(
+            program.begin,
+            f"full a plan: call echo one | big {program.full} & call echo two | say at last{pad}",
+        )
         run(program.begin, "full b plan: call echo one | say early")
         if program.resume:
-            run(program.resume, f"full c plan: big {program.full} & say large")
+            run(program.resume, f"full c plan: big {program.full} & say large{pad}")
             if program.compact:
                 run(program.compact, "")
-            run(program.resume, "full d plan: call echo three | say late")
+            run(program.resume, f"full d plan: call echo three | say late{pad}")
     return problems
 
 

@@ -93,7 +93,8 @@ def _opencode(bin: Path, home: Path, address: str) -> Setting:
 
 
 def _gemini(bin: Path, home: Path, address: str) -> Setting:
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    settings: dict[str, Any] = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    settings["model"] = {"compressionThreshold": 0.02}  # of 1,048,576 tokens
     put(home / ".gemini/settings.json", json.dumps(settings))
     variables = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": address, "GEMINI_CLI_NO_RELAUNCH": "1"}
     return Setting(home, [str(bin / "gemini"), "--skip-trust", "-y", "-m", "gemini-2.5-pro"], variables)
@@ -120,11 +121,20 @@ def _cline(bin: Path, home: Path, address: str) -> Setting:
     row = {"settings": given, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     providers = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: row}}
     put(home / ".cline/data/settings/providers.json", json.dumps(providers))
+    window = {"id": "test-model", "name": "t", "contextWindow": 40_000, "maxInputTokens": 40_000}
+    models = {"version": 1, "providers": {name: {"models": {"test-model": window}}}}
+    put(home / ".cline/data/settings/models.json", json.dumps(models))
     return Setting(home, [str(bin / "cline"), "-P", name, "-m", "test-model", "--json"], {})
 
 
 def _hermes(bin: Path, home: Path, address: str) -> Setting:
-    model = {"provider": "custom", "default": "test-model", "base_url": f"{address}/v1", "api_key": "k"}
+    model: dict[str, Any] = {
+        "provider": "custom",
+        "default": "test-model",
+        "base_url": f"{address}/v1",
+        "api_key": "k",
+    }
+    model["context_length"] = 64_000
     put(home / ".hermes/config.yaml", json.dumps({"model": model}))
     return Setting(home, [str(bin / "hermes"), "chat", "--yolo", "-Q"], {})
 
@@ -133,7 +143,7 @@ def _vibe(bin: Path, home: Path, address: str) -> Setting:
     provider = (
         f'name="l"\napi_base="{address}/v1"\napi_key_env_var="K"\napi_style="openai"\nbackend="generic"\n'
     )
-    model = 'name="test-model"\nprovider="l"\nalias="m"\n'
+    model = 'name="test-model"\nprovider="l"\nalias="m"\nauto_compact_threshold=50000\n'
     flags = 'active_model="m"\nenable_telemetry=false\nenable_update_checks=false\n'
     put(home / ".vibe/config.toml", f"{flags}[[providers]]\n{provider}[[models]]\n{model}")
     variables = {"K": "k", "MISTRAL_API_KEY": "k", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
@@ -176,6 +186,8 @@ class Tested:
     """The words that make room in a session; where there are none, it happens by itself beyond `full`."""
     full: int = 0
     """Tokens of a request after which room is made; 0: not for a count alone."""
+    pads: bool = False
+    """Whether it counts by itself, so that the long session has to be long."""
 
 
 PROGRAMS = {
@@ -212,12 +224,16 @@ PROGRAMS = {
         _newest_row(".hermes/state.db", "started_at"),
         begin=("-q", "PROMPT"),
         resume=("--resume", "ID", "-q", "PROMPT"),
+        full=90_000,
+        pads=True,
     ),
     "gemini": Tested(
         "@google/gemini-cli@0.61.0",
         _gemini,
         lambda home: "latest",
         resume=("-r", "latest", "-p", "PROMPT"),
+        full=900_000,
+        pads=True,
     ),
     "pi": Tested(
         "@earendil-works/pi-coding-agent@1.5.2",
@@ -227,8 +243,15 @@ PROGRAMS = {
         fork=("--fork", "ID", "-p", "PROMPT"),
         full=99_000,
     ),
-    "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*"), full=210_000),
-    "cline": Tested("cline@3.0.65", _cline, _newest(".cline/data/sessions", "*"), begin=("PROMPT",)),
+    "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*"), full=52_000),
+    "cline": Tested(
+        "cline@3.0.65",
+        _cline,
+        _newest(".cline/data/sessions", "*"),
+        begin=("PROMPT",),
+        full=120_000,
+        pads=True,
+    ),
     "qwen": Tested(
         "@qwen-code/qwen-code@0.24.4",
         _qwen,

@@ -103,7 +103,8 @@ class ScriptedModel:
         last = next((each.text for each in reversed(said) if each.role == "user"), "")
         shell = shell_of(body)
         if asked < 0 or (
-            "plan:" not in last and any(word in last.lower() for word in ("summar", "handoff", "compact"))
+            "plan:" not in last
+            and any(word in last.lower() for word in ("summar", "handoff", "compact", "snapshot"))
         ):
             return self._summary()
         fenced = any("```shell" in each.text for each in said if each.role == "system")
@@ -147,7 +148,8 @@ class ScriptedModel:
 
 def _is_told(text: str) -> bool:
     """Return whether a prompt holds a conversation, to be summed up."""
-    return "<conversation>" in text or text.startswith("# Conversation")
+    begins = ("# Conversation", "You are a summarization agent")
+    return "<conversation>" in text or text.startswith(begins)
 
 
 def _first_of_turns(said: list[Said]) -> Iterator[Said]:

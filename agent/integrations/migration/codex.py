@@ -172,7 +172,8 @@ class _Reading:
                 self._add(item, created)
 
     def _compact(self, item: Line, created: float) -> None:
-        kept = [_person_text(mapping(each)) for each in sequence(item.get("replacement_history"))]
+        history = [mapping(each) for each in sequence(item.get("replacement_history"))]
+        kept = [_person_text(each) for each in history if each.get("role") == "user"]
         summary = text_of(item.get("message"))
         said = [each for each in kept if each and each.strip() not in summary]
         self._transcript.compaction("\n\n".join([*said, summary]), created)

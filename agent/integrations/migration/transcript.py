@@ -100,11 +100,18 @@ class TranscriptBuilder:
         """Add the place where another program made room; return the number of its node.
 
         From here on the summary is sent instead of what stands before `start` (the new node, if it is not
-        given).
+        given). An answer of the model before it that is the summary becomes this node, and keeps its tokens.
         """
-        number = self._add("compaction", summary, created, {}, parent)
+        number = self.here if parent is None else 0
+        before = self._nodes[number - 1] if number else None
+        words = "".join(before.text).strip() if before and before.kind == "assistant" else ""
+        if before and words and words in summary and not before.data["calls"]:
+            before.kind, before.text = "compaction", [summary]
+        else:
+            number = self._add("compaction", summary, created, {}, parent)
         fold = ContextFold(start=start or number, summary=storable(clean(summary)), words=False)
-        self._nodes[number - 1].data = fold.data()
+        draft = self._nodes[number - 1]
+        draft.data = {**({"usage": used} if (used := draft.data.get("usage")) else {}), **fold.data()}
         return number
 
     def assistant(

@@ -263,6 +263,34 @@ def test_a_fork_of_codex_begins_with_the_lines_it_points_to(tmp_path: Path) -> N
     assert record is not None and any("beginning" in each for each in record.left)
 
 
+def test_the_summary_of_codex_is_shown_once_without_the_programs_own_instructions(tmp_path: Path) -> None:
+    def say(role: str, text: str) -> dict[str, Any]:
+        return {"type": "message", "role": role, "content": [{"type": "text", "text": text}]}
+
+    used = {"last_token_usage": {"input_tokens": 70, "output_tokens": 7}}
+    kept = [say("developer", "instructions"), say("user", "first")]
+    lines(
+        tmp_path / "sessions" / f"rollout-x-{'c' * 36}.jsonl",
+        [
+            {"type": "session_meta", "payload": {"id": "c" * 36, "cwd": "/w"}},
+            {"type": "response_item", "payload": say("user", "first")},
+            {"type": "response_item", "payload": say("assistant", "what was done")},
+            {"type": "event_msg", "payload": {"type": "token_count", "info": used}},
+            {
+                "type": "compacted",
+                "payload": {"message": "In short: what was done", "replacement_history": kept},
+            },
+            {"type": "response_item", "payload": say("user", "two")},
+        ],
+    )
+    (session,) = codex.look(tmp_path).sessions
+    record = session.read()
+    assert record is not None
+    shown = [(node.kind, node.content) for node in record.nodes]
+    assert shown == [("user", "first"), ("compaction", "first\n\nIn short: what was done"), ("user", "two")]
+    assert record.nodes[1].data["usage"]["input"] == 70
+
+
 def test_what_was_compacted_is_shown_and_only_its_summary_is_sent(tmp_path: Path) -> None:
     def line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
         said = {"id": uuid, "content": [{"type": "text", "text": text}]}
