@@ -250,7 +250,8 @@ def _of_action(action: Action, verdict: Verdict, workspace: Path) -> tuple[str, 
             return f"Changes Hermes' own settings ({_short(action.what)}): they protect you", settings
         case ReachHost():
             where = f"{_short(action.host)} (port {action.port})"
-            return f"A command wants to reach {where}: what it sends leaves this machine", UNDO["network"]
+            who = f"A command ({_short(action.command)})" if action.command else "A command"
+            return f"{who} wants to reach {where}: what it sends leaves this machine", UNDO["network"]
         case SpawnAgent():
             return f"Starts another agent: {reason}", UNDO["code"]
         case _ if action.effect is not None:

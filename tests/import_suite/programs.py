@@ -121,9 +121,6 @@ def _cline(bin: Path, home: Path, address: str) -> Setting:
     row = {"settings": given, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     providers = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: row}}
     put(home / ".cline/data/settings/providers.json", json.dumps(providers))
-    window = {"id": "test-model", "name": "t", "contextWindow": 40_000, "maxInputTokens": 40_000}
-    models = {"version": 1, "providers": {name: {"models": {"test-model": window}}}}
-    put(home / ".cline/data/settings/models.json", json.dumps(models))
     return Setting(home, [str(bin / "cline"), "-P", name, "-m", "test-model", "--json"], {})
 
 
@@ -143,7 +140,7 @@ def _vibe(bin: Path, home: Path, address: str) -> Setting:
     provider = (
         f'name="l"\napi_base="{address}/v1"\napi_key_env_var="K"\napi_style="openai"\nbackend="generic"\n'
     )
-    model = 'name="test-model"\nprovider="l"\nalias="m"\nauto_compact_threshold=50000\n'
+    model = 'name="test-model"\nprovider="l"\nalias="m"\n'
     flags = 'active_model="m"\nenable_telemetry=false\nenable_update_checks=false\n'
     put(home / ".vibe/config.toml", f"{flags}[[providers]]\n{provider}[[models]]\n{model}")
     variables = {"K": "k", "MISTRAL_API_KEY": "k", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
@@ -243,7 +240,7 @@ PROGRAMS = {
         fork=("--fork", "ID", "-p", "PROMPT"),
         full=99_000,
     ),
-    "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*"), full=52_000),
+    "vibe": Tested("mistral-vibe==3.0.3", _vibe, _newest(".vibe/logs/session/unified", "*")),
     "cline": Tested(
         "cline@3.0.65",
         _cline,

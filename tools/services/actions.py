@@ -7,7 +7,7 @@ that returns.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -271,6 +271,8 @@ class ReachHost(Action):
 
     host: str
     port: int
+    command: str = field(default="", compare=False)
+    """The command that connects, if it is known."""
 
     @property
     def target(self) -> str:

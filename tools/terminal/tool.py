@@ -79,7 +79,7 @@ def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> Lea
         hosts=boundary.hosts_named(command, cwd),
         opens=boundary.opens(command, cwd),
         lends=boundary.lends(command, cwd),
-        permit=context.permit,
+        permit=lambda action: context.permit(replace(action, command=command)),
     )
 
 

@@ -24,11 +24,17 @@ def senses(subject: HealthSubject) -> HealthFinding:
         pass  # the check of the model says so
     brought = service_names(subject.home, subject.workspace, loaded)
     found = readiness(loaded.settings, loaded.environ, sees=sees, brought=brought)
-    works = ", ".join(f"{each.tool} ({each.by})" for each in found if each.works)
+    works = ", ".join(each.tool for each in found if each.works)
     lacking = [each for each in found if not each.works]
     detail = "; ".join(
         filter(None, [works, "not offered: " + ", ".join(each.tool for each in lacking) if lacking else ""])
     )
-    mend = "\n".join(f"{each.tool}: {each.missing}; {each.mend}" for each in lacking)
+    # What was not asked for gets its first way only; docs/senses.md has the others.
+    mend = "\n".join(
+        f"{each.tool}: {each.missing}; {each.mend}"
+        if each.is_chosen
+        else f"{each.tool}: {each.mend.split(', or ')[0].split(' (or ')[0]}"
+        for each in lacking
+    )
     wanted = any(each.is_chosen for each in lacking)
     return HealthFinding("senses", "warn" if wanted else "ok", detail, mend)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -60,6 +61,8 @@ def test_a_host_is_asked_about_by_its_name_and_nothing_is_said_twice() -> None:
         found.sentence
         == "A command wants to reach a.example.org (port 443): what it sends leaves this machine."
     )
+    named = account_of(replace(host, command="curl -s\nhttps://a"), Verdict("ask", ()), AROUND).sentence
+    assert named.startswith("A command (curl -s https://a) wants to reach a.example.org")
 
 
 def test_every_class_of_effects_has_its_sentence() -> None:
