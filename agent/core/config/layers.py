@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from agent.core.config import setting_names
@@ -185,6 +186,19 @@ def _place(document: SettingsDocument, path: Path, kind: str) -> SettingPlace | 
 
 def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
     name = short_text(dotted_key(path))
+    rest = detail["loc"][len(path) :]
+    if "[key]" in rest:
+        allowed = re.findall(r"'(\w+)'", detail.get("ctx", {}).get("expected", ""))
+        near = get_close_matches(str(path[-1]), allowed, 1)
+        guess = (
+            f"did you mean `{dotted_key((*path[:-1], near[0]))}`?"
+            if near
+            else f"it takes {', '.join(allowed)}."
+        )
+        return f"unknown key `{name}`; {guess}"
+    if len(rest) > 1 and isinstance(rest[0], int):
+        inner = short_text(dotted_key(tuple(map(str, rest[1:]))))
+        return f"`{name}`, entry {rest[0] + 1}, `{inner}`: {detail['msg'][:1].lower()}{detail['msg'][1:]}."
     if detail["type"] == "extra_forbidden":
         return f"unknown key `{name}`{setting_names.hint(path)}"
     if detail["type"] == "missing":
@@ -199,7 +213,11 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
     if detail["type"] == "string_pattern_mismatch":
         wanted = re.sub(r"\.$", "", field_info.description or "")
         return f"`{name}` does not have the right form; it takes: {wanted}."
-    return f"`{name}` is {_value_words(value)}; it takes {setting_names.takes(field_info)}."
+    takes = "a list" if detail["type"] == "list_type" and len(path) > 1 else ""
+    named = setting_names.takes(field_info)
+    return (
+        f"`{name}` is {_value_words(value)}; it takes {takes if takes and named == 'a section' else named}."
+    )
 
 
 def _value_words(value: Any) -> str:

@@ -104,6 +104,21 @@ def test_check_says_everything_and_exits_with_2(hermes, home: Path) -> None:
     assert [f"✗ {each}" for each in shown["problems"]] == result.stdout.splitlines()[:4]
 
 
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        ("{before_tol: [{command: x}]}", "unknown key `hooks.before_tol`; did you mean `hooks.before_tool`?"),
+        ("{odd: [{command: x}]}", "unknown key `hooks.odd`; it takes session_start,"),
+        ("{before_tool: {command: x}}", "`hooks.before_tool` is a section; it takes a list."),
+        ("{before_tool: [{match: x}]}", "`hooks.before_tool`, entry 1, `command`: field required."),
+    ],
+)
+def test_check_says_what_is_wrong_inside_a_list_of_hooks(hermes, home: Path, hooks: str, said: str) -> None:
+    (home / "config.yaml").write_text(f"hooks: {hooks}\n")
+    result = hermes("config", "check")
+    assert result.returncode == 2 and said in result.stdout
+
+
 def test_check_names_a_dialect_of_your_own_that_cannot_be_used(hermes, home: Path) -> None:
     (home / "dialects").mkdir()
     (home / "dialects" / "fine.yaml").write_text("match: {providers: [mine]}\n")
