@@ -27,6 +27,8 @@ TITLE_CELLS = 12
 """What a title keeps before other parts are left out."""
 SPINNER_SECONDS = 0.1
 WAITING_SECONDS = 1.0
+UNANSWERED_SECONDS, RARELY_SECONDS = 60.0, 30.0
+"""Seconds after which a question is probably open while nobody looks, and those between two paints then."""
 WAITS = "Waits for you"
 FACE_SECONDS = 3.0
 """Seconds a face of the skin stays."""
@@ -111,6 +113,8 @@ class StatusBar(DrawnRow):
         """Whether a spinner turns while the agent works; to change it, see `move`."""
         self._clock = clock
         self._turns = 0
+        self._painted = self._asked = 0.0
+        """When the activity was painted last, and when the oldest open question was asked."""
         self._timer: Timer | None = None
         self.direct = DirectRows(self)
         self._filtered = FilteredRows(self)
@@ -129,6 +133,8 @@ class StatusBar(DrawnRow):
         before, self.status = self.status, status
         if status.busy_since is not None and status.busy_since != before.busy_since:
             self._turns += 1
+        if status.questions and not before.questions:
+            self._asked = self._clock()
         if pace(before) != pace(status):
             self._run_timer()
         self._paint()
@@ -157,7 +163,14 @@ class StatusBar(DrawnRow):
             self._timer = None
         seconds = pace(self.status)
         if seconds is not None and self.is_attached:
-            self._timer = self.set_interval(seconds if self.motion else WAITING_SECONDS, self._paint)
+            self._timer = self.set_interval(seconds if self.motion else WAITING_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        now = self._clock()
+        is_rare = self.status.questions and now - self._asked > UNANSWERED_SECONDS
+        if not is_rare or now - self._painted >= RARELY_SECONDS:
+            self._painted = now
+            self._paint()
 
     def on_click(self, event: events.Click) -> None:
         for name, start, end in self._places():
@@ -288,7 +301,8 @@ class StatusBar(DrawnRow):
 def pace(status: StatusFigures) -> float | None:
     """Return the seconds between two paints of the activity; None if there is none.
 
-    While a question is open, nothing moves: drawing behind a dialog redraws everything.
+    While a question is open, only the clock moves, and after a minute rarely: drawing behind a dialog redraws
+    everything.
     """
     if status.busy_since is None:
         return None

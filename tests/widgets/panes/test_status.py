@@ -142,3 +142,17 @@ def test_parts_never_overlap() -> None:
             assert start >= end
             end = start + part.text.cell_len
         assert end <= max(width, 0) or width < 24
+
+
+async def test_the_clock_is_painted_rarely_once_a_question_is_open_for_a_minute() -> None:
+    app = Host(filled=False)
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.status.show(STATUS._replace(busy_since=app.seconds, questions=1))
+        await pilot.pause()
+        painted = []
+        app.status._paint = lambda: painted.append(app.seconds)  # type: ignore[method-assign]
+        for _ in range(180):
+            app.seconds += 1
+            app.status._tick()
+        assert len([each for each in painted if each <= app.seconds - 120]) == 60
+        assert 3 <= len([each for each in painted if each > app.seconds - 120]) <= 5
