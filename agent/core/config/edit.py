@@ -39,6 +39,7 @@ def set_setting(home: Home, key: str, text: str) -> Any:
         unset_setting(home, key)
         return field.get_default(call_default_factory=True)
     value = _value(path, text)
+    _require_known(home, path, value)
     before = _read(home)
     document = parse(before or b"", home.config.name)
     _require_allowed(document, path, value)
@@ -193,6 +194,25 @@ def _value(path: Path, text: str) -> Any:
         return [item.strip() for item in text.split(",") if item.strip()]
     read = parse(f"value: {text}".encode(errors="replace"), "")
     return read.data["value"] if set(read.data) == {"value"} and not read.problems else text
+
+
+def _require_known(home: Home, path: Path, value: Any) -> None:
+    """Raise `ConfigError` for the name of a skin or personality that is not there; the schema knows none."""
+    said = ""
+    if path == ("display", "skin"):
+        from themes.loader import load_skin
+
+        found = load_skin(str(value), home.skins)
+        said = "" if found.skin.name == value else found.problems[0].message
+    elif path == ("display", "personality") and value:
+        from themes.personalities import personality
+
+        try:
+            personality(str(value))
+        except KeyError as error:
+            said = str(error.args[0]).removesuffix(".")
+    if said:
+        raise ConfigError(f"{said[0].upper()}{said[1:]}{'' if said.endswith('?') else '.'}")
 
 
 def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None:

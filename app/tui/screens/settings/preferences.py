@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from agent.errors import ConfigError, HermesError
+from agent.errors import HermesError
 from app.tui.terminal.terminals import mouse_policy
 
 if TYPE_CHECKING:
@@ -57,13 +57,6 @@ class Preferences:
 
         if key == "display.skin":
             await self._app.appearance.read(text)
-        elif key == "display.personality" and text:
-            from themes.personalities import personality
-
-            try:
-                personality(text)
-            except KeyError as error:
-                raise ConfigError(str(error.args[0])) from None
         await self._write(key, lambda home: set_setting(home, key, text))
 
     async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
