@@ -280,7 +280,8 @@ def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = 
     """Return the offered tool that `name` unambiguously means, or None.
 
     Tried in order: the exact name, an alias, other case or separators, prefixes such as `functions.`, a
-    `_tool` at the end, and finally one or two wrong letters.
+    `_tool` at the end, and finally one or two wrong letters; never in the name of an MCP server, which may be
+    that of another one.
     """
     names = tuple(dict.fromkeys(offered))
     if name in names:
@@ -295,7 +296,12 @@ def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = 
         found = folded.get(form, set())
         if found:
             return found.copy().pop() if len(found) == 1 else None
-    return _nearest(_forms(name), folded)
+    near = _nearest(_forms(name), folded)
+    return near if near is None or _server_of(near) in ("", _server_of(name)) else None
+
+
+def _server_of(name: str) -> str:
+    return name.split("__")[1] if name.startswith("mcp__") else ""
 
 
 def without_surrogates(text: str) -> str:

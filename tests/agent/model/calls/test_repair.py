@@ -248,6 +248,13 @@ def test_a_name_that_may_mean_anything_is_not_read(name: str) -> None:
     assert repair_name(name, OFFERED) is None
 
 
+def test_a_wrong_letter_never_leads_to_the_tool_of_another_server() -> None:
+    offered = ("mcp__s__boom", "mcp__github__list")
+    assert repair_name("mcp__p__boom", offered) is None
+    assert repair_name("mcp__github__lists", offered) == "mcp__github__list"
+    assert repair_name("mcp_github_list", offered) == "mcp__github__list"
+
+
 def test_two_tools_equally_near_are_none() -> None:
     assert repair_name("save_fila", ("save_file", "save_fill")) is None
     assert repair_name("readfile", ("read_file", "ReadFile")) is None
