@@ -63,7 +63,7 @@ def beginning() -> list[Event]:
             session_input=61_000,
             session_output=4_000,
             session_cached=59_000,
-            session_cost=0.31,
+            session_cost=0.311,
             context_used=61_000,
             context_window=100_000,
         ),
