@@ -172,6 +172,16 @@ async def _await_whole(task: asyncio.Future[T]) -> T:
     return task.result()
 
 
+def _stop(connection: aiosqlite.Connection) -> asyncio.Future[None]:
+    """Hand the end over to the thread of a connection at once, and return when it has ended.
+
+    `close` would be a task, which a loop that ends cancels even before it begins.
+    """
+    ended = connection.stop()
+    assert ended is not None  # there is an event loop
+    return ended
+
+
 class Database:
     """The only connection of this process to one file."""
 
@@ -202,7 +212,7 @@ class Database:
         except asyncio.CancelledError:
             # Its thread opens the file all the same, and nobody else would close it.
             if not opening.cancelled() and opening.exception() is None:
-                await _await_whole(asyncio.ensure_future(connection.close()))
+                await _await_whole(_stop(connection))
             raise
 
     async def read(self, work: Work[T]) -> T:
@@ -255,7 +265,7 @@ class Database:
                 if self._writes:
                     await self._hand_over(self._finish)
             finally:
-                await _await_whole(asyncio.ensure_future(self._connection.close()))
+                await _await_whole(_stop(self._connection))
 
     def _check(self) -> None:
         if self._closed:

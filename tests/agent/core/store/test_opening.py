@@ -344,3 +344,23 @@ async def test_a_close_that_is_cancelled_again_and_again_is_over_before_the_loop
     for thread in set(threading.enumerate()) - before:
         thread.join(20)
         assert not thread.is_alive()
+
+
+def test_a_store_that_is_closed_as_the_loop_ends_leaves_no_thread(folder: Path) -> None:
+    before = set(threading.enumerate())
+
+    async def hold(held: asyncio.Event) -> None:
+        async with await Store.open(folder / "state.db"):
+            held.set()
+            await asyncio.Event().wait()
+
+    async def leave() -> None:
+        held = asyncio.Event()
+        holding = asyncio.create_task(hold(held))
+        await held.wait()
+        holding.cancel()
+
+    asyncio.run(leave())
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive()
