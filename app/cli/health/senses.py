@@ -7,9 +7,7 @@ from app.cli.health.check import HealthFinding, HealthSubject
 
 
 def senses(subject: HealthSubject) -> HealthFinding:
-    """Report the backend of each tool and the fix for a missing one; warn only about tools the settings
-    enable.
-    """
+    """Report each tool, and the fix for a missing one; warn only about tools the settings enable."""
     from agent.core.config.loader import load
     from agent.integrations.senses.service import readiness
     from agent.model.providers import resolve
@@ -24,7 +22,10 @@ def senses(subject: HealthSubject) -> HealthFinding:
         pass  # the check of the model says so
     brought = service_names(subject.home, subject.workspace, loaded)
     found = readiness(loaded.settings, loaded.environ, sees=sees, brought=brought)
-    works = ", ".join(each.tool for each in found if each.works)
+    # A plugin's service is named; of the others only where they are missing is news.
+    works = ", ".join(
+        f"{each.tool} ({each.by})" if each.tool in brought else each.tool for each in found if each.works
+    )
     lacking = [each for each in found if not each.works]
     detail = "; ".join(
         filter(None, [works, "not offered: " + ", ".join(each.tool for each in lacking) if lacking else ""])
