@@ -193,9 +193,11 @@ class RetryScheduled(Event):
 
     def notice(self) -> tuple[str, str]:
         """Return the full cause at the first attempt, then without its details, which rarely change."""
+        # Nobody has to try again what is tried again.
+        reason = self.reason.removesuffix("; try again.").rstrip(".") + "."
         if self.attempt == 1:
-            return "warning", f"{self.reason} Going on with {self.model}."
-        said = self.reason if self.attempt == 2 else re.split(r"[:;] ", self.reason)[0].rstrip(".") + "."
+            return "warning", f"{reason} Going on with {self.model}."
+        said = reason if self.attempt == 2 else re.split(r"[:;] ", self.reason)[0].rstrip(".") + "."
         return "warning", f"{said} Trying again in {self.delay:.1f} s ({self.model})."
 
 

@@ -109,6 +109,10 @@ ENDED = {"text": "", "session": "s", "usage": {}}
             ("add_notice", "warning", "Cannot reach http://x/v1. Trying again in 2.0 s (m)."),
         ),
         (
+            RetryScheduled(reason="It broke off (lost); try again.", delay=1, attempt=2, model="m"),
+            ("add_notice", "warning", "It broke off (lost). Trying again in 1.0 s (m)."),
+        ),
+        (
             RetryScheduled(reason="Busy.", delay=0, attempt=1, model="other"),
             ("add_notice", "warning", "Busy. Going on with other."),
         ),
