@@ -38,7 +38,7 @@ SCROLLED_FRAME = 1 / 15
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
 RESTING_TICK = 1.0
-"""The same while a dialog waits for the person."""
+"""The same while a dialog waits for the person; after a minute, only each thirtieth is drawn."""
 
 
 class Transcript(KeptRow, can_focus=True):
@@ -137,6 +137,8 @@ class Transcript(KeptRow, can_focus=True):
         self.direct = DirectRows(self)
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         self._resting = False
+        self._rested = 0.0
+        """When it began to rest, on `clock`."""
         self.clock = time.monotonic
         self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls = RunningCalls(self.document, lambda: self.clock())
@@ -265,6 +267,7 @@ class Transcript(KeptRow, can_focus=True):
         if resting == self._resting:
             return
         self._resting = resting
+        self._rested = self.clock()
         if self._ticks is not None:
             self._ticks.stop()
             self._ticks = None
@@ -529,10 +532,16 @@ class Transcript(KeptRow, can_focus=True):
     def _tick_while_running(self) -> None:
         working = self._calls.running or self._reply.thinking
         if working and self._ticks is None and self.is_attached:
-            self._ticks = self.set_interval(RESTING_TICK if self._resting else TICK, self._tick)
+            self._ticks = self.set_interval(RESTING_TICK if self._resting else TICK, self._tick_if_seen)
         elif not working and self._ticks is not None:
             self._ticks.stop()
             self._ticks = None
+
+    def _tick_if_seen(self) -> None:
+        # Behind a dialog each picture redraws everything, and after a minute nobody is there to see it.
+        waited = int(self.clock() - self._rested)
+        if not self._resting or waited < 60 or waited % 30 == 0:
+            self._tick()
 
     def _tick(self) -> None:
         self._face += 1

@@ -336,6 +336,23 @@ async def test_a_running_call_shows_its_last_lines_and_its_time():
         assert host.rows()[0].endswith("1 min 5 s") and not host.rows()[1]
 
 
+async def test_the_time_of_a_call_is_drawn_rarely_once_a_question_is_open_for_a_minute():
+    host = Host()
+    async with host.run_test(size=(80, 24)):
+        host.transcript.start_call("1", "terminal", Display("terminal", "make"), {})
+        host.transcript.flush()
+        host.transcript.rest(True)
+        ticks: list[float] = []
+        host.transcript._tick = lambda: ticks.append(host.time.now)  # type: ignore[method-assign]
+        for _ in range(180):
+            host.time.now += 1
+            host.transcript._tick_if_seen()
+        assert len([each for each in ticks if each <= 160]) == 60 and len(ticks) == 64
+        host.transcript.rest(False)
+        host.transcript._tick_if_seen()
+        assert len(ticks) >= 65
+
+
 async def test_one_spinner_turns_and_only_its_row_is_painted():
     host = Host()
     async with host.run_test(size=(80, 24)):
