@@ -102,7 +102,8 @@ def complaint(status: int, sentence: str) -> dict[str, Any]:
 
 def refusal_of(status: int, sentence: str, headers: Mapping[str, str] = NO_STORE) -> Response:
     """Return the HTTP response for an error, in OpenAI's form."""
-    return JSONResponse(complaint(status, sentence), status, headers=dict(headers))
+    # The rest of a request that was not read would end the connection without a word.
+    return JSONResponse(complaint(status, sentence), status, headers={**headers, "Connection": "close"})
 
 
 def _role(message: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,6 +166,19 @@ def test_errors_of_the_doors_have_the_form_that_clients_read(client: openai.Open
     assert isinstance(absent.value.body, dict) and absent.value.body["message"] == "There is nothing here."
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("no-such")
+
+
+def test_a_refusal_before_the_body_came_says_that_the_connection_ends(head: Head) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", head.service.port)
+    connection.putrequest("POST", "/v1/embeddings")
+    connection.putheader("Authorization", f"Bearer {head.token}")
+    connection.putheader("Content-Length", "2")
+    connection.endheaders()
+    try:
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("Connection")) == (404, "close")
+    finally:
+        connection.close()
 
 
 @pytest.mark.thorough
