@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
 
 
-class ModelListener:
+class ModelListener(ABC):
     """Takes requests on loopback. What it answers to a chat is for a subclass to say."""
 
     def __init__(self) -> None:
@@ -19,9 +20,9 @@ class ModelListener:
         """When the last answer was sent, as `time.monotonic` tells it."""
         threading.Thread(target=self._listen, daemon=True).start()
 
+    @abstractmethod
     def answer(self, arrived: float, asked: bytes) -> bytes:
         """Return the stream that answers a chat, whose request began to arrive at `arrived`."""
-        raise NotImplementedError
 
     def _listen(self) -> None:
         while True:
