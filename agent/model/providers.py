@@ -192,7 +192,7 @@ class _Resolver:
         if own is not None and (own.base_url or name not in PROVIDERS):
             return True
         if name not in PROVIDERS:
-            return False
+            return name == CUSTOM and bool(self._custom_url)
         # Private endpoints often name models after their makers: `openai/gpt-oss-20b`.
         return not self._custom_url or (name != "openai" and self._usable(name))
 

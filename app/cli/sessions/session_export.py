@@ -304,7 +304,7 @@ def _private_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     if path.exists() and not force:
         raise ConfigError(f"{path} exists; choose another name or give --force.")
     if path.exists() and not path.is_file():  # such as a device, which a file would replace
-        raise ConfigError(f"Cannot write {path}: it is not a file; give another file with --output.")
+        raise ConfigError(f"Cannot write {path}: it is not a file; name another file.")
     try:
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -319,4 +319,4 @@ def _private_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
             raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"Cannot write {path}: {reason}; give another file with --output.") from error
+        raise ConfigError(f"Cannot write {path}: {reason}; name another file.") from error

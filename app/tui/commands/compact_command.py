@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 async def _compact(app: AppContext, focus: str) -> None:
     client = app.need_client()
-    app.say("Compacting the conversation …")
+    if not client.busy:  # during a turn the engine refuses
+        app.say("Compacting the conversation …")
     # The conversation shows the result.
     await client.compact(focus)
 

@@ -34,12 +34,13 @@ def read_words(words: str) -> tuple[str, str]:
     """Return format and path in `[FORMAT] [PATH]`; a path alone decides the format. Raises `ConfigError`."""
     first, _, path = words.strip().partition(" ")
     if first in ENDINGS or not first:
-        return first or "html", path.strip()
-    ending = Path(words.strip()).suffix.removeprefix(".").lower()
+        return first or "html", path.strip().strip("\"'")
+    path = words.strip().strip("\"'")
+    ending = Path(path).suffix.removeprefix(".").lower()
     layout = next((name for name, each in ENDINGS.items() if ending in (name, each)), "")
     if not layout:
         raise ConfigError(f"{first[:40]!r} names no format; write one of {', '.join(ENDINGS)} first.")
-    return layout, words.strip()
+    return layout, path
 
 
 def _file(workspace: Path, name: str, path: str) -> Path:
@@ -65,7 +66,7 @@ async def _export(app: AppContext, words: str) -> None:
     _, said = await child.communicate()
     if child.returncode:
         words = clean(said.decode("utf-8", "replace")).strip().removeprefix("hermes: ")
-        raise HermesError(words or "The session was not written.")
+        raise HermesError(words.replace(" or give --force", "") or "The session was not written.")
     app.say(f"Written to {from_home(file)}, secrets masked.")
 
 

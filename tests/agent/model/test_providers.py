@@ -88,6 +88,11 @@ def test_every_other_endpoint_does(host: str) -> None:
     assert "OPENAI_API_KEY" in refusal({"OPENAI_BASE_URL": f"http://{host}/v1", "HERMES_MODEL": "m"})
 
 
+def test_the_label_of_a_model_at_the_endpoint_names_it_again() -> None:
+    label = first(ENDPOINT, "vendor/m").label
+    assert (label, first(ENDPOINT, label).label) == ("custom/vendor/m", label)
+
+
 def test_command_line_before_environment_before_config() -> None:
     config = {"model": {"name": "config-model"}}
     environ = {key: value for key, value in ENDPOINT.items() if key != "HERMES_MODEL"}

@@ -71,9 +71,10 @@ async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp
         ]
         await pilot.press("j")
         await until(pilot, lambda: "Done: Paint the fence [red]." in text_of(screen))
-        await pilot.press("enter")
+        await pilot.press("y", "enter")
         await pilot.pause()
         sessions = await store.list_sessions()
+        assert host.clipboard == sessions[1].id
         assert host.outcomes == [sessions[1].id]
 
 

@@ -40,7 +40,8 @@ async def opened(app: Dressed, pilot: Pilot[Any]) -> SkinsScreen:
 async def test_moving_shows_a_skin_and_escape_restores(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
-        await opened(app, pilot)
+        screen = await opened(app, pilot)
+        assert "question_mark" in screen.active_bindings
         await pilot.press("j")
         await until(pilot, lambda: app.appearance.skin.name == "amber", "the preview")
         await pilot.press("escape")

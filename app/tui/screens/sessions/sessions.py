@@ -64,6 +64,7 @@ class SessionsScreen(ClosableModal[str | None]):
         Binding("r", "rename", "Rename"),
         Binding("d,delete", "delete", "Delete, when this list is left"),
         Binding("u", "undo", "Bring back the session deleted last"),
+        Binding("y", "copy", "Copy the id"),
         Binding("j", "move(1)", "Down", show=False),
         Binding("k", "move(-1)", "Up", show=False),
         Binding("g", "edge(0)", "First", show=False),
@@ -221,6 +222,10 @@ class SessionsScreen(ClosableModal[str | None]):
         title = title_of(row.session)
         self.notify(f"“{title}” is deleted when you leave this list; u brings it back.", markup=False)
         self._fill(self.query_one(Input).value)
+
+    def action_copy(self) -> None:
+        if row := self._highlighted_row():
+            self.app.copy_to_clipboard(row.session.id)
 
     def action_undo(self) -> None:
         if self._deleted:

@@ -24,7 +24,7 @@ from agent.core.home import Home, from_home
 from agent.errors import ConfigError, HermesError
 from app.tui.screens.closable import ClosableScreen
 from app.tui.screens.dialog import ConfirmDialog, TextDialog
-from app.tui.screens.page import Field, KeyLine, ScreenHeader, line
+from app.tui.screens.page import HELP, Field, KeyLine, ScreenHeader, line
 from app.tui.screens.skins import skin_files
 from app.tui.screens.skins.preview import SkinPreview
 from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, adapt_skin, normalize_color
@@ -192,6 +192,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         Binding("ctrl+s", "save", "Save"),
         Binding("d,delete", "reset", "Delete the change of this colour"),
         Binding("u", "undo", "Take back the last deletion"),
+        HELP,
     ]
 
     def __init__(self, looks: Appearance, skin: Skin) -> None:

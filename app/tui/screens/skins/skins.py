@@ -17,7 +17,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.entry_page import EntryRows
-from app.tui.screens.page import KeyLine, ScreenHeader, line
+from app.tui.screens.page import HELP, KeyLine, ScreenHeader, line
 from app.tui.screens.skins.appearance import findings, problems_text
 from app.tui.screens.skins.preview import SkinPreview
 from themes.contrast import ContrastFinding
@@ -97,6 +97,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "back"),
         Binding("e", "edit", "edit"),
+        HELP,
     ]
 
     def __init__(self, looks: Appearance) -> None:
