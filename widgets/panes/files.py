@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import ClassVar, Literal
 
 from rich.cells import cell_len
@@ -41,8 +41,9 @@ class PaneFileChange:
 class FilesPane(Pane):
     """One row per file with its added and removed lines; the most recently changed file is last.
 
-    A file changed by other programs has a separate row with a notice mark. Files ignored by git are hidden
-    until requested, then listed at the top.
+    Files changed by other programs have separate rows with a notice mark above those of the session, which a
+    switched branch must not push out of sight. Files ignored by git are hidden until requested, then listed
+    at the top.
     """
 
     KEYS: ClassVar[str] = "⏎ diff · s ignored files · "
@@ -73,8 +74,8 @@ class FilesPane(Pane):
         self._order: list[PaneFileChange] = []
         self._ignored: tuple[PaneFileChange, ...] = ()
         """Ignored files, while they are shown."""
-        self._unnamed = 0
-        """Files that only were counted."""
+        self._unnamed = Counter[bool]()
+        """Files that only were counted, by whether others changed them."""
         self.unsettled: set[str] = set()
         """Files of the session whose lines were added up since the last `settle`."""
 
@@ -84,8 +85,8 @@ class FilesPane(Pane):
 
     @property
     def changes(self) -> tuple[PaneFileChange, ...]:
-        """Every changed file, newest change last, without ignored files."""
-        return tuple(self._changes.values())
+        """Every changed file, those of others first, newest change last, without ignored files."""
+        return tuple(sorted(self._changes.values(), key=lambda change: not change.outside))
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
         """Add changes, by other programs if `outside`; line counts add up until `settle`."""
@@ -102,9 +103,9 @@ class FilesPane(Pane):
                 outside,
             )
         if (surplus := len(self._changes) - KEPT) > 0:
-            for oldest in list(islice(self._changes, surplus)):
-                del self._changes[oldest]
-            self._unnamed += surplus
+            for oldest in self.changes[:surplus]:
+                del self._changes[oldest.path, oldest.outside]
+                self._unnamed[oldest.outside] += 1
         self._arrange()
 
     def settle(self, net: Mapping[str, PaneFileChange | None]) -> None:
@@ -131,13 +132,13 @@ class FilesPane(Pane):
             self.post_message(self.IgnoredAsked())
 
     def _arrange(self) -> None:
-        self._order = [*self._ignored, *self._changes.values()]
+        self._order = [*self._ignored, *self.changes]
         self.reset(len(self._order))
         self.reshaped()
 
-    def count_unnamed(self, count: int) -> None:
-        """Set the number of changed files that the list cannot name."""
-        self._unnamed += count
+    def count_unnamed(self, count: int, *, outside: bool = False) -> None:
+        """Add changed files, by other programs if `outside`, that the list cannot name."""
+        self._unnamed[outside] += count
         self.reshaped()
 
     def clear(self) -> None:
@@ -145,7 +146,7 @@ class FilesPane(Pane):
         self._changes.clear()
         self.unsettled.clear()
         self._ignored = ()
-        self._unnamed = 0
+        self._unnamed.clear()
         self._arrange()
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
@@ -153,21 +154,21 @@ class FilesPane(Pane):
         self.post_message(self.Opened(self._order[event.index]))
 
     def figure(self) -> str:
-        if self._ignored:
-            return f"{self._total()} + {len(self._ignored):,} ignored"
-        others = sum(change.outside for change in self._order)
-        # If not all files are listed, only that note fits.
-        return f"{self._total()} · {others:,} by others" if others and not self._unnamed else self._total()
+        """Return the number of files that the session changed, and of those that others did."""
+        text = " · ".join(filter(None, self._totals()))
+        return f"{text} + {len(self._ignored):,} ignored".strip() if self._ignored else text
 
     def summary(self) -> Summary:
-        return Summary(self.title, self._total())
+        own, others = self._totals()
+        return Summary(self.title, own or others)
 
-    def _total(self) -> str:
-        """Return the number of changed files, and of listed ones if that differs."""
-        named = len(self._changes)
-        if self._unnamed:
-            return f"{named:,} of {named + self._unnamed:,}"
-        return f"{named:,}" if named else ""
+    def _totals(self) -> tuple[str, str]:
+        """Return the numbers of files changed by the session and by others; of unlisted ones both numbers."""
+        named = sum(not outside for _, outside in self._changes)
+        others = len(self._changes) - named + self._unnamed[True]
+        unnamed = self._unnamed[False]
+        own = f"{named:,} of {named + unnamed:,}" if unnamed else f"{named:,}" if named else ""
+        return own, f"{others:,} by others" if others else ""
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
         change = self._order[index]

@@ -392,11 +392,10 @@ class Bridge:
 
     def _files_changed(self, event: FilesChanged) -> None:
         """Hold back changes made during a running call until it ends, as its own diff is more exact."""
-        key = _key(event, event.call)
+        key, outside = _key(event, event.call), event.by == "others"
         if event.more:
-            self._panes.files.count_unnamed(event.more)
+            self._panes.files.count_unnamed(event.more, outside=outside)
         if not event.call:
-            outside = event.by == "others"
             self._panes.files.record([_change(file) for file in event.files], outside=outside)
         elif key in self._finished:
             self._record_files(self._finished[key], event.files, again=True)

@@ -204,7 +204,7 @@ def test_changes_of_others_are_told_apart(all_: Fixture) -> None:
 @pytest.mark.parametrize("by", ["others", "agent"])
 def test_files_that_are_not_named_are_counted(all_: Fixture, by: Any) -> None:
     all_.bridge(FilesChanged(by=by, files=SEEN[:1], more=7))
-    assert ("count_unnamed", 7) in all_.panes.files.calls
+    assert ("count_unnamed", 7, by == "others") in all_.panes.files.calls
 
 
 def test_a_failed_edit_changes_no_file(all_: Fixture) -> None:

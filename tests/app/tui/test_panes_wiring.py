@@ -233,14 +233,14 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
     async with scene() as (stage, pilot):
         stage.hear(
             opened(tmp_path),
-            FilesChanged(by="others", files=(FileChange("a.py", "modified", 1, 1, DIFF),)),
             FilesChanged(by="agent", call="c", files=(FileChange("made.bin", "added"),)),
             finished(),
+            FilesChanged(by="others", files=(FileChange("a.py", "modified", 1, 1, DIFF),), more=700),
         )
         pane = stage.app.session.files
         await until(pilot, lambda: pane.size.height == 3)
         rows = [pane.render_line(y).text.rstrip() for y in range(3)]
-        assert rows[0].endswith("2 · 1 by others")
+        assert rows[0].endswith("1 · 701 by others")
         assert rows[1].startswith(" ┊ a.py") and rows[1].endswith("+1 −1")
         assert rows[2].startswith("   made.bin") and rows[2].endswith("new")
         pane.focus()

@@ -251,13 +251,14 @@ async def test_of_very_many_files_the_newest_are_listed_and_all_are_counted() ->
     async with app.run_test(size=(120, 40)) as pilot:
         many = (PaneFileChange(f"{number:05}.c", 0, 0, "", "added", True) for number in range(KEPT + 20))
         app.files.record(many, outside=True)
-        app.files.count_unnamed(94_000)
+        app.files.count_unnamed(94_000, outside=True)
         app.files.record([PaneFileChange("own.c", 1, 0, "")])
+        app.files.count_unnamed(3)
         await pilot.pause(0.1)
         rows = lines(app.files)
-        assert rows[0].startswith(" FILES") and rows[0].rstrip().endswith(" 5,000 of 99,021")
+        assert rows[0].startswith(" FILES") and rows[0].rstrip().endswith(" 1 of 4 · 99,020 by others")
         assert "own.c" in rows[-1] and len(app.files.changes) == KEPT
-        assert app.files.summary().figure == "5,000 of 99,021"
+        assert app.files.summary().figure == "1 of 4"
         app.files.clear()
         assert app.files.vacant and app.files.summary().figure == ""
 
