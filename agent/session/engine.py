@@ -23,6 +23,7 @@ from agent.knowledge.context.context_table import ContextTable
 from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.pending_requests import Approvals
 from agent.session.subagents.agents import Agents
+from agent.session.turns.call_effects import WATCHING
 from agent.session.turns.turn_queue import QueuedMessage
 from agent.session.wiring.agent import Agent
 from agent.session.wiring.session_plugins import PluginCommands
@@ -362,7 +363,9 @@ class Engine:
         self._task.add_done_callback(self._continue)
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
-        """Run a turn, and make it undoable when it has ended."""
+        """Run a turn, and make it undoable when it has ended. What others changed before it is told first."""
+        if self._watch is not None:
+            await self._helpers.ask(WATCHING, self._watch.catch_up, None)
         before = await self._helpers.ask(MARKING, self.history.place, None)
         self._holds_message = True
         if self._stopping and (task := asyncio.current_task()) is not None:

@@ -208,7 +208,7 @@ async def _assemble(
     watch = await _watch(base, turn_queue)
     if steps is not None:
         if watch is not None:
-            steps.own_work = partial(watch.during, "")
+            steps.own_work, watch.earlier = partial(watch.during, ""), steps.telling
         place.keep_steps(steps, base.home.scripts / session.id)
         looks.append(_background(base, place, steps, turn_queue))
         place.before_programs = [looks[0].acting, *place.before_programs]

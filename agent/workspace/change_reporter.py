@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import islice
@@ -16,13 +17,17 @@ from tools.text.redact import mask_known
 MAX_TOLD = 500
 """The number of files named in one event, because a branch switch can change a hundred thousand."""
 
+PATIENCE = 1.0
+"""Seconds that a message waits for the report of what changed while the session was closed."""
+
 Kind = Literal["added", "modified", "removed"]
 
 
 class ChangeReporter:
     """Detects changes in the workspace, and reports who made them.
 
-    `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
+    `remember` receives the note for the model's next request, and the sentence that a person sees instead.
+    `secrets` are values, by name, that are masked
     in reports. `home` is the folder of Hermes' own files, whose changes are not reported.
     """
 
@@ -30,7 +35,7 @@ class ChangeReporter:
         self,
         workspace: Path,
         emit: Callable[[Event], None],
-        remember: Callable[[str], None],
+        remember: Callable[[str, str], None],
         secrets: Mapping[str, str] | None = None,
         home: Path | None = None,
     ) -> None:
@@ -40,6 +45,8 @@ class ChangeReporter:
         self._watcher = Watcher(workspace, self._others_changed, home=home)
         self._calls = 0
         """The number of running calls."""
+        self.earlier: asyncio.Task[None] | None = None
+        """Reports what changed while the session was closed."""
 
     async def start(self) -> None:
         """Begin to watch, in the background."""
@@ -47,6 +54,12 @@ class ChangeReporter:
 
     async def stop(self) -> None:
         await self._watcher.stop()
+
+    async def catch_up(self) -> None:
+        """Report changes so far, as before a message that may be about them."""
+        if self.earlier is not None:
+            await asyncio.wait([self.earlier], timeout=PATIENCE)
+        await self._watcher.catch_up()
 
     async def switch(self, on: bool) -> str:
         """Turn reports of changes by other programs and users on or off; return the new state as a
@@ -91,8 +104,9 @@ class ChangeReporter:
 
     def _others_changed(self, changes: ProjectChanges) -> None:
         self._emit(changes_event(changes, "others", secrets=self._secrets))
-        self._emit(Noticed(kind="files", text=mask_known(changes.sentence(), self._secrets)))
-        self._remember(mask_known(changes.note(), self._secrets))
+        sentence = mask_known(changes.sentence(), self._secrets)
+        self._emit(Noticed(kind="files", text=sentence))
+        self._remember(mask_known(changes.note(), self._secrets), sentence)
 
 
 def changes_event(

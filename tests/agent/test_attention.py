@@ -11,12 +11,14 @@ import pytest
 
 from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed
+from agent.session.conversation.stored_events import stored_events
 from agent.workspace import change_reporter
 from agent.workspace.changes import ProjectChanges
 from agent.workspace.project_tree import ProjectTree
 from agent.workspace.watcher import Watcher
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
+from tools.registry import registry
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ async def test_the_agents_own_work_is_put_down_to_its_call(tmp_path: Path, watch
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
 
 
-async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_request(
+async def test_an_edit_of_the_person_is_a_notice_before_the_next_message_and_a_note_with_it(
     tmp_path: Path, watchers: list[Watcher]
 ) -> None:
     async with bench(tmp_path, by_step([say("hello"), say("I see")])) as b:
@@ -60,9 +62,12 @@ async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_re
             await engine.run("hi")
             await watchers[0].ready()
             (b.workspace / "notes.txt").write_text("one\ntwo\n")
-            await soon(b, FilesChanged)
             await engine.run("look")
-        assert any(event.kind == "files" and "notes.txt" in event.text for event in b.seen(Noticed))
+            path = await engine.whole_path()
+        said = [getattr(event, "text", "") for event in b.events if event.type in ("user_message", "notice")]
+        assert said == ["hi", sentence := "You changed notes.txt (+1 −0)", "look"]
+        replayed = [event for event in stored_events(path, registry) if isinstance(event, Noticed)]
+        assert [(event.kind, event.text) for event in replayed] == [("files", sentence)]
         told = [message["content"] for message in b.server.requests[-1].messages if message["role"] == "user"]
         assert any("+two" in text for text in told)
         assert not b.server.refusals

@@ -71,7 +71,8 @@ def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[E
             yield Noticed(kind="compaction", text=clean(node.content), node=node.id)
         case "notice" if (kind := node.data.get("kind", "info")) not in _QUIET:
             shown = cast("Any", kind if kind in _KINDS else "info")
-            yield Noticed(kind=shown, text=clean(node.content), node=node.id)
+            text = str(node.data.get("shown") or node.content)
+            yield Noticed(kind=shown, text=clean(text), node=node.id)
         case _:
             pass
 

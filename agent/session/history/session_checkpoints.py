@@ -52,7 +52,7 @@ async def open_recorder(
     line: str,
     settings: CheckpointSettings,
     emit: Callable[[Event], None],
-    remember: Callable[[str], None],
+    remember: Callable[[str, str], None],
     interrupted: Sequence[Node],
     closers: list[Callable[[], Awaitable[None]]],
     *,
@@ -100,6 +100,7 @@ async def open_recorder(
     if call or since is not None:
         telling = asyncio.create_task(_tell(recorder, call, since, emit, remember), name="changed in between")
         closers.append(_stopping(telling))
+        recorder.telling = telling
         if waits:
             await asyncio.wait([telling], timeout=PATIENCE)
     return recorder
@@ -173,7 +174,7 @@ async def _tell(
     call: str,
     since: float | None,
     emit: Callable[[Event], None],
-    remember: Callable[[str], None],
+    remember: Callable[[str, str], None],
 ) -> None:
     """Report changes made while the session was closed, and those of the call that was interrupted.
 
@@ -200,19 +201,19 @@ async def _tell(
         what = await asyncio.to_thread(describe, step.changes)
         text = f"The call that was cut off had done this to files: {what} (step {step.number})."
         emit(Noticed(kind="recovery", text=text))
-        remember(f"[{text}]")
+        remember(f"[{text}]", text)
     for back in steps:
         ours = back.kind == "restore" and back.session == recorder.line
         if ours and since is not None and back.created > since:
             what = await asyncio.to_thread(describe, back.changes)
             text = f"Since this session was last at work, its steps were taken back ({back.label}): {what}."
             emit(Noticed(kind="files", text=text))
-            remember(f"[{text} What was read of them before may no longer be so.]")
+            remember(f"[{text} What was read of them before may no longer be so.]", text)
     if missed:
         what = await asyncio.to_thread(describe, missed)
         text = f"Since this session was last at work, others did this to files: {what}."
         emit(Noticed(kind="files", text=text))
-        remember(f"[{text} What was read of them before may no longer be so.]")
+        remember(f"[{text} What was read of them before may no longer be so.]", text)
 
 
 def _stopping(task: asyncio.Task[None]) -> Callable[[], Awaitable[None]]:

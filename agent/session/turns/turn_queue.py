@@ -19,6 +19,8 @@ class QueuedMessage:
     attachments: tuple[Attachment, ...] = ()
     received: int = 0
     """The row of the message of a messenger that it is; 0 for any other."""
+    shown: str = ""
+    """What a person sees of changed files instead of a note for the model."""
 
 
 def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
@@ -109,9 +111,9 @@ class TurnQueue:
         self.remember(text)
         self._emit(Noticed(kind="process", text=clean(text)))
 
-    def remember(self, text: str, images: Sequence[Attachment] = ()) -> None:
-        """Save a note, with images, for the model's next request without showing it."""
-        self._notices.append(QueuedMessage(text, tuple(images)))
+    def remember(self, text: str, shown: str = "", images: Sequence[Attachment] = ()) -> None:
+        """Save a note, with images, for the model's next request; the session shows `shown` in its place."""
+        self._notices.append(QueuedMessage(text, tuple(images), shown=shown))
 
     def take_notices(self) -> list[QueuedMessage]:
         taken = list(self._notices)

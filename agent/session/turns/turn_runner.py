@@ -180,6 +180,7 @@ class TurnRunner:
 
         async def begin(_: _Progress) -> None:
             self.unsaved = True
+            await self._take_notes()
             await self._add_user(text, origin, attachments, received)
 
         return await self._carry(begin)
@@ -321,12 +322,17 @@ class TurnRunner:
         await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
         return reply.text
 
-    async def _take_mail(self) -> None:
+    async def _take_notes(self) -> None:
         for note in self._turn_queue.take_notices():
             data: dict[str, object] = {"kind": "process", "to_model": True}
             if note.attachments:
                 data |= {"kind": MENTION, "attachments": records(note.attachments)}
+            elif note.shown:
+                data |= {"kind": "files", "shown": note.shown}
             await self._session.add("notice", note.text, data)
+
+    async def _take_mail(self) -> None:
+        await self._take_notes()
         items = self._turn_queue.take_steering()
         while items:
             item = items.pop(0)

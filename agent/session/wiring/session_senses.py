@@ -68,7 +68,7 @@ class SessionSenses:
 
         eyes = Eyes(
             sees=lambda: sees,
-            show=lambda text, image: turn_queue.remember(text, (image,)),
+            show=lambda text, image: turn_queue.remember(text, images=(image,)),
             store=AttachmentStore(base.home.attachments),
             side=side,
             meter=base.plan.meter,

@@ -106,6 +106,8 @@ class StepRecorder:
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
         """Active while files are restored, so that watchers do not report it as others' work."""
+        self.telling: asyncio.Task[None] | None = None
+        """Reports what changed while the session was closed."""
         self._line = store.line(line)
         self._trouble = trouble
         self._stop = threading.Event()
