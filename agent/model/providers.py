@@ -142,6 +142,20 @@ def reach(settings: Settings, environ: Mapping[str, str], provider: str) -> Targ
     return _Resolver(settings, environ).provider(provider)
 
 
+def missing_provider(settings: Settings, environ: Mapping[str, str], model: str) -> str:
+    """Return why no provider can serve `PROVIDER/NAME`, as a sentence; empty if one may, even without its
+    key.
+    """
+    provider, slash, name = model.partition("/")
+    resolver = _Resolver(settings, environ)
+    try:
+        if slash and not (name and resolver.means_provider(provider)):
+            resolver.home_of(model)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
 class _Resolver:
     """Resolves names with one set of settings and one environment."""
 
@@ -159,9 +173,9 @@ class _Resolver:
         if wanted == "local" or wanted.startswith("local:"):
             return self._local(wanted.removeprefix("local").removeprefix(":"))
         provider, _, name = wanted.partition("/")
-        if name and self._means_provider(provider):
+        if name and self.means_provider(provider):
             return self._chat(provider, name)
-        return self._chat(self._home_of(wanted), wanted)
+        return self._chat(self.home_of(wanted), wanted)
 
     def provider(self, name: str) -> Target:
         """Return the target of a provider, with an empty model name. Raises `ConfigError`."""
@@ -186,7 +200,7 @@ class _Resolver:
             path=path,
         )
 
-    def _means_provider(self, name: str) -> bool:
+    def means_provider(self, name: str) -> bool:
         """Return whether the first part of `name/…` is a provider rather than a part of the model's name."""
         own = self._settings.providers.get(name)
         if own is not None and (own.base_url or name not in PROVIDERS):
@@ -200,7 +214,7 @@ class _Resolver:
         key = PROVIDERS[name].key_env
         return not key or bool(_variable(self._environ, key))
 
-    def _home_of(self, model: str) -> str:
+    def home_of(self, model: str) -> str:
         """Return the provider of a model that is named without one. Raises `ConfigError` if several are
         possible.
         """

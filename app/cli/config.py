@@ -137,12 +137,12 @@ def _get(args: argparse.Namespace) -> None:
 
 
 def _set(args: argparse.Namespace) -> None:
+    from agent.api.known_names import change_setting
     from agent.core.config import setting_names
-    from agent.core.config.edit import set_setting
     from agent.core.config.environment import OVERRIDES
 
     home, key = Home.locate(), args.key
-    value = _mask_secrets(setting_names.split(key), set_setting(home, key, args.value))
+    value = _mask_secrets(setting_names.split(key), change_setting(home, key, args.value))
     say(f"{key} = {_text(value)}   ({home.config})")
     for variable, path in OVERRIDES.items():
         if path == setting_names.split(key) and os.environ.get(variable):

@@ -21,6 +21,7 @@ from agent.automation.unattended.commands import UnattendedCommands
 from agent.core.home import Home
 from agent.core.store.connection import Database
 from agent.errors import HermesError
+from themes.skin import nearest
 from tools.results import ToolError
 from tools.services.job_keeper import JobKeeper
 from tools.text.safe_text import clean
@@ -51,8 +52,8 @@ class JobNeeds:
 
         settings = load(self.home, os.environ).settings
         folder = Path(intent.cwd or self.home.root)
-        return _missing_skill(self.home, settings, folder, intent) or _missing_toolset(
-            self.home, settings, folder, intent
+        return _missing_skill(self.home, settings, folder, intent) or missing_toolset(
+            self.home, settings, folder, intent.toolsets
         )
 
 
@@ -77,19 +78,25 @@ def _missing_skill(home: Home, settings: Settings, folder: Path, intent: JobInte
     return ""
 
 
-def _missing_toolset(home: Home, settings: Settings, folder: Path, intent: JobIntent) -> str:
+def missing_toolset(home: Home, settings: Settings, folder: Path, names: Sequence[str]) -> str:
+    """Return a sentence about the first name that is neither toolset nor tool; empty if all are. Reads
+    files.
+    """
     from tools.discovery import discover
     from tools.registry import registry
     from tools.toolsets import BUNDLES, unknown_names
 
-    if not intent.toolsets:
+    if not names:
         return ""
     discover()
-    unknown = unknown_names(intent.toolsets, registry)
+    unknown = unknown_names(names, registry)
     brought = _external_toolsets(home, settings, folder) if unknown else ()
     for name in unknown:
         if name not in brought and not any(name.startswith(f"{each}__") for each in brought if each != "mcp"):
             known = sorted({*BUNDLES, *(entry.toolset for entry in registry.entries()), *brought})
+            near = nearest(name, [*known, *(entry.name for entry in registry.entries())])
+            if near != ".":
+                return f"There is no toolset {_quote_name(name)}{near}"
             known_text = _list_text(known)
             return f"There is no toolset {_quote_name(name)}; there are {known_text}, or the name of a tool."
     return ""

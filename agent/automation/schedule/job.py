@@ -220,6 +220,14 @@ def full_delivery(deliver: str) -> str:
     return f"message:{deliver}" if is_chat else deliver
 
 
+def unknown_delivery(deliver: str) -> str:
+    """Return a sentence about a delivery target that is none; empty for one, in its short form too. Pure."""
+    full = full_delivery(deliver)
+    if full in ("notice", "none") or re.match(r"(file|mail|message):.", full):
+        return ""
+    return f"{deliver[:40]!r} is not a way to deliver; give {DELIVERIES}."
+
+
 def delivery_rule(deliver: str) -> str:
     """Return the permission rule that allows a delivery's message; empty if it sends none. Pure."""
     kind, _, target = full_delivery(deliver).partition(":")
@@ -264,8 +272,8 @@ def check_intent(intent: JobIntent) -> JobIntent:
         raise ScheduleError(f"The jitter {intent.jitter} is out of range; give 0 to {MOST_JITTER} seconds.")
     if intent.repeat is not None and intent.repeat < 1:
         raise ScheduleError(f"A job cannot repeat {intent.repeat} times; give a number from 1.")
-    if intent.deliver not in ("notice", "none") and not re.match(r"(file|mail|message):.", intent.deliver):
-        raise ScheduleError(f"{intent.deliver[:40]!r} is not a way to deliver; give {DELIVERIES}.")
+    if unknown := unknown_delivery(intent.deliver):
+        raise ScheduleError(unknown)
     for rule in intent.allow:
         if not re.fullmatch(r"[\w.*-]+(\(.+\))?", rule.strip()):
             raise ScheduleError(f"{rule[:40]!r} is not a rule; give one like terminal(git status).")

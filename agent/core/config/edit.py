@@ -26,8 +26,12 @@ _WIDE = 1_000_000
 """Line width no value reaches, so that nothing is wrapped."""
 
 
-def set_setting(home: Home, key: str, text: str) -> Any:
+def set_setting(
+    home: Home, key: str, text: str, require_known: Callable[[Path, Any], object] = lambda path, value: None
+) -> Any:
     """Set the dotted `key` in `config.yaml` to the value of `text`, and return that value.
+
+    `require_known` raises `ConfigError` for a name of something that is not there; the schema knows none.
 
     `null` removes a key that cannot be null, so that its default applies. Raises `ConfigError` if the key is
     unknown, the value is not allowed, or the file cannot be changed safely; then the file is unchanged.
@@ -39,10 +43,10 @@ def set_setting(home: Home, key: str, text: str) -> Any:
         unset_setting(home, key)
         return field.get_default(call_default_factory=True)
     value = _value(path, text)
-    _require_known(home, path, value)
     before = _read(home)
     document = parse(before or b"", home.config.name)
     _require_allowed(document, path, value)
+    require_known(path, value)
     _write(home, before, set_value(before or b"", path, value))
     return value
 
@@ -194,25 +198,6 @@ def _value(path: Path, text: str) -> Any:
         return [item.strip() for item in text.split(",") if item.strip()]
     read = parse(f"value: {text}".encode(errors="replace"), "")
     return read.data["value"] if set(read.data) == {"value"} and not read.problems else text
-
-
-def _require_known(home: Home, path: Path, value: Any) -> None:
-    """Raise `ConfigError` for the name of a skin or personality that is not there; the schema knows none."""
-    said = ""
-    if path == ("display", "skin"):
-        from themes.loader import load_skin
-
-        found = load_skin(str(value), home.skins)
-        said = "" if found.skin.name == value else found.problems[0].message
-    elif path == ("display", "personality") and value:
-        from themes.personalities import personality
-
-        try:
-            personality(str(value))
-        except KeyError as error:
-            said = str(error.args[0]).removesuffix(".")
-    if said:
-        raise ConfigError(f"{said[0].upper()}{said[1:]}{'' if said.endswith('?') else '.'}")
 
 
 def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None:

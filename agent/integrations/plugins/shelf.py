@@ -128,6 +128,17 @@ def find(
     return tuple(found)
 
 
+def brought_services(home: Home, workspace: Path, kind: str) -> list[str]:
+    """Return the names of the services of a kind that plugins which are on bring. Reads the disk."""
+    return [
+        f"{each.name}.{service.name}"
+        for each in find_agreed(home, workspace)
+        if each.is_on and each.consent is not None
+        for service in each.consent.registered.providers
+        if service.kind == kind
+    ]
+
+
 def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
     """Return the plugins for a session; empty if no plugin is approved.
 

@@ -146,16 +146,10 @@ def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
     """Return the name of the plugin service that stores the notes of this workspace; empty if they are in
     files. Reads the disk.
     """
-    from agent.integrations.plugins.shelf import find_agreed
+    from agent.integrations.plugins.shelf import brought_services
 
     wanted = settings.memory.provider
-    brought = [
-        f"{each.name}.{service.name}"
-        for each in find_agreed(home, workspace)
-        if each.is_on and each.consent is not None
-        for service in each.consent.registered.providers
-        if service.kind == "memory" and wanted != FILES
-    ]
+    brought = [] if wanted == FILES else brought_services(home, workspace, "memory")
     return next((name for name in brought if wanted in (AUTO, name)), "")
 
 

@@ -135,12 +135,12 @@ async def run_command(text: str, client: SessionClient, console: ReadingConsole)
 
 
 def _change(words: str) -> str:
-    from agent.core.config.edit import set_setting
+    from agent.api.known_names import change_setting
 
     key, _, value = words.strip().partition(" ")
     if not key or not value.strip():
         raise ConfigError("Write it as /set KEY VALUE, such as /set display.skin paper.")
-    set_setting(Home.locate(), key, value.strip())
+    change_setting(Home.locate(), key, value.strip())
     return f"{key} is {value.strip()} from the next session on."
 
 

@@ -210,7 +210,7 @@ def test_a_variable_that_hides_the_new_value_is_named(hermes) -> None:
 
 
 def test_null_unsets_what_cannot_be_nothing(hermes, home: Path) -> None:
-    assert hermes("config", "set", "model.name", "some/model").returncode == 0
+    assert hermes("config", "set", "model.name", "openai/model").returncode == 0
     assert hermes("config", "set", "agent.max_turns", "7").returncode == 0
     assert hermes("config", "set", "model.name", "null").stdout.startswith("model.name = ")
     assert hermes("config", "set", "agent.max_turns", "null").stdout.startswith("agent.max_turns = 90")

@@ -96,6 +96,13 @@ KEYS = {name: kind[2] for name, kind in _KEYED.items()}
 """The variable with the key of each service that wants one."""
 
 
+def known_services() -> list[str]:
+    """Return the names of all services, usable or not."""
+    from agent.integrations.web.search.providers.public_mcp import endpoints
+
+    return ["searxng", "ddgs", PUBLIC, *_KEYED, *endpoints()]
+
+
 def search_services(settings: WebSettings, door: Door, variables: Mapping[str, str]) -> list[SearchService]:
     """Return the services that can be used now. Unknown names in the settings are ignored."""
     found: list[SearchService] = []

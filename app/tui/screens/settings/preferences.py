@@ -53,11 +53,11 @@ class Preferences:
 
     async def change(self, key: str, text: str) -> None:
         """Parse `text` and set the setting to its value. Raises `ConfigError`; then nothing is changed."""
-        from agent.core.config.edit import set_setting
+        from agent.api.known_names import change_setting
 
         if key == "display.skin":
             await self._app.appearance.read(text)
-        await self._write(key, lambda home: set_setting(home, key, text))
+        await self._write(key, lambda home: change_setting(home, key, text))
 
     async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
         """Remove a setting or an entry from the file; return what puts it back. Raises `ConfigError`."""

@@ -85,21 +85,6 @@ def test_a_broken_file_is_not_edited(home: Home) -> None:
     assert home.config.read_text() == "model: [\n"
 
 
-def test_a_skin_and_a_personality_have_to_be_there(home: Home) -> None:
-    for key, wrong, said in (
-        ("display.skin", "papper", "There is no skin `papper`; did you mean `paper`?"),
-        ("display.personality", "nope", "There is no personality `nope`."),
-    ):
-        with pytest.raises(ConfigError) as refused:
-            set_setting(home, key, wrong)
-        assert str(refused.value) == said and not home.config.exists()
-    home.skins.mkdir(parents=True)
-    (home.skins / "mine.yaml").write_text("base: night\n")
-    for name in ("mine", "auto", "paper"):
-        assert set_setting(home, "display.skin", name) == name
-    assert set_setting(home, "display.personality", "concise") == "concise"
-
-
 def test_a_set_value_is_read_back_and_the_file_is_private(home: Home) -> None:
     assert set_setting(home, "terminal.timeout", "60") == 60
     assert load(home, {}).settings.terminal.timeout == 60
