@@ -24,8 +24,8 @@ YOUNG, MIDDLE, NEVER = 2_000, 2, 1_000_000
 
 
 class GcScheduler:
-    """Runs full collections in place of Python between `start` and `stop`. `look` is called every second or
-    so.
+    """Runs full collections in place of Python between `start` and `stop`. `look` is called every few
+    seconds.
 
     The event loop stands still during a collection, so one happens only while it is short. Garbage among
     frozen objects goes once nobody has typed for long.
@@ -72,7 +72,7 @@ async def schedule_collections(last_key: Callable[[], float]) -> AsyncIterator[N
 
     async def look() -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(QUIET)
             collector.look(time.monotonic(), last_key())
 
     collector.start()

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import codecs
 import logging
+import math
 import os
 import re
 import select
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -141,7 +143,7 @@ PIECE = 1 << 16
 LARGEST = 1 << 25
 """Bytes after which an open paste is passed on in parts."""
 TICK = 0.1
-"""Seconds between two checks whether reading should end."""
+"""Seconds between two checks for the end of a paste or sequence, or of reading."""
 REST = 0.02
 """Seconds between two checks of an application that is behind."""
 SILENCE = 1.0
@@ -193,6 +195,11 @@ class InputDecoder:
         if not self._held:
             return None
         return self._last + (constants.ESCAPE_DELAY if is_pressed(self._held) else SILENCE)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a paste or a sequence has begun, so that `idle` may complete it."""
+        return self._paste is not None or bool(self._held)
 
     def feed(self, data: bytes, now: float) -> list[Heard]:
         """Return the keys and pastes that `data` completes."""
@@ -317,9 +324,35 @@ def _beginning_at_end(data: bytes, marker: bytes) -> int:
     return next((size for size in range(len(marker) - 1, 0, -1) if data.endswith(marker[:size])), 0)
 
 
+class WakingEvent(Event):
+    """An event that also wakes a thread waiting for descriptors: `number` can be read while it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number, self._end = os.pipe()
+        weakref.finalize(self, _close, self.number, self._end)
+
+    def set(self) -> None:
+        # The woken thread looks whether it is set.
+        woken = self.is_set()
+        super().set()
+        if not woken:
+            os.write(self._end, b"\0")
+
+    def clear(self) -> None:
+        if self.is_set():
+            os.read(self.number, 1)
+        super().clear()
+
+
+def _close(*numbers: int) -> None:
+    for number in numbers:
+        os.close(number)
+
+
 def read_terminal(
     number: int,
-    ended: Event,
+    ended: WakingEvent,
     deliver: Callable[[Message], None],
     behind: Callable[[], int] = int,
     answered: Callable[[str], None] = lambda _answer: None,
@@ -336,12 +369,15 @@ def read_terminal(
     decoder, keyboard = InputDecoder(), keyboard or Keyboard()
     poll = select.poll()
     poll.register(number, select.POLLIN)
+    poll.register(ended.number, select.POLLIN)
     while not ended.is_set():
         if behind() > MOST_WAITING:
             ended.wait(REST)
             continue
-        wait = TICK if decoder.deadline is None else min(TICK, max(0.0, decoder.deadline - time.monotonic()))
-        if first or poll.poll(wait * 1000):
+        ready = {} if first else dict(poll.poll(_wait(decoder)))
+        if ended.number in ready:
+            return
+        if first or ready:
             data, first = first or os.read(number, PIECE), b""
             if not data:
                 raise OSError("its input has ended")
@@ -353,6 +389,13 @@ def read_terminal(
                 answered(each.text)
         for event in merge_mouse_moves(keyboard.to_messages(found)):
             deliver(event)
+
+
+def _wait(decoder: InputDecoder) -> float | None:
+    """Return the milliseconds after which `decoder` must look at the clock; None if only input counts."""
+    if not decoder.is_open:
+        return None
+    return 1000 * min(TICK, max(0.0, (decoder.deadline or math.inf) - time.monotonic()))
 
 
 class Keyboard:

@@ -24,7 +24,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 
 from app.tui.terminal.terminals import known_terminal
-from app.tui.terminal.tty_input import Keyboard, read_terminal
+from app.tui.terminal.tty_input import Keyboard, WakingEvent, read_terminal
 from themes.states import TO_ASCII, draws_ascii_only
 from tools.text.safe_text import inert, steers
 
@@ -40,8 +40,8 @@ WORDS_LIMIT = 1 << 20
 """Bytes that may wait in all, including output that is not a picture."""
 PATIENCE = 1.0
 """Seconds without progress after which leaving no longer waits for the terminal."""
-LOOK = 1.0
-"""Seconds between two checks for the terminal while nothing is drawn."""
+LOOK = 5.0
+"""Seconds between two checks for the terminal while nothing is drawn; reading its keys notices sooner."""
 PIECE = 1 << 16
 CAREFUL_PIECE = 256
 """Largest write in bytes that any terminal with free space takes without waiting."""
@@ -227,6 +227,7 @@ def driver_with_output(
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
+            self.exit_event = WakingEvent()
             # Textual's output file, with the encoding Textual would use.
             stream = sys.__stderr__
             assert stream is not None, "a full screen has a terminal"

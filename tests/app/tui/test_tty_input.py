@@ -25,6 +25,7 @@ from app.tui.terminal.tty_input import (
     InputDecoder,
     Keyboard,
     Pasted,
+    WakingEvent,
     read_terminal,
 )
 
@@ -118,7 +119,7 @@ class Reading:
         self.heard: list[Message] = []
         self.fault: OSError | None = None
         self._news = threading.Condition()
-        self._ended = threading.Event()
+        self._ended = WakingEvent()
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
@@ -204,7 +205,7 @@ def test_nothing_is_read_while_the_application_is_behind() -> None:
     outer, inner = os.openpty()
     tty.setraw(inner)
     heard: list[Message] = []
-    waiting, ended = [MOST_WAITING + 1], threading.Event()
+    waiting, ended = [MOST_WAITING + 1], WakingEvent()
     asked = threading.Semaphore(0)
 
     def behind() -> int:
@@ -225,6 +226,33 @@ def test_nothing_is_read_while_the_application_is_behind() -> None:
     os.close(outer)
     os.close(inner)
     assert [each.key for each in heard if isinstance(each, events.Key)] == ["a", "b", "c"]
+
+
+def test_the_reader_sleeps_until_a_key_comes_or_reading_ends() -> None:
+    outer, inner = os.openpty()
+    tty.setraw(inner)
+    heard: list[Message] = []
+    asked: list[int] = []
+    ended = WakingEvent()
+
+    def behind() -> int:
+        asked.append(len(heard))
+        return 0
+
+    thread = threading.Thread(target=read_terminal, args=(inner, ended, heard.append, behind))
+    thread.start()
+    time.sleep(0.35)
+    os.write(outer, b"a")
+    while not heard and thread.is_alive():
+        time.sleep(0.005)
+    time.sleep(0.35)
+    ended.set()
+    thread.join(60)
+    os.close(outer)
+    os.close(inner)
+    assert not thread.is_alive() and asked == [0, 1]
+    ended.clear()
+    assert not select.select([ended.number], [], [], 0)[0]
 
 
 ANSWERS = {
