@@ -83,7 +83,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         if not apart and where is None:
             # A person who types already will send a message soon.
             wanted = (*ASKING, *SENDING, *READING) if app.touched.is_set() else ASKING
-            app.run_worker(read(wanted), group="asking")
+            app.run_worker(partial(read, wanted), group="asking")
         client = await opening.open_session(options, listener, process=apart, service=where)
         if is_tour or chosen.demo:
             tours.add(client.id)

@@ -45,7 +45,6 @@ def calls(name: str) -> list[MethodCall]:
     return method_calls().get(name, [])
 
 
-@pytest.mark.thorough
 def test_work_is_handed_over_as_a_function() -> None:
     """A coroutine that was made for work which is cancelled before its first step is never awaited."""
     for place, call, _ in calls("run_worker"):
