@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
-from contextlib import ExitStack
+import tempfile
+from contextlib import ExitStack, closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
@@ -115,6 +117,14 @@ class ChatStage:
             return connection.execute(sql, values).fetchall()
         finally:
             connection.close()
+
+    def left_waiting(self) -> str:
+        """What a service that was killed had not sent, as text. Of a copy: to read the store mends it."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            for each in self.home.glob("state.db*"):
+                shutil.copy(each, folder)
+            with closing(sqlite3.connect(Path(folder, "state.db"))) as copy:
+                return str(copy.execute("SELECT body FROM deliveries WHERE state = 'waiting'").fetchall())
 
     def user_messages(self) -> list[str]:
         """Every message of a person in every session."""
