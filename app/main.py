@@ -95,6 +95,10 @@ def _run(arguments: list[str]) -> int:
     from app.tui.startup.logs import start_logging
 
     start_logging()
+    if args.command != "doctor":  # which says what else is wrong with the home
+        from agent.core.home import Home
+
+        Home.locate().check()
     if args.command:
         return int(vars(args)["do"](args) or ExitCode.DONE)
     if args.resume and args.resume_last:

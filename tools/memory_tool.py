@@ -33,6 +33,8 @@ def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
     given = arguments.get("operations")
     if given and arguments.get("action"):
         raise ToolError("Give either action or operations, not both.", done=False)
+    if given == [] and not arguments.get("action"):
+        raise ToolError("operations is empty; give at least one change, or an action.", done=False)
     listed = list(given) if given else [{key: arguments.get(key) for key in _KEYS}]
     found: list[MemoryChange] = []
     for each in listed:

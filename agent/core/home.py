@@ -38,6 +38,13 @@ class Home(NamedTuple):
         except OSError:
             raise ConfigError("The current folder is gone; set HERMES_HOME to a full path.") from None
 
+    def check(self) -> None:
+        """Raises `ConfigError` if there is something else than a folder, which would be taken for an empty
+        home.
+        """
+        if os.path.lexists(self.root) and not self.root.is_dir():
+            raise ConfigError(f"Cannot use {self.root}: it is not a folder; free it or set HERMES_HOME.")
+
     @property
     def config(self) -> Path:
         return self.root / "config.yaml"

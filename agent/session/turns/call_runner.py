@@ -160,7 +160,7 @@ async def hooked_call(
         try:
             await context.permit(HeldByHook(tool=name, reason=answer.reason))
         except DeniedError as error:
-            return _blocked_result(str(error))
+            return _blocked_result(f"{error} The hook says: {answer.reason}" if answer.reason else str(error))
     text = await call_tool(name, arguments, context, tools)
     made, unheard = arguments, unheard_answer(hooks, "transform_result", name)
     said = await helpers.ask(HOOKS, lambda: hooks.transform_result(name, made, _parse_result(text)), unheard)

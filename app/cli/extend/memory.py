@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode
+from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_actions, answer, load_settings, say, say_json
 from tools.text.safe_text import clean
 from tools.text.words import one_line
@@ -181,10 +181,10 @@ def _origin() -> Origin:
 
 
 def _entry_to_remove(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
-    """Return the entry to remove. Raises `ConfigError`; with `--json` the refusal object is printed first."""
+    """Return the entry to remove. Raises `HermesError`; with `--json` the refusal object is printed first."""
     try:
         return _find(files.file(scope).read(), args.entry)
-    except ConfigError as error:
+    except HermesError as error:
         if args.as_json:
             say_json(_refusal_record(files, scope, str(error)))
         raise
@@ -202,7 +202,7 @@ def _find(memory: MemoryContents, wanted: str) -> str:
         return found[0]
     if found:
         raise ConfigError(f"{len(found)} entries contain {wanted[:60]!r}; give the number of one.")
-    raise ConfigError(f"There is no entry {wanted[:60]!r}; `hermes memory list` shows what there is.")
+    raise HermesError(f"There is no entry {wanted[:60]!r}; `hermes memory list` shows what there is.")
 
 
 def _edit(files: MemoryFiles, scope: Scope) -> None:

@@ -184,6 +184,7 @@ async def _lines(
 ) -> list[bytes]:
     from agent.core.store.export import line, node_record, portable_line
     from agent.session.export.trajectories import shorten, tokens_of, tool_statistics
+    from tools.text.redact import redact_data
 
     if layout in TRAJECTORIES:
         nodes = await masked_nodes(store, path)
@@ -196,6 +197,9 @@ async def _lines(
     nodes = await masked_nodes(store, [node async for node in store.all_nodes(session.id)])
     known = {node.id: node for node in nodes}
     records = [node_record(node, heads) for node in nodes]
+    if records:
+        about = {name: getattr(session, name) for name in ("title", "workspace", "model")}
+        records[0] |= redact_data(about, store.secrets)
     for record in records:
         if names := record.get("heads"):
             statistics = tool_statistics(_branch(known, record["id"]))

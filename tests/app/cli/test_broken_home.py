@@ -50,6 +50,15 @@ def test_what_cannot_be_done_without_ends_in_one_sentence(tmp_path: Path, place:
         assert "Internal error" not in done.stderr
 
 
+@pytest.mark.parametrize("name", [name for name in INSTEAD if name != "folder"])
+def test_a_home_that_is_no_folder_is_not_taken_for_an_empty_one(tmp_path: Path, name: str) -> None:
+    INSTEAD[name](tmp_path / "home")
+    env = command.environment(tmp_path / "home")
+    done = command.run("sessions", "list", env=env, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "home: it is not a folder; free it or set HERMES_HOME." in done.stderr
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", INSTEAD)
 def test_settings_that_are_no_file_are_named_and_those_by_default_count(tmp_path: Path, name: str) -> None:

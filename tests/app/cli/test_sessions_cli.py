@@ -198,6 +198,7 @@ def test_export_writes_a_private_file_once(
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     records = [json.loads(line) for line in target.read_text().splitlines()]
     assert [record["kind"] for record in records].count("assistant") == 3
+    assert (records[0]["title"], records[0]["workspace"]) == (session.title, session.workspace)
     assert sorted(name for record in records for name in record.get("heads", [])) == ["main", "side"]
     before = target.read_bytes()
     code, _, errors = sessions(capsys, "export", session.id, "--output", str(target), "--format", "sharegpt")

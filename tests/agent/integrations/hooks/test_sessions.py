@@ -66,7 +66,7 @@ async def test_ask_is_a_no_where_nobody_can_be_asked(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([WRITE, say("Then not.")])) as made:
         declare(made, block("ask"))
         (result,) = await results(made, approve=None)
-        assert result["status"] == "blocked"
+        assert result["status"] == "blocked" and result["error"].endswith("The hook says: not on a Friday")
         assert not (made.workspace / "a.txt").exists()
 
 
