@@ -173,7 +173,10 @@ class _Names:
             if provider in self._settings.providers or (self._own_address and provider == "openai"):
                 continue
             for model in models:
-                yield self.choice(f"{provider}/{model}", "provider")
+                choice = self.choice(f"{provider}/{model}", "provider")
+                # Without the key of the provider, an endpoint of one's own would be asked for the name.
+                if choice.problem or choice.label == choice.name:
+                    yield choice
 
     def open_ended(self) -> Iterator[ModelChoice]:
         """Yield the providers whose list of models is not known to this program."""

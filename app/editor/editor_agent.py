@@ -14,6 +14,7 @@ from acp import PROTOCOL_VERSION, RequestError, schema
 from agent.api.opening import open_session
 from agent.core.config.known_secrets import secrets_of_home
 from agent.core.home import Home
+from agent.core.store.connection import NoSession
 from agent.errors import ConfigError, HermesError
 from agent.events import TurnEnded
 from agent.model.model_choices import ModelChoice
@@ -49,6 +50,7 @@ LISTED = 50
 _AUTH_REQUIRED = -32000
 _INVALID_PARAMS = -32602
 _INTERNAL = -32603
+_NOT_FOUND = -32002
 _STOPS: Mapping[str, str] = {
     "done": "end_turn",
     "interrupted": "cancelled",
@@ -521,4 +523,5 @@ class EditorAgent:
         except ConfigError as error:
             raise RequestError(_INVALID_PARAMS, clean(str(error))) from error
         except HermesError as error:
-            raise RequestError(_INTERNAL, clean(str(error))) from error
+            code = _NOT_FOUND if isinstance(error, NoSession) else _INTERNAL
+            raise RequestError(code, clean(str(error))) from error

@@ -95,10 +95,12 @@ def test_providers_without_a_list_ask_for_a_name(tmp_path: Path) -> None:
     assert found["groq/…"].missing_key == "GROQ_API_KEY"
 
 
-def test_an_address_of_ones_own_hides_the_models_of_openai(tmp_path: Path) -> None:
+def test_an_address_of_ones_own_hides_the_models_that_it_would_be_asked_for(tmp_path: Path) -> None:
     environ = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "HERMES_MODEL": "scripted"}
     found = listed(tmp_path, environ)
-    assert not any(name.startswith("openai/") for name in found)
+    assert not any(name.startswith(("openai/", "anthropic/")) for name in found)
+    found = listed(tmp_path, environ | {"ANTHROPIC_API_KEY": "k1234567"})
+    assert any(name.startswith("anthropic/") for name in found)
     assert found["scripted"].label == "custom/scripted"
 
 

@@ -292,8 +292,9 @@ async def test_a_session_is_deleted_for_good(there: Editor, tmp_path: Path) -> N
     await there.agent.prompt(session_id=session, prompt=words("greet"))
     await there.delete(session)
     assert (await there.agent.list_sessions(cwd=str(tmp_path))).sessions == []
-    with pytest.raises(RequestError, match=r"(?i)no session"):
+    with pytest.raises(RequestError, match=r"(?i)no session") as gone:
         await there.delete(session)
+    assert gone.value.code == -32002
 
 
 @pytest.mark.thorough
