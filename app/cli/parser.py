@@ -76,8 +76,15 @@ MEANT = {
     "-v": "--version",
 }
 """What other programs call a command or an option here."""
-SAME = {"remove": "uninstall", "uninstall": "remove"}
-"""Actions that are called either way, whichever of both there is."""
+SAME = {
+    "remove": ("uninstall", "delete"),
+    "uninstall": ("remove",),
+    "delete": ("remove", "uninstall"),
+    "create": ("add",),
+}
+"""Actions that are called either way, whichever of them there is."""
+ELSEWHERE = {"tap": "a source of skills is a setting, `skills.sources.NAME` (docs/skills.md)"}
+"""What does the work of an action that other programs have."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -100,8 +107,8 @@ class Parser(argparse.ArgumentParser):
         if self.bare and (not words or words[0].partition("=")[0] in self.bare_options):
             words.insert(0, self.bare)
         groups = [each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)]
-        if groups and words and words[0] not in groups[0] and SAME.get(words[0]) in groups[0]:
-            words[0] = SAME[words[0]]
+        if groups and words and words[0] not in groups[0]:
+            words[0] = next((each for each in SAME.get(words[0], ()) if each in groups[0]), words[0])
         if stray := self._stray_option(words):
             known = [name for name in self._option_string_actions if name.startswith("--")]
             near = _nearest(stray, known)
@@ -141,6 +148,8 @@ class Parser(argparse.ArgumentParser):
         choices = [str(each) for each in action.choices]
         near = _nearest(str(value), choices)
         guess = f". Did you mean {near}?" if near else "."
+        if value in ELSEWHERE:
+            guess = f"; {ELSEWHERE[value]}."
         listed = f" Its actions: {', '.join(choices)}." if len(choices) <= LISTED else ""
         if not isinstance(action, argparse._SubParsersAction):
             name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))

@@ -44,9 +44,12 @@ def test_every_subcommand_explains_itself(name: str, tmp_path: Path) -> None:
         ("skills", "skills list"),
         ("skills uninstall x", "skills remove x"),
         ("plugin remove x", "plugin uninstall x"),
+        ("sessions remove x", "sessions delete x"),
+        ("cron delete x", "cron remove x"),
+        ("cron create 1h x", "cron add 1h x"),
     ],
 )
-def test_a_group_without_an_action_lists_with_its_options_and_takes_both_words_for_removing(
+def test_a_group_without_an_action_lists_with_its_options_and_takes_both_words_for_one_action(
     typed: str, meant: str
 ) -> None:
     read = [vars(build_parser(line.split()).parse_args(line.split())) for line in (typed, meant)]
