@@ -312,6 +312,7 @@ def test_only_signed_fresh_and_new_requests_count(stage: ChatStage) -> None:
     assert "forged-words" not in stage.user_messages()
 
 
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("restarts", KILLS)
 def test_over_kills_each_message_is_exactly_one_turn(stage: ChatStage, restarts: int) -> None:
     kill_at_any_moment(stage, restarts)
