@@ -194,7 +194,7 @@ class RetryScheduled(Event):
     def notice(self) -> tuple[str, str]:
         """Return the full cause at the first attempt, then without its details, which rarely change."""
         # Nobody has to try again what is tried again.
-        reason = self.reason.removesuffix("; try again.").rstrip(".") + "."
+        reason = re.sub(r"(?:;|, or) try again.*$", "", self.reason).rstrip(".") + "."
         if self.attempt == 1:
             return "warning", f"{reason} Going on with {self.model}."
         said = reason if self.attempt == 2 else re.split(r"[:;] ", self.reason)[0].rstrip(".") + "."

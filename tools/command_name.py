@@ -14,6 +14,15 @@ _CALL = lazy_pattern(
 """A command in a sentence: in backticks, or followed by text that only follows a command."""
 
 
+_TYPED = {
+    "`hermes --model NAME`": "`/model NAME`",
+    "`hermes providers`": "`/providers`",
+    "`hermes sessions list`": "`/sessions`",
+    "(in the terminal: /model, then e)": "(/model, then e)",
+}
+"""Commands of the command line, and what does the same in the application."""
+
+
 def command_name() -> str:
     """Return `hermes` if the search path leads to this program, else its shortest usable path."""
     script = Path(sys.prefix, "bin", "hermes")
@@ -27,6 +36,13 @@ def command_name() -> str:
     home = Path.home()
     shown = f"~/{script.relative_to(home)}" if script.is_relative_to(home) else str(script)
     return f"'{script}'" if " " in shown else shown
+
+
+def as_typed(text: str) -> str:
+    """Return a sentence for the application: with its own commands, and the others as they can be run."""
+    for command, typed in _TYPED.items():
+        text = text.replace(command, typed)
+    return as_called(text)
 
 
 def as_called(text: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import command
-from tools.command_name import as_called
+from tools.command_name import as_called, as_typed
 
 
 @pytest.fixture
@@ -50,3 +50,8 @@ def test_answers_of_the_shell_name_commands_that_run(tmp_path: Path) -> None:
     for words in (("mcp",), ("doctor",)):
         said = command.run(*words, env=environ, cwd=tmp_path).stdout
         assert f"{shlex.quote(str(script))} " in said and "`hermes " not in said and "; hermes " not in said
+
+
+def test_in_the_application_its_own_commands_are_named_and_others_as_they_run(elsewhere: str) -> None:
+    said = "No credit; choose another model: `hermes --model NAME`. `hermes doctor` looks."
+    assert as_typed(said) == f"No credit; choose another model: `/model NAME`. `{elsewhere} doctor` looks."

@@ -272,11 +272,11 @@ def error_of(item: CallItem) -> str:
 
 
 def first_fold(item: Item) -> Fold:
-    """Return an item's initial fold: failures, failed commands, edits and pictures start
+    """Return an item's initial fold: calls that did not succeed, edits and pictures start
     open.
     """
     match item:
-        case CallItem(outcome="failed" | "denied"):
+        case CallItem(outcome="failed" | "denied" | "interrupted"):
             return Fold.PEEK
         case CallItem(outcome="done", display=Display(detail=DiffDetail())):
             return Fold.PEEK
@@ -379,7 +379,7 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
     if state == "done" and display.exit_code:
         state = "exit"
     summary = clean(display.summary)
-    if fold is not Fold.CLOSED and summary and summary.strip() == clean(error_of(item)).strip():
+    if fold is not Fold.CLOSED and clean(error_of(item)).strip().startswith(summary.strip().rstrip("…")):
         # The full sentence is below the row.
         summary = ""
     return HeadPart(

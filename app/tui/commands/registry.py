@@ -176,7 +176,17 @@ log = logging.getLogger(__name__)
 
 BY_ID = {command.id: command for command in COMMANDS}
 BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
-SLASH_ALIASES = {"clear": "new", "exit": "quit", "cost": "usage", "theme": "skin", "futures": "attempts"}
+SLASH_ALIASES = {
+    "clear": "new",
+    "exit": "quit",
+    "cost": "usage",
+    "theme": "skin",
+    "futures": "attempts",
+    "diff": "files",
+    "config": "settings",
+    "permissions": "approvals",
+    "login": "providers",
+}
 """Other words for slash commands, as people know them from elsewhere or from before."""
 
 

@@ -12,7 +12,7 @@ from agent.events import AssistantMessageAdded, Noticed, ToolFinished, ToolStart
 from agent.session.conversation.stored_events import Arguments, arguments_of, node_events
 from app.tui.conversation.attachments import sources
 from app.tui.conversation.bridge import end_notice
-from tools.command_name import as_called
+from tools.command_name import as_typed
 from tools.registry import Registry
 from tools.text.safe_text import clean
 from widgets.transcript.parts import (
@@ -36,7 +36,7 @@ def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
     try:
         yield from _items_backwards(path, tools)
     except StoreError as error:
-        yield NoticeItem("error", as_called(str(error)))
+        yield NoticeItem("error", as_typed(str(error)))
 
 
 def _items_backwards(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
@@ -92,7 +92,7 @@ def _items_of(node: Node, arguments: Arguments, tools: Registry) -> list[Item]:
             case ToolFinished():
                 items.append(_call(event, given, node.data.get("files")))
             case Noticed():
-                items.append(NoticeItem(kind if node.kind == "notice" else event.kind, as_called(event.text)))
+                items.append(NoticeItem(kind if node.kind == "notice" else event.kind, as_typed(event.text)))
             case _:
                 pass
     return items

@@ -113,6 +113,10 @@ ENDED = {"text": "", "session": "s", "usage": {}}
             ("add_notice", "warning", "It broke off (lost). Trying again in 1.0 s (m)."),
         ),
         (
+            RetryScheduled(reason="Busy; try again later or choose `x`.", delay=1, attempt=2, model="m"),
+            ("add_notice", "warning", "Busy. Trying again in 1.0 s (m)."),
+        ),
+        (
             RetryScheduled(reason="Busy.", delay=0, attempt=1, model="other"),
             ("add_notice", "warning", "Busy. Going on with other."),
         ),
@@ -293,8 +297,10 @@ def test_another_session_begins_with_a_clean_screen(all_: Fixture) -> None:
     )
     assert not all_.panes.prompt.busy
     assert [pane.names() for pane in (all_.panes.transcript, all_.panes.calls, all_.panes.files)] == [
-        ["clear"]
-    ] * 3
+        ["renew"],
+        ["clear"],
+        ["clear"],
+    ]
     assert all_.requests.names() == ["clear"]
 
 
