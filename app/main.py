@@ -101,8 +101,10 @@ def _run(arguments: list[str]) -> int:
         Home.locate().check()
     if args.command:
         return int(vars(args)["do"](args) or ExitCode.DONE)
-    if args.resume and args.resume_last:
+    if args.resume is not None and args.resume_last:
         raise ConfigError("--resume and --continue exclude each other; give one of them.")
+    if args.resume == "" and (args.prompt is not None or args.json or args.plain or args.reader):
+        raise ConfigError("--resume needs the id of a session here; `hermes sessions list` shows them all.")
     if args.here and not args.resume:
         raise ConfigError("--here goes with --resume ID: it moves that session to this folder.")
     if args.attach is not None and (args.prompt is not None or args.json or args.plain):

@@ -104,7 +104,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.set_defaults(command=None)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument(
-        "-p", "--prompt", metavar="TEXT", help="work on TEXT and exit; '-' reads it from stdin"
+        "-p", "--prompt", nargs="?", const="", metavar="TEXT", help="work on TEXT, or on stdin, and exit"
     )
     parser.add_argument(
         "--image",
@@ -120,7 +120,12 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--demo", action="store_true", help="tour the program with a scripted model")
     parser.add_argument("--cwd", metavar="D", help="folder to work in (default: the current one)")
     parser.add_argument(
-        "-r", "--resume", metavar="ID", help="continue with a session: id, start of an id, or title"
+        "-r",
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="continue with a session: id, start of an id, or title; without one, choose from the list",
     )
     parser.add_argument(
         "-c",

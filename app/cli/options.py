@@ -24,7 +24,7 @@ def options_of(
     options = Options(
         workspace=demo_workspace() if tour else workspace(args.cwd),
         model=model or ("demo" if args.demo else args.model),
-        resume=args.resume,
+        resume=args.resume or None,
         resume_last=args.resume_last,
         here=args.here,
         approve=args.approve or ("all" if tour and not attended else None),

@@ -121,8 +121,11 @@ class Parser(argparse.ArgumentParser):
     def _stray_option(self, words: Sequence[str]) -> str:
         """Return the first option among `words` that this parser does not have; empty if there is none."""
         actions = next((each for each in self._actions if isinstance(each, argparse._SubParsersAction)), None)
-        left = iter(words if "-" in self.prefix_chars else ())
-        for word in left:
+        value_follows = False
+        for word in words if "-" in self.prefix_chars else ():
+            if value_follows and not word.startswith("-"):
+                value_follows = False
+                continue
             if word == "--":
                 break
             if not word.startswith("-") or word == "-" or " " in word:
@@ -138,8 +141,8 @@ class Parser(argparse.ArgumentParser):
                 equals = word[2:]
             if not found and not self._negative_number_matcher.match(word):
                 return name
-            if found and self._option_string_actions[found[0]].nargs is None and not equals:
-                next(left, None)
+            takes = self._option_string_actions[found[0]].nargs if found else 0
+            value_follows = takes in (None, "?") and not equals
         return ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -97,7 +97,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
 
     def session_to_resume(wish: SessionRequest) -> ResumedSession | None:
         """Return the session to continue, or None for a new one."""
-        id = wish.resume or args.resume
+        id = wish.resume or args.resume or None
         return (
             ResumedSession(id, project) if not wish.fresh and (id is not None or args.resume_last) else None
         )
@@ -129,6 +129,9 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         remembered=remembered,
         tour=args.demo,
     )
+    app.resumes = session_to_resume(SessionRequest()) is not None
+    if args.resume == "":
+        app.first_command = "/resume"
     app.session.prompt.completer.agents_provider = agents_of(home, project)
     try:
         async with schedule_collections(lambda: app.last_key):

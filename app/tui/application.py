@@ -50,7 +50,7 @@ from app.tui.terminal.tty_output import (
     driver_with_writer,
 )
 from themes.skin import Skin
-from tools.command_name import as_called
+from tools.command_name import as_typed
 from tools.text.safe_text import clean
 from widgets.palette import css_variables
 from widgets.panes.status import StatusBar
@@ -118,6 +118,10 @@ class HermesApp(App[None], inherit_bindings=False):
         self.appearance.begin()
         self.tour = tour
         """True if the first session is the tour, which starts automatically."""
+        self.resumes = False
+        """True if the first session has a past, so that an empty conversation is about to be filled."""
+        self.first_command = ""
+        """The slash command that runs once the first session is open."""
         self.remembered = remembered
         if remembered is not None:
             self.session.restore(remembered.part("panes"))
@@ -376,7 +380,7 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             await bring(PANES_MODULE)
             await self.beginning.wait_for_idle_keys()
-            await self.session.mount_panes()
+            await self.session.mount_panes(welcome=not self.resumes)
             self._subscribe_parts()
             self.session.transcript.direct.write = self.session.status.direct.write = self.direct_write
             # Held keys may belong to the conversation and panes.
@@ -409,11 +413,16 @@ class HermesApp(App[None], inherit_bindings=False):
             # If that failed, the previous session was opened again, on a cleared screen.
             if (opened := self.host.client) is not None and opened is not before:
                 await self.shown.show_past(opened)
+                if opened.path:
+                    self.history_actions.fill_panes(opened)
         self.message_sender.release(client)
         self.run_worker(self.skills.look, group="skills", exclusive=True)
         if self.tour:
             self.tour = False
             begin_tour(client)
+        if self.first_command:
+            command, self.first_command = self.first_command, ""
+            self.run_worker(partial(self.actions.run_slash, command))
 
     def spill(self, text: str) -> None:
         """Insert text that was meant for the draft, as if it were pasted."""
@@ -618,11 +627,11 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
         """Show a short notice that disappears."""
-        self.notify(clean(as_called(text)), timeout=timeout, markup=False)
+        self.notify(clean(as_typed(text)), timeout=timeout, markup=False)
 
     def complain(self, text: str) -> None:
         """Show a sentence about something that did not work."""
-        self.notify(clean(as_called(text)), severity="warning", timeout=8, markup=False)
+        self.notify(clean(as_typed(text)), severity="warning", timeout=8, markup=False)
 
     @property
     def skin(self) -> Skin:

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from themes.skin import Skin
-from tools.command_name import as_called
+from tools.command_name import as_typed
 from tools.results import Display, Outcome
 from widgets.painting.direct_rows import DirectRows
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
@@ -136,6 +136,8 @@ class Transcript(KeptRow, can_focus=True):
         self._filtered = FilteredRows(self)
         self.direct = DirectRows(self)
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
+        self._begun = 0
+        """The first item of the conversation that `renew` began."""
         self._resting = False
         self._rested = 0.0
         """When it began to rest, on `clock`."""
@@ -191,10 +193,17 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
         self._fit()
 
+    def renew(self) -> None:
+        """Begin a conversation. What is shown stays until `put_above` replaces it, to avoid a flicker."""
+        self._reply = StreamedReply(self.document, lambda: self.clock())
+        self._calls.clear()
+        self._begun = self.document.stop
+
     def put_above(self, earlier: Iterable[Item]) -> None:
-        """Show stored items, newest first, above the notices added since, and go to the end."""
+        """Show stored items, newest first, above those added since `renew`, and go to the end."""
         document = self.document
-        self.load([document.peek(index) for index in range(document.first, document.stop)], earlier)
+        since, self._begun = max(document.first, self._begun), 0
+        self.load([document.peek(index) for index in range(since, document.stop)], earlier)
 
     def add_user(
         self, text: str, node: int = 0, origin: str = "prompt", pictures: Sequence[str] = ()
@@ -204,7 +213,7 @@ class Transcript(KeptRow, can_focus=True):
 
     def add_notice(self, kind: str, text: str, detail: str = "") -> None:
         """Add a notice of the application; `detail` can be unfolded."""
-        self._add(NoticeItem(kind, as_called(text), detail))
+        self._add(NoticeItem(kind, as_typed(text), detail))
 
     def add_text(self, text: str) -> None:
         """Add a piece of the answer."""

@@ -74,8 +74,8 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
         interrupted = recovery.results
         if recovery.has_changes:
             count = len(recovery.results)
-            what = plural(count, "interrupted call") if count else "an interrupted answer"
-            recovered = f"This session ended without notice; {what} marked as interrupted."
+            what = f"{plural(count, 'call')} {'was' if count == 1 else 'were'}" if count else "an answer was"
+            recovered = f"The program ended while this session was at work; {what} cut off."
     if cut:
         recovered = f"{recovered} Attempts that were cut off: {', '.join(cut)}.".strip()
     if options.preview is not None:

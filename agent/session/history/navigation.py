@@ -240,7 +240,7 @@ class HistoryNavigation:
         change per repository.
         """
         steps = await self.steps()
-        found = state_listings.difference(steps, first, second)
+        found = await asyncio.to_thread(state_listings.difference, steps, first, second)
         if self._recorder is None:
             return found
         return await asyncio.to_thread(

@@ -38,7 +38,10 @@ from tools.command_name import as_called
 from tools.text.safe_text import clean, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent.api.session import SessionClient
+    from agent.core.store.nodes import Node
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
@@ -85,6 +88,9 @@ async def _session(
     reader = console if isinstance(console, ReadingConsole) else None
     if reader is not None:
         print("A line that you type during a turn is told to the agent; /help lists commands.\n")
+    if more is None or more.model is None:
+        for line in _last_exchange(client.path, "❯ " if reader is None else "You said: "):
+            say(f"{line}\n")
     if (args.demo or model is not None) and more is None:
         begin_tour(client)
         await client.idle()
@@ -117,6 +123,16 @@ async def _session(
             await client.aclose()
     print()
     return 0, None
+
+
+def _last_exchange(path: Sequence[Node], prompt: str) -> list[str]:
+    """Return the last message of a continued session and its answer, which say where it stands."""
+    answer = ""
+    for node in reversed(path):
+        if node.kind == "user" and node.data.get("origin") != "engine":
+            return [f"{prompt}{clean(node.content)}", *filter(None, [clean(answer)])]
+        answer = answer or (node.content if node.kind == "assistant" else "")
+    return []
 
 
 def _steer(client: SessionClient, console: Console, text: str) -> None:

@@ -209,7 +209,11 @@ class HistoryActions:
         client = app.need_client()
         self._shown.show_branch(client)
         self._offer(event.draft)
-        app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
+        self.fill_panes(client)
+
+    def fill_panes(self, client: SessionClient) -> None:
+        """Show the calls and the files of the branch in the panes, once they are read."""
+        self._app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
 
     def _offer(self, draft: str) -> None:
         """Put a withdrawn message into the prompt, unless the prompt holds other text."""

@@ -335,7 +335,8 @@ class Bridge:
     def _begin_session(self, event: SessionOpened) -> None:
         panes = self._panes
         self._requests.clear()
-        for pane in (panes.transcript, panes.calls, panes.files):
+        panes.transcript.renew()
+        for pane in (panes.calls, panes.files):
             pane.clear()
         self.team.clear()
         self.todos.clear()

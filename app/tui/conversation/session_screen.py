@@ -243,13 +243,14 @@ class SessionScreen(ConversationScreen):
         """Restore the saved arrangement of the panes, before they exist."""
         self._arranged = state
 
-    async def mount_panes(self) -> None:
-        """Mount conversation and panes without delaying keys."""
+    async def mount_panes(self, *, welcome: bool = True) -> None:
+        """Mount conversation and panes without delaying keys; `welcome` shows that nothing was said yet."""
         new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
         self.adopt_workbench(new.workbench, new.transcript, new.by_name["agents"])
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
         self.hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
         self.pane_commands = [command for kind in new.kinds if (command := kind.command()) is not None]
+        self.transcript.welcome(welcome)
         self.transcript.motion = self.agents.motion = self.status.motion
         self.workbench.restore(self._arranged)
         self.workbench.add_jump_target("prompt", self.prompt)

@@ -35,8 +35,8 @@ class ShownHistory:
         transcript.document.archive.folder = Home.locate().root
         self._app.bridge.show_head(client.branch)
         path = client.path[:]
-        if len(path) > 1:
-            transcript.put_above(_history_items(path))
+        transcript.welcome(True)
+        transcript.put_above(_history_items(path) if len(path) > 1 else ())
         await self._app.agents.recall(client)
 
     async def call_in_full(self, call: str) -> str:

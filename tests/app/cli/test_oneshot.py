@@ -384,6 +384,14 @@ def test_an_answer_that_the_output_cannot_encode_is_printed_all_the_same(
 
 
 @pytest.mark.thorough
+def test_a_prompt_without_a_text_is_what_is_piped_in(work: Path, home: Path, greeting: str) -> None:
+    environ = command.environment(home, greeting)
+    done = command.run("-p", "--json", env=environ, cwd=work, stdin="from the pipe\n")
+    texts = [event["text"] for event in command.events(done.stdout) if event["type"] == "user_message"]
+    assert texts == ["from the pipe\n"]
+
+
+@pytest.mark.thorough
 def test_control_bytes_of_a_piped_text_do_not_reach_the_model(work: Path, home: Path, greeting: str) -> None:
     piped = "one\0two \x1b[31mred\x1b[0m\n"
     done = command.run("-p", "x", "--json", env=command.environment(home, greeting), cwd=work, stdin=piped)

@@ -31,6 +31,7 @@ WRONG = [
     ("-q hi", "There is no option -q; did you mean `--prompt`?"),
     ("--approve YOLO", "not 'YOLO'. Did you mean yolo?"),
     ("--model", "--model needs a value. Write it as `--model M`."),
+    ("-p hi --bogus", "There is no option --bogus. See `"),
     ("skins shwo", "has no action 'shwo'. Did you mean show?"),
     ("sessions list --jsn", "There is no option --jsn; did you mean `--json`?"),
     ("sessions list extra", "does not know what to do with 'extra'. See `"),
@@ -51,6 +52,15 @@ def test_a_wrong_command_line_names_its_cause_and_one_next_step(
     error = capsys.readouterr().err
     assert left.value.code == 2 and said in error and error.count("\n") == 1
     assert "choose from" not in error and "argument" not in error
+
+
+@pytest.mark.parametrize("more", ["-p hi", "--json", "--plain", "--reader"])
+def test_a_list_of_sessions_is_offered_only_where_there_is_a_screen(
+    more: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.main([*more.split(), "--resume"]) == 2
+    error = capsys.readouterr().err
+    assert "--resume needs the id of a session here" in error and "sessions list` shows them all." in error
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
 from app.tui.conversation import session_screen
+from app.tui.conversation.session_host import SessionRequest
 from app.tui.conversation.session_screen import DoublePress
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
@@ -111,6 +112,17 @@ async def test_a_draft_that_was_put_back_makes_room_for_the_next(tmp_path: Path)
         await scene.pilot.press("alt+u")
         await scene.pilot.pause(0.1)
         assert prompt.text == "write a one"
+
+
+@pytest.mark.thorough
+async def test_a_session_that_is_continued_lists_the_files_it_changed(tmp_path: Path) -> None:
+    async with worked(tmp_path, "write a one", "run echo x >b") as scene:
+        app = scene.app
+        session = app.host.session
+        await app.open_session(SessionRequest(fresh=True))
+        assert not app.session.files.changes
+        await app.open_session(SessionRequest(resume=session))
+        await scene.until(lambda: [change.path for change in app.session.files.changes] == ["a", "b"])
 
 
 @pytest.mark.thorough

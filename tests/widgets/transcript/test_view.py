@@ -515,3 +515,21 @@ async def test_a_call_that_waits_for_the_person_says_so_with_the_glyph_of_all_li
         host.transcript.show_asking("a", None)
         host.transcript.show_asking("b", None)
         assert [row[1] for row in host.rows()[:2]] == ["▶", "▶"]
+
+
+async def test_a_conversation_stays_in_sight_until_its_successor_is_there():
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        transcript = host.transcript
+        transcript.load(earlier=[AnswerItem("its end"), UserItem("asked")])
+        transcript.renew()
+        transcript.add_notice("info", "told while it opened")
+        await pilot.pause()
+        assert "its end" in host.screen_text()
+        transcript.put_above([AnswerItem("its end"), UserItem("asked")])
+        await pilot.pause()
+        assert [host.screen_text().count(said) for said in ("asked", "its end", "told while")] == [1, 1, 1]
+        transcript.renew()
+        transcript.put_above(())
+        await pilot.pause()
+        assert "its end" not in host.screen_text()

@@ -135,7 +135,8 @@ class SessionsScreen(ClosableModal[str | None]):
         self.set_class(not rows, "none")
         self.query_one(KeyLine).say(KEYS if rows else f"/ search · {BACK}" if text.strip() else BACK)
         if rows:
-            listed.highlighted = 0
+            # The open session is the newest as a rule; the one to go to comes after it.
+            listed.highlighted = int(len(rows) > 1 and rows[0].session.id == self._current)
         else:
             hint = "Nothing found; try fewer words." if text.strip() else EMPTY
             self.query_one("#sessions-text", Static).update(Content(hint))
