@@ -31,6 +31,10 @@ BODY = 1_000_000
 ATTACHMENTS = 25_000_000
 """Bytes of a body that brings images."""
 BODY_SECONDS = 30.0
+DISCARDING = 1.0
+"""Seconds in which a body that is too large is read all the same: a client that still sends when its
+connection is closed never sees the refusal.
+"""
 
 
 async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
@@ -44,20 +48,31 @@ async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
 async def body_of(request: Request, most: int) -> bytes:
     """Return a request's body, of at most `most` bytes. Raises `TurnedAwayError`."""
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > most:
-        raise TurnedAwayError(413, f"The body is larger than {most:,} bytes.")
+    is_large = length.isdigit() and int(length) > most
+    if is_large and "expect" in request.headers:  # nothing is sent yet
+        raise _too_large(most)
     data = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(DISCARDING if is_large else BODY_SECONDS) as limit:
             async for piece in request.stream():
-                data += piece
-                if len(data) > most:
-                    raise TurnedAwayError(413, f"The body is larger than {most:,} bytes.")
+                if not is_large and len(data) + len(piece) > most:
+                    is_large = True
+                    limit.reschedule(asyncio.get_running_loop().time() + DISCARDING)
+                if not is_large:
+                    data += piece
     except TimeoutError:
+        if is_large:
+            raise _too_large(most) from None
         raise TurnedAwayError(408, "The body took too long.") from None
     except ClientDisconnect:
         raise TurnedAwayError(400, "The body broke off.") from None
+    if is_large:
+        raise _too_large(most)
     return bytes(data)
+
+
+def _too_large(most: int) -> TurnedAwayError:
+    return TurnedAwayError(413, f"The body is larger than {most:,} bytes.")
 
 
 def parse_object(data: bytes | str) -> dict[str, Any]:

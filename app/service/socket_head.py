@@ -40,8 +40,8 @@ FRAME = 1_000_000
 """Bytes of a frame."""
 LOOK = 1.0
 """Seconds between two looks at whether the device is still welcome."""
-REVOKED, GOING = 4401, 1001
-"""Codes that close a socket: the device was revoked; the session or the service ends."""
+REVOKED, GOING, BYTES = 4401, 1001, 1003
+"""Codes that close a socket: the device was revoked; the session or the service ends; a frame is no text."""
 TURN = 50
 """Frames in a row before others get their turn."""
 
@@ -119,7 +119,11 @@ class SocketHead:
 
     async def _take(self, socket: WebSocket, session: HostedSession, caller: HeadIdentity) -> None:
         while True:
-            text = await socket.receive_text()
+            try:
+                text = await socket.receive_text()
+            except KeyError:
+                await socket.close(BYTES)
+                return
             frame: dict[str, Any] = {}
             try:
                 if wait := self._rate.take(caller.device):

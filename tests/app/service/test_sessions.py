@@ -183,12 +183,16 @@ def test_a_stream_of_a_revoked_device_is_cut_off(service: Service, owner: Head, 
             assert b"still here" not in piece
 
 
-def test_a_frame_that_is_too_large_ends_the_socket(owner: Head, workspace: Path) -> None:
+@pytest.mark.parametrize(("frame", "code"), [("x" * 1_000_001, 1009), (b"{}", 1003)], ids=["large", "bytes"])
+def test_a_frame_that_is_too_large_or_no_text_ends_the_socket(
+    owner: Head, workspace: Path, frame: str | bytes, code: int
+) -> None:
     session = owner.session(workspace)
-    with opened(owner, session) as socket, pytest.raises(ConnectionClosed):
-        socket.send("x" * 1_000_001)
+    with opened(owner, session) as socket, pytest.raises(ConnectionClosed) as closed:
+        socket.send(frame)
         while True:
             socket.recv(timeout=20)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == code
 
 
 def test_a_session_that_another_program_holds_is_refused_by_name(
