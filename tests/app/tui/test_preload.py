@@ -172,7 +172,8 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
 
 
 WATCHED = """
-import asyncio, sys, threading
+import asyncio, faulthandler, sys, threading
+faulthandler.dump_traceback_later(200, exit=True)
 from app.tui.conversation import background_watch
 
 class OnTheLoop:
@@ -194,7 +195,10 @@ async def main():
 
 asyncio.run(main())
 """
-"""Watches the jobs of an empty home and prints what the event loop itself reads meanwhile."""
+"""Watches the jobs of an empty home and prints what the event loop itself reads meanwhile.
+
+It did not end once; if it does that again, it says where.
+"""
 
 
 @pytest.mark.thorough
