@@ -111,7 +111,7 @@ async def test_a_training_that_is_stopped_goes_on_and_asks_nothing_twice(tmp_pat
         before = len(at.server.requests)
         run = (await one(at, script, "rl_start_training"))["run"]
         await until(lambda: len(at.server.requests) >= before + 3)
-        assert "at work" in (await one(at, script, "rl_start_training", run_id=run))["error"]
+        assert "is running" in (await one(at, script, "rl_start_training", run_id=run))["error"]
         stopped = await one(at, script, "rl_stop_training", run_id=run)
         assert stopped["state"] == "stopped"
         script.held = False
