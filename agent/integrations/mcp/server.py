@@ -70,8 +70,11 @@ class ServerError(HermesError):
     ) -> None:
         if sign_in:
             mend = mend or f"sign in with `hermes mcp login {name}`"
-        mend = mend or f"look at it with `hermes mcp probe {name}`"
-        super().__init__(f"The MCP server {name} cannot do this: {clause}; {mend}.")
+        self.look = f"; look at it with `hermes mcp probe {name}`"
+        """Says how to find out more, where nothing else can be done."""
+        super().__init__(
+            f"The MCP server {name} cannot do this: {clause}{f'; {mend}' if mend else self.look}."
+        )
         self.clause = clause
         self.gone = gone
         """Whether it is no longer there, so that it has to be started again."""

@@ -139,7 +139,7 @@ def _with_server(
 ) -> Any:
     """Connect to a server, run `work` on the connection, and disconnect."""
     from agent.core.config.loader import load
-    from agent.integrations.mcp.server import RefusedError, Server
+    from agent.integrations.mcp.server import RefusedError, Server, ServerError
     from agent.integrations.mcp.server_config import LaunchEnvironment, launch_of
     from agent.integrations.mcp.server_requests import with_defaults
 
@@ -174,6 +174,9 @@ def _with_server(
         )
         try:
             return await work(server)
+        except ServerError as error:
+            error.args = (str(error).replace(error.look, ""),)
+            raise
         finally:
             await server.close()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +108,30 @@ def test_bad_input_gets_one_sentence(place: Path, arguments: tuple[str, ...], co
         json.dumps({"mcpServers": {"theirs": {"command": "x"}, "broken": {"command": 5}}})
     )
     text = hermes(place, *arguments, code=code)
-    assert said in text and text.count("\n") <= 1
+    assert said in text and text.count("\n") <= 1 and "mcp probe" not in text
+
+
+class Nonsense(BaseHTTPRequestHandler):
+    """Answers everything with a body that is not JSON."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", "3")
+        self.end_headers()
+        self.wfile.write(b"zzz")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_an_answer_that_is_not_json_is_refused_without_words_for_programmers(place: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nonsense) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        text = hermes(place, "probe", f"http://127.0.0.1:{server.server_port}/mcp", code=3)
+        server.shutdown()
+    assert text.endswith("Failed to parse JSON response.") and "pydantic" not in text
 
 
 @pytest.mark.thorough

@@ -287,7 +287,8 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _short(error: BaseException, limit: int = LONGEST) -> str:
-    return one_line(str(error))[:limit].rstrip(".")
+    said = re.sub(r":? \d+ validation errors? for .*", "", one_line(str(error)))  # for a programmer
+    return said[:limit].rstrip(".")
 
 
 Ask = Callable[[str, Any], Awaitable[Any]]
