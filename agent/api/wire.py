@@ -70,8 +70,8 @@ CASTS = frozenset({"submit", "steer", "set_queue", "send_queue", "interrupt", "a
 """Commands of a session without an answer."""
 CALLS = {
     "": "run go_on idle set_mode set_effort watch add_note compact context usage whole_path compare export",
-    "history": "outline heads marks mark node place steps position_of changes contents plan merge_conflict "
-    "split_hunks restore rewind fork switch rename undoable redoable undo redo",
+    "history": "outline heads marks mark node place steps position_of changes without_ignored contents plan "
+    "merge_conflict split_hunks restore rewind fork switch rename undoable redoable undo redo",
     "agents": "recall waiting conversation has_ended toggle_pause tell kill copies holds_copy plan_merge "
     "merge discard",
     "attempts": "list_attempts start stop ended_attempt",

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +29,13 @@ from app.tui.commands.registry import BY_ID
 from app.tui.commands.slash_menu import SkillNames, add_found_commands, offer_commands, palette_entries
 from app.tui.conversation import active_conversation
 from app.tui.conversation.saved_layout import SavedLayout
-from app.tui.conversation.session_host import MessageSender, Opener, SessionHost, SessionRequest
+from app.tui.conversation.session_host import (
+    MessageSender,
+    NotOpenYetError,
+    Opener,
+    SessionHost,
+    SessionRequest,
+)
 from app.tui.conversation.session_screen import PANES_MODULE, SessionScreen
 from app.tui.conversation.shown_history import ShownHistory
 from app.tui.conversation.typed_text import focus_prompt
@@ -335,7 +342,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def _subscribe_parts(self) -> None:
         """Have the parts hear of the events that they use, besides those of the bridge."""
-        from agent.events import BranchSwitched, FilesChanged, TurnEnded
+        from agent.events import BranchSwitched, FilesChanged, TurnEnded, TurnStarted
 
         subscribe = self.bridge.listeners.subscribe
         for kind, pane in self.session.hearing:
@@ -343,10 +350,22 @@ class HermesApp(App[None], inherit_bindings=False):
         subscribe(self.branch, *self.branch.HEARD)
         subscribe(self._show_branch_switch, BranchSwitched)
         subscribe(self._settle_files, TurnEnded, FilesChanged)
+        subscribe(self._show_first_title, TurnStarted)
 
     def _show_branch_switch(self, event: Event) -> None:
         if event.agent == "main":
             self.history_actions.show(cast("BranchSwitched", event))
+
+    def _show_first_title(self, event: Event) -> None:
+        """Show the title that the first message gave the session."""
+        if event.agent == "main" and not self.bridge.state.title:
+            self.run_worker(self.show_title, group="title", exclusive=True)
+
+    async def show_title(self) -> None:
+        """Show the title that the session has in the store."""
+        if (client := self.host.client) is not None:
+            with suppress(HermesError):
+                self.bridge.change(title=(await client.stored.session(client.id)).title)
 
     def _settle_files(self, event: Event) -> None:
         """Settle the list of files after a turn, and where files were put back or merged."""
@@ -413,7 +432,7 @@ class HermesApp(App[None], inherit_bindings=False):
             # If that failed, the previous session was opened again, on a cleared screen.
             if (opened := self.host.client) is not None and opened is not before:
                 await self.shown.show_past(opened)
-                if opened.path:
+                if len(opened.path) > 1:
                     self.history_actions.fill_panes(opened)
         self.message_sender.release(client)
         self.run_worker(self.skills.look, group="skills", exclusive=True)
@@ -440,7 +459,7 @@ class HermesApp(App[None], inherit_bindings=False):
     def need_client(self) -> SessionClient:
         """Return the client of the open session. Raises `HermesError` while there is none."""
         if self.host.client is None:
-            raise HermesError("The session is not open yet; try again in a moment.")
+            raise NotOpenYetError("The session is not open yet; this waits until it is.")
         return self.host.client
 
     # Messages of the person

@@ -12,7 +12,7 @@ from agent.errors import HermesError
 from app.tui.commands.registry import BY_ID, AppCommand, read_slash
 from app.tui.commands.slash_menu import note_recent
 from app.tui.conversation import active_conversation
-from app.tui.conversation.session_host import SessionRequest
+from app.tui.conversation.session_host import NotOpenYetError, SessionRequest
 
 if TYPE_CHECKING:
     from app.tui.commands.history_actions import HistoryPort
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         def preferences(self) -> Preferences: ...
 
         remembered: SavedLayout | None
+
+        async def show_title(self) -> None:
+            """Show the title that the session has in the store."""
+            ...
 
         def waiting(self) -> list[str]:
             """Return the queued messages, in order."""
@@ -89,6 +93,10 @@ class CommandActions:
             result = act(argument)
             if inspect.isawaitable(result):
                 await result
+        except NotOpenYetError as error:
+            self._app.say(str(error))
+            await self._app.host.opened.wait()
+            await self._run_guarded(act, argument)
         except HermesError as error:
             from app.tui.screens.extra_dialog import offer_extra
 
@@ -295,7 +303,7 @@ class CommandActions:
     async def title(self, argument: str) -> None:
         client = self._app.need_client()
         await client.stored.rename(client.id, argument)
-        self._app.say("Renamed.")
+        await self._app.show_title()
 
     async def model(self, argument: str) -> None:
         if not (argument := argument or await self._chosen_model()):

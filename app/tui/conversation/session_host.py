@@ -59,6 +59,10 @@ def opened_first(listener: Listener) -> Listener:
     return hear
 
 
+class NotOpenYetError(HermesError):
+    """Raised by what needs an open session while there is none."""
+
+
 class SessionHost:
     """Opens and closes sessions one after the other.
 
@@ -74,6 +78,8 @@ class SessionHost:
         self._turn = asyncio.Lock()
         self._closed = False
         self.client: SessionClient | None = None
+        self.opened = asyncio.Event()
+        """Set while there is a client."""
         self.session = ""
         """Id of the session opened last; empty if there was none."""
         self.spoken = False
@@ -119,12 +125,14 @@ class SessionHost:
             await client.aclose()
             raise HermesError("Hermes is about to end; no session was opened.")
         self.client = client
+        self.opened.set()
         self.session = client.id
         return client
 
     async def _close(self) -> Sequence[str]:
         """Close the session; return the messages that were queued only there."""
         client, self.client = self.client, None
+        self.opened.clear()
         if client is None:
             return ()
         self.spoken = any(node.kind == "user" for node in client.path)

@@ -22,6 +22,7 @@ from agent.events import ApprovalAsked, Decision, Noticed, QueueChanged, TextAdd
 from agent.integrations.mcp.server_state import ServerState
 from agent.model.providers import NoModelError
 from agent.session.options import Options
+from app.tui.panes.branch_rows import panes_of
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -88,6 +89,7 @@ async def _goes_back(client: SessionClient, made: Bench) -> None:
     changes = await history.changes(0, (await history.place()).step)
     assert changes[0].after is not None and changes[0].after.digest is not None
     assert await history.contents(changes[0].after.digest) == b"made\n"
+    assert [row.path for row in await panes_of(history)] == ["a.txt"]
     operation, went = await history.undo()
     assert (operation.label, went.draft) == ("And again", "And again")
     assert client.path[-1].content == "All done." and client.branch != "main"

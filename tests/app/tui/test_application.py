@@ -388,6 +388,26 @@ async def test_a_start_that_cannot_be_ends_with_its_error(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
+async def test_a_command_typed_before_the_session_is_open_runs_when_it_is(tmp_path: Path) -> None:
+    async with stage(tmp_path, [], wait=False) as scene:
+        opener, gate = scene.app.host._opener, asyncio.Event()
+
+        async def later(wish: SessionRequest, listener: Listener) -> Any:
+            await gate.wait()
+            return await opener(wish, listener)
+
+        scene.app.host._opener = later
+        await scene.until(lambda: scene.app.session.panes_mounted)
+        assert scene.app.host.client is None
+        await scene.type("/title Early", "enter")
+        await scene.until(
+            lambda: any("waits until it is" in each.message for each in scene.app._notifications)
+        )
+        gate.set()
+        await scene.until(lambda: scene.app.bridge.state.title == "Early", "its title")
+
+
+@pytest.mark.thorough
 async def test_a_command_of_the_person_runs_and_the_model_reads_it(tmp_path: Path) -> None:
     def answer(request: Any) -> Reply:
         assert "otter-42" in str(request.messages)

@@ -26,9 +26,9 @@ def may_furnish(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """The screen is panes_mounted when this is set."""
     event, mount_panes = asyncio.Event(), SessionScreen.mount_panes
 
-    async def later(screen: SessionScreen) -> None:
+    async def later(screen: SessionScreen, *, welcome: bool) -> None:
         await event.wait()
-        await mount_panes(screen)
+        await mount_panes(screen, welcome=welcome)
 
     monkeypatch.setattr(SessionScreen, "mount_panes", later)
     return event
