@@ -5,6 +5,7 @@ Started as `python foreign_agent.py WAY`. It works in the folder it is given.
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ class Agent:
 
     async def prompt(self, prompt, session_id, **_: Any):
         if WAY == "hangs":
+            shell = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+            (self.folder / "shell.pid").write_text(str(shell.pid))
             await self.say(_chunk("I begin."))
             await asyncio.sleep(3600)
         if WAY == "leaves":

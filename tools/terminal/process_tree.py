@@ -92,6 +92,19 @@ def kill(root: int, mark: str, grace: float = GRACE) -> None:
         time.sleep(0.005)
 
 
+def kill_marked(mark: str) -> None:
+    """Kill every process with the mark, whatever its parents and sessions. Does nothing without /proc.
+
+    Blocks for a moment; meant for a thread.
+    """
+    for _ in range(_ROUNDS):
+        pids = [each.pid for each in _table() if each.state not in "ZX" and _is_marked(each.pid, mark)]
+        if not pids:
+            break
+        _signal(pids, signal.SIGKILL)
+        time.sleep(0.005)
+
+
 def _signal_all(root: int, mark: str, number: signal.Signals) -> list[int]:
     pids = [relative.pid for relative in relatives(root, mark)]
     _signal(pids, number)

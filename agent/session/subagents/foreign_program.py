@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shlex
 import shutil
 import signal
@@ -17,6 +18,7 @@ from agent.session.subagents.definitions import Definition, is_name
 from tools.kit.children import end_child, start_child
 from tools.kit.threads import to_the_end
 from tools.terminal.environment import child_environment
+from tools.terminal.process_tree import MARK, kill_marked
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -124,6 +126,8 @@ class ForeignProcess:
             return answer
 
         asking = asyncio.ensure_future(ask())
+        # Where nobody waits for it any more, its failure is of no interest.
+        asking.add_done_callback(lambda over: over.cancelled() or over.exception())
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -152,7 +156,8 @@ async def running(
 
     It resumes the session `earlier` if it can, and otherwise begins a new one.
     """
-    process = await _start(program, workspace, environ)
+    mark = f"acp.{secrets.token_hex(8)}"
+    process = await _start(program, workspace, {**environ, MARK: mark})
     said = asyncio.create_task(_tail(process))
     connection: Any = None
     try:
@@ -170,17 +175,23 @@ async def running(
             yield ForeignProcess(program, connection, session)
     finally:
         # A second cancellation, as of a closing session, must not leave it running.
-        await to_the_end(asyncio.create_task(end_child(process, LEAVE)))
+        await to_the_end(asyncio.create_task(_end(process, mark)))
         if connection is not None:
             with suppress(Exception):
                 await connection.close()
         said.cancel()
 
 
+async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
+    """End a program and what it started, also what left its group: some agents run commands in a session."""
+    await end_child(process, LEAVE)
+    await asyncio.to_thread(kill_marked, mark)
+
+
 async def _start(
     program: ForeignProgram, workspace: Path, environ: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
-    env = {**child_environment(environ, program.env_passthrough), **program.env}
+    env = {**child_environment(environ, (*program.env_passthrough, MARK)), **program.env}
     found = shutil.which(program.command, path=env.get("PATH"))
     if found is None:
         raise ConfigError(

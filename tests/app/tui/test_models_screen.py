@@ -99,7 +99,7 @@ async def test_what_prevents_the_list_is_told_below_it() -> None:
         await until(pilot, lambda: "demo" in names(host))
         menu.gate.set()
         await until(pilot, lambda: not str(host.screen.query_one("#page-state").render()))
-        assert str(host.screen.query_one("#page-about").render()) == menu.failure
+        assert str(host.screen.query_one("#page-about").render()) == f"✗ {menu.failure}"
 
 
 async def test_the_cursor_begins_on_the_current_model_which_is_marked() -> None:

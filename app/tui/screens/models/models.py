@@ -21,7 +21,7 @@ from agent.model.model_choices import ModelChoice, merge_choices
 from app.tui.screens.models.key_dialog import KeyDialog, ServerDialog, obtain_model
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.page import Page, line
-from themes.states import IN_USE, STATES
+from themes.states import IN_USE, STATES, glyph
 from widgets.panes.status import UNKNOWN, tokens
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, spread
@@ -102,8 +102,10 @@ class ModelsScreen(Page[str | None]):
 
     def _tell(self, choice: ModelChoice | None) -> None:
         """Describe a model; without one, say what prevents the list, or what can be named."""
-        words = (self._problem or ANY) if choice is None else about(choice)
-        self.query_one("#page-about", Static).update(Content(line(words)))
+        about_it = Content(line(ANY if choice is None else about(choice)))
+        if choice is None and self._problem:
+            about_it = Content.assemble((f"{glyph('failed')} {self._problem}", "$text-error"))
+        self.query_one("#page-about", Static).update(about_it)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
@@ -299,9 +301,9 @@ class ModelRows(RowList):
             return [self._another(width)]
         choice = self._choices[index]
         current = choice.label == self._current
-        glyph = IN_USE if current else STATES["skipped"].glyph if choice.problem else " "
+        mark = IN_USE if current else STATES["skipped"].glyph if choice.problem else " "
         role = "accent" if current else "dim" if choice.problem else "text"
-        left = Text(f" {glyph} {line(choice.name)}", self.ink(role))
+        left = Text(f" {mark} {line(choice.name)}", self.ink(role))
         note = fit(Text(note_of(choice, current)), NOTE_CELLS).plain
         info = choice.info
         figures = f"{tokens(info.context_window):>{WINDOW_CELLS}}{price(info):>{PRICE_CELLS}}"

@@ -96,3 +96,6 @@ async def test_one_that_hangs_is_stopped_with_its_turn(tmp_path: Path) -> None:
         engine.interrupt()
         assert (await turn).outcome == "interrupted"
         assert (made.workspace / "cancelled.txt").exists()
+        # What it started in a session of its own, as agents do with a shell, ends with it.
+        stat = Path("/proc", (made.workspace / "shell.pid").read_text(), "stat")
+        await until(made, lambda: not stat.exists() or stat.read_text().split(") ")[1][0] == "Z")
