@@ -188,7 +188,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     items = [Todo(str(i["id"]), str(i["content"]), i["status"]) for i in result["todos"]]
     counts = summary(items)
     current = next((item.content for item in items if item.status == "in_progress"), "")
-    done = f"{counts['completed']} of {counts['total']} done" if items else "the list is empty"
+    wanted = counts["total"] - counts["cancelled"]  # as the task list counts
+    done = f"{counts['completed']} of {wanted} done" if items else "the list is empty"
     return Display(verb, clean(" ".join(current.split())), done, TextDetail(render(items)) if items else None)
 
 

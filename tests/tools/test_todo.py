@@ -220,6 +220,8 @@ def test_the_display_shows_the_current_item_and_progress() -> None:
     todos = [{"id": item.id, "content": item.content, "status": item.status} for item in PLAN]
     shown = entry.describe({"todos": todos}, {"todos": todos})
     assert (shown.verb, shown.subject, shown.summary) == ("plan", "Write", "1 of 3 done")
+    left = [*todos, {"id": "9", "content": "Drop", "status": "cancelled"}]
+    assert entry.describe({"todos": left}, {"todos": left}).summary == "1 of 3 done"
     assert isinstance(shown.detail, TextDetail)
     assert entry.describe({"todos": 5}, None).subject == ""
     assert entry.describe({}, {"error": "no\x1b[m"}).summary == "no"
