@@ -136,10 +136,7 @@ AGENTS = {
     "cline": Agent(
         "cline@3.0.65",
         _cline,
-        faults={
-            **dict.fromkeys(("rule", "person", "yolo", "parallel"), _ANEW),
-            "cancel": "leaves a process of its own in the background",
-        },
+        faults=dict.fromkeys(("rule", "person", "yolo", "parallel"), _ANEW),
     ),
     "pi-acp": Agent(
         "pi-acp@0.0.34 @earendil-works/pi-coding-agent@1.5.2",
@@ -183,7 +180,6 @@ AGENTS = {
         _gptme,
         faults={
             **dict.fromkeys((*_GATED, "again", "title", "files"), "asks for nothing, and tells of no call"),
-            "cancel": "leaves its shell and the command running",
             "sign-in": "ends its turn as cancelled",
         },
     ),

@@ -29,6 +29,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         app = scene.app
         await scene.type("/branch side", "enter")
         await scene.until(lambda: app.bridge.state.head == "side")
+        await scene.until(lambda: bool(notices(scene)), "the notice")
         assert "On branch side." in notices(scene)[-1]
         app.message_sender.send("write a two")
         await scene.quiet(2)

@@ -287,7 +287,8 @@ def preview(nodes: Sequence[Node]) -> Content:
         elif node.kind == "assistant":
             parts.append(f"{truncate(text, PREVIEW_CHARS)}\n\n")
         elif node.kind == "tool":
-            parts.append((f"· {line(str(node.data.get('tool', 'tool')))}\n\n", "$text-muted"))
+            mark = glyph(str(node.data.get("outcome", "interrupted")))
+            parts.append((f"{mark} {line(str(node.data.get('tool', 'tool')))}\n\n", "$text-muted"))
     return Content.assemble(*parts) if parts else Content("Nothing was said yet.")
 
 
