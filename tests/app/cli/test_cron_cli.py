@@ -47,9 +47,9 @@ def test_a_job_is_made_changed_run_and_removed(
         (["run", "", "--once"], "'' is not a job"),
         (["add", "1h", "Look.", "--skill", "nosuch"], "There is no skill 'nosuch'; there are "),
         (["edit", "eyes", "--skill", "nosuch"], "There is no skill 'nosuch'; there are "),
-        (["add", "1h", "Look.", "--toolset", "fiel"], "There is no toolset 'fiel'; there are browser, "),
+        (["add", "1h", "Look.", "--toolset", "fiel"], "There is no toolset 'fiel'; did you mean `file`?"),
         (["add", "1h", "Look.", "--toolset", "mcp__lost"], "There is no toolset 'mcp__lost'; there are "),
-        (["edit", "eyes", "--toolset", "fiel"], "There is no toolset 'fiel'; there are browser, "),
+        (["edit", "eyes", "--toolset", "fiel"], "There is no toolset 'fiel'; did you mean `file`?"),
         (["edit", "eyes", "--context-from", "nobody"], "'nobody' is not a job"),
     )
     for words, said in mistakes:
