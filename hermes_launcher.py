@@ -16,6 +16,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
+    from typing import NoReturn
 
 GARBAGE = (50_000, 20, 20)
 """New objects after which garbage is searched for, and how often older ones are (Python: 700, 10, 10)."""
@@ -51,6 +52,14 @@ def own_home(environ: MutableMapping[str, str]) -> None:
     home = os.path.expanduser("~")  # noqa: PTH111
     if home.startswith(os.sep):
         environ["HOME"] = home
+
+
+def run_and_exit() -> NoReturn:
+    """Run `hermes` and end the process with its exit code."""
+    code = main()
+    from tools.kit.process_exit import exit_process
+
+    exit_process(code)
 
 
 def main() -> int:

@@ -89,7 +89,7 @@ class Player:
             "CONFORMANCE_SECRET": str(self._context.get("client_secret") or ""),
         }
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import hermes_launcher; "
-        start += "sys.exit(hermes_launcher.main())"
+        start += "hermes_launcher.run_and_exit()"
         command = [sys.executable, "-c", start, "mcp", *arguments, "--protocol", self._protocol, "--json"]
         done = subprocess.run(
             command, env=environ, cwd=self._folder, capture_output=True, text=True, timeout=100, check=False

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from hermes_launcher import main; sys.exit(main())"
+START = (
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from hermes_launcher import run_and_exit; run_and_exit()"
+)
 HERMES = [sys.executable, "-I", "-c", START]
 """The command; a test gets a fork of one that was started (`tests.support.forks`)."""
 STARTED = [*HERMES[:-1], f"{START}  # started"]

@@ -37,8 +37,8 @@ SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forks import serve; exec(serve())"
 )
 CHILD = re.compile(
-    r"import sys; sys\.path\[:\] = \[.*\]; (?:from tools\.umask import make_private; make_private\(\); )?"
-    r"from ([\w.]+) import main; main\(\)"
+    r"import sys; sys\.path\[:\] = \[.*\]; .*make_private\(\); "
+    r"from ([\w.]+) import main; main\(\); .*exit_process\(0\)"
 )
 """What a process of ours runs (`tools.kit.children`)."""
 OF_OURS = {

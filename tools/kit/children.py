@@ -24,7 +24,7 @@ MUCH = 100_000
 """The size in bytes from which a frame is parsed off the event loop: about 2 ms."""
 _START = (
     "import sys; sys.path[:] = {path!r}; from tools.kit.umask import make_private; make_private(); "
-    "from {module} import main; main()"
+    "from {module} import main; main(); from tools.kit.process_exit import exit_process; exit_process(0)"
 )
 
 IDLE = 60.0
@@ -121,6 +121,11 @@ async def end_child(process: Process, seconds: float, *, asked: bool = False) ->
     kill_group(process.pid)  # what it left behind
 
 
+def module_command(module: str) -> list[str]:
+    """Return the command that runs `main` of a module of Hermes in a process of its own."""
+    return [sys.executable, "-I", "-c", _START.format(path=sys.path, module=module)]
+
+
 async def start_module(
     module: str, environ: Mapping[str, str] | None = None
 ) -> tuple[Process, asyncio.StreamReader, asyncio.StreamWriter]:
@@ -130,9 +135,8 @@ async def start_module(
     """
     ours, its = socket.socketpair()
     try:
-        start = _START.format(path=sys.path, module=module)
         process = await start_child(
-            [sys.executable, "-I", "-c", start, str(its.fileno())],
+            [*module_command(module), str(its.fileno())],
             env=environ,
             stdout=DEVNULL,
             fds=[its.fileno()],

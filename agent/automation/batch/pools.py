@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -24,13 +23,9 @@ from agent.automation.batch.worker import (
 )
 from agent.errors import ConfigError, HermesError
 from tools.extras import missing
-from tools.kit.children import start_child
+from tools.kit.children import module_command, start_child
 from tools.text.safe_text import clean
 
-_START = (
-    "import sys; sys.path[:] = {path!r}; from tools.kit.umask import make_private; make_private(); "
-    "from agent.automation.batch.worker import main; main()"
-)
 _PATIENCE = 10.0
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConnectionError)
 """What a line raises that is not an answer of a worker, or is too long."""
@@ -102,7 +97,7 @@ class _Worker:
             raise ResultsNotWrittenError(path, error) from error
         try:
             process = await start_child(
-                [sys.executable, "-I", "-c", _START.format(path=sys.path), str(self._lock)],
+                [*module_command("agent.automation.batch.worker"), str(self._lock)],
                 stdin=asyncio.subprocess.PIPE,
                 stderr=log,
                 limit=LONGEST_LINE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,8 +30,8 @@ async def test_a_worker_whose_answer_is_none_is_ended_so_that_its_task_does_not_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ):
     """The process lives on after its line, as one does in which a library prints to the wrong place."""
-    program = _SAYS.format(line=line).replace("{", "{{").replace("}", "}}")
-    monkeypatch.setattr(pools, "_START", program)
+    program = [sys.executable, "-c", _SAYS.format(line=line)]
+    monkeypatch.setattr(pools, "module_command", lambda _module: program)
     folder = ResultFolder(tmp_path)
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     pool = LocalPool(Conditions(folder=folder, settings={}, environ={}), 1, lock)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 from agent.core.net.door import Door, Permit, door_proxy
 from agent.integrations.web.search.service import SearchError, WebHit, hits, within
 from tools.extras import add_hint, is_installed
-from tools.kit.children import run_child
+from tools.kit.children import module_command, run_child
 
 _ENGINES = {
     "duckduckgo": ("html.duckduckgo.com", "duckduckgo.com"),
@@ -20,9 +19,6 @@ _ENGINES = {
     "yahoo": ("search.yahoo.com",),
 }
 _HOSTS = frozenset(host for hosts in _ENGINES.values() for host in hosts)
-_START = (
-    "import sys; sys.path[:] = {path!r}; from agent.integrations.web.search.ddgs_child import main; main()"
-)
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")
 _LARGEST = 4_000_000
 
@@ -55,7 +51,7 @@ class Ddgs:
         order["seconds"] = max(1, int(self._seconds / 2))
         try:
             output = await run_child(
-                [sys.executable, "-I", "-c", _START.format(path=sys.path)],
+                module_command("agent.integrations.web.search.ddgs_child"),
                 json.dumps(order).encode(),
                 seconds=self._seconds,
                 env={name: os.environ[name] for name in _KEPT if name in os.environ},
