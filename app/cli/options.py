@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agent.session.options import Options
 from app.cli.safety.folder import demo_workspace, workspace
-from app.tui.startup import fast_args
+
+if TYPE_CHECKING:
+    import argparse
+
+    from app.tui.startup.fast_args import FastOptions
 
 
 def options_of(
-    args: fast_args.FastOptions | argparse.Namespace,
+    args: FastOptions | argparse.Namespace,
     *,
     attended: bool,
     surface: str,

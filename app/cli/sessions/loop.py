@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import signal
@@ -32,16 +31,17 @@ from app.cli.options import options_of
 from app.cli.sessions.reading import ReadingConsole, Reopening, TurnSentence, run_command
 from app.tui.commands.registry import refuse_elsewhere
 from app.tui.screens.models.first_model import begin_tour
-from app.tui.startup.fast_args import FastOptions
 from themes.states import glyph
 from tools.command_name import as_called
 from tools.text.safe_text import clean, printable
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from agent.api.session import SessionClient
     from agent.core.store.nodes import Node
+    from app.tui.startup.fast_args import FastOptions
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:

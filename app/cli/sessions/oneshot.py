@@ -6,7 +6,6 @@ event is one line on stdout and nothing else is printed there.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import shlex
@@ -30,12 +29,13 @@ from agent.events import (
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
-from app.tui.startup.fast_args import FastOptions
 from tools.command_name import as_called, command_name
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    pass
+    import argparse
+
+    from app.tui.startup.fast_args import FastOptions
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""

@@ -1,8 +1,8 @@
-"""A quick reading of the command line: whether it opens the full screen, and with which options.
+"""A quick reading of the command line of a session: whether it opens the full screen, and its options.
 
-The full screen is opened often, usually with few options. Reading them here saves building the parser of
-`app.cli.command_line`. That parser handles all other lines and doubtful cases; options read here mean the
-same as there.
+Sessions are opened often, usually with few options. Reading them here saves importing and building the parser
+of `app.cli.command_line`, 40 ms. That parser handles all other lines and doubtful cases; options read here
+mean the same as there.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SWITCHES = {"--demo": "demo", "--continue": "resume_last", "-c": "resume_last", "--here": "here"}
-WITH_VALUE = {"--model": "model", "-m": "model", "--cwd": "cwd", "--resume": "resume", "-r": "resume"}
-"""Options that open the full screen, and the field each sets."""
+_RESUMED = {"--resume": "resume", "-r": "resume", "--cwd": "cwd"}
+_AGAIN = {"--continue": "resume_last", "-c": "resume_last", "--here": "here"}
+SWITCHES = {"--demo": "demo", "--json": "json"} | _AGAIN
+WITH_VALUE = {"--model": "model", "-m": "model", "--prompt": "prompt", "-p": "prompt"} | _RESUMED
+"""Options that open a session, and the field each sets."""
 JUDGED = ("--approve", "--effort", "--tools", "--max-turns")
-"""Options that also open the full screen, but whose values may be wrong."""
+"""Options that also open a session, but whose values may be wrong."""
 
 
 class FastOptions:
-    """The options that the parser returns for a line that opens the full screen."""
+    """The options that the parser returns for a line that opens a session."""
 
     command: str | None = None
     attach: str | None = None
-    prompt: str | None = None
-    version = json = plain = reader = False
+    version = plain = reader = False
     image: Sequence[str] = ()
     approve = effort = tools = max_turns = None
 
     def __init__(self) -> None:
-        self.demo = False
+        self.prompt: str | None = None
+        self.demo = self.json = False
         self.resume_last = self.here = False
         self.model: str | None = None
         self.cwd: str | None = None
@@ -37,9 +39,14 @@ class FastOptions:
         self.sound = True
         """True if the options are complete; false if the parser must check a value that is left out here."""
 
+    @property
+    def has_screen(self) -> bool:
+        """Whether the session is to be seen, instead of answering and ending."""
+        return self.prompt is None and not self.json
+
 
 def fast_options(arguments: Sequence[str]) -> FastOptions | None:
-    """Return the options of a line that seems to open the full screen; None for any other."""
+    """Return the options of a line that seems to open a session; None for any other."""
     options = FastOptions()
     left = iter(arguments)
     for word in left:

@@ -150,7 +150,8 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
     Other command lines get none here, as they may contain a mistake that must be reported.
     """
     global _shown
-    if is_dumb(environ) or fast_options(arguments) is None:
+    options = fast_options(arguments)
+    if is_dumb(environ) or options is None or not options.has_screen:
         return None
     if not all(os.isatty(number) for number in (0, 1, 2)) or startup_theme_read.wants_reader(environ):
         return None

@@ -12,7 +12,19 @@ from app.tui.startup.fast_args import FastOptions, fast_options
 WORDS = st.sampled_from(
     [
         *("--demo", "--continue", "--model", "--cwd", "--resume", "--approve", "--max-turns", "--plain"),
-        *("-p", "--json", "--version", "--help", "--mod", "--model=x", "--cwd=", "--resume=-1", "--demo=x"),
+        *(
+            "-p",
+            "-p=x",
+            "--prompt",
+            "--json",
+            "--version",
+            "--help",
+            "--mod",
+            "--model=x",
+            "--cwd=",
+            "--resume=-1",
+            "--demo=x",
+        ),
         *("--effort", "--tools", "--tools=file,web", "-m", "-mx", "-m=x", "-r", "-c", "-cm", "-c=x"),
         *("sessions", "list", "x", "a b", "", "-", "--", "-1", "normal", "3", "--=", "=", "@x", "\u0664"),
     ]
@@ -32,13 +44,20 @@ WORDS = st.sampled_from(
     ],
 )
 def test_a_plain_start_is_known_at_a_glance(line: str) -> None:
-    assert fast_options(line.split()) is not None
+    options = fast_options(line.split())
+    assert options is not None and options.has_screen
+
+
+@pytest.mark.parametrize("line", ["-p hello", "--prompt=x", "--json", "-m x -p hello --json"])
+def test_a_session_that_answers_and_ends_is_known_at_a_glance(line: str) -> None:
+    options = fast_options(line.split())
+    assert options is not None and not options.has_screen
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        *("-p hello", "--prompt=x", "--plain", "--json", "--help", "--version", "sessions", "--bogus"),
+        *("-p -", "-phello", "--plain", "--help", "--version", "sessions", "--bogus"),
         *("--model", "--model --plain", "--demo sessions", "-ph", "--cwd", "--", "--demo=x --plain"),
     ],
 )
