@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,8 @@ class Engine:
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
         self._holds_message = True
+        self._later: list[Callable[[], None]] | None = None
+        """What is asked after the end of a turn was told, while it is made undoable; None at other times."""
 
     @property
     def id(self) -> str:
@@ -233,6 +236,8 @@ class Engine:
 
     def send_queue(self) -> None:
         """Begin a turn with the first queued message; the others follow. Does nothing while a turn runs."""
+        if self._put_off(self.send_queue):
+            return
         if not self.busy and (item := self._turn_queue.next()) is not None:
             self._begin(item, "queue")
 
@@ -241,6 +246,8 @@ class Engine:
 
         `received` is the row of a message from a messenger. It is marked as taken in the same commit.
         """
+        if self._put_off(partial(self.submit, text, attachments, received)):
+            return
         if self.busy:
             self._turn_queue.enqueue(text, attachments, received)
         else:
@@ -250,10 +257,22 @@ class Engine:
         """Give a message to the running turn, which reads it before its next request. Without a turn, begin
         one.
         """
+        if self._put_off(partial(self.steer, text, attachments, received)):
+            return
         if self.busy:
             self._turn_queue.steer(text, attachments, received)
         else:
             self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
+
+    def _put_off(self, asked: Callable[[], None]) -> bool:
+        """Return whether `asked` is done a moment later, as the turn that was stopped is known to have ended.
+
+        In the queue it would wait for the person, who takes it for sent.
+        """
+        if not self._stopping or self._later is None:
+            return False
+        self._later.append(asked)
+        return True
 
     def interrupt(self) -> None:
         """Stop the running turn. Pending questions are resolved first, as cancelled."""
@@ -395,6 +414,7 @@ class Engine:
         """Make an ended turn undoable. `before` is the place of the session before the turn; None if
         unknown.
         """
+        self._later = []
         if before is None:
             return
         over = asyncio.ensure_future(
@@ -414,6 +434,9 @@ class Engine:
 
     def _continue(self, done: asyncio.Task[Any]) -> None:
         self._turn_queue.queue_steering()
+        later, self._later = self._later, None
+        for asked in later or ():
+            asked()
         if self._stopping or done.cancelled() or self.busy:
             # Busy: another turn started before this callback; its end calls this again.
             return

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from agent.events import BranchSwitched, PrefixBroken
+from agent.events import BranchSwitched, PrefixBroken, TurnEnded
 from agent.session.engine import Engine
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, say
@@ -159,6 +159,31 @@ async def test_nothing_moves_while_the_agent_works(tmp_path: Path) -> None:
         engine.interrupt()
         await engine.idle()
         assert files(b) == {"a": "one"}
+
+
+@pytest.mark.parametrize("how", ["a message", "steering", "what waits"])
+async def test_what_is_sent_right_after_the_end_of_a_stopped_turn_begins_the_next(
+    tmp_path: Path, how: str
+) -> None:
+    async with working(tmp_path) as (b, engine):
+        engine.submit("run sleep 30")
+        while not any(node.content == "run sleep 30" for node in engine.session.path):
+            await asyncio.sleep(0.01)
+        engine.submit("write b left")
+        engine.interrupt()
+        while not b.seen(TurnEnded):
+            await asyncio.sleep(0)
+        assert engine.busy, "the turn is still made undoable"
+        send = {
+            "a message": engine.submit,
+            "steering": engine.steer,
+            "what waits": lambda _: engine.send_queue(),
+        }
+        send[how]("write a next")
+        await engine.idle()
+        wanted = ["write b left"] if how == "what waits" else ["write a next", "write b left"]
+        assert said(engine) == ["run sleep 30", *wanted] and engine.queue == ()
+        assert files(b) == {"b": "left"} | ({} if how == "what waits" else {"a": "next"})
 
 
 @pytest.mark.thorough
