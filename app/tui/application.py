@@ -22,6 +22,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widget import MountError
+from textual.worker import WorkerFailed
 
 from agent.errors import HermesError
 from app.tui.commands.actions import CommandActions
@@ -422,6 +423,14 @@ class HermesApp(App[None], inherit_bindings=False):
     async def _watch_jobs(self) -> None:
         watch = (await bring("app.tui.conversation.background_watch")).watch_jobs
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Show an error of work in the background, which otherwise ends the application, as a notice."""
+        if isinstance(error, WorkerFailed) and isinstance(error.error, HermesError):
+            log.warning("work in the background failed: %s", error.error)
+            self.complain(str(error.error))
+        else:
+            super()._handle_exception(error)
 
     async def open_session(self, wish: SessionRequest) -> None:
         """Open a session and show its conversation. Raises `HermesError`; then nothing has changed."""

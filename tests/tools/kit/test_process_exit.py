@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +57,17 @@ def test_output_that_nobody_reads_does_not_change_the_code(tmp_path: Path) -> No
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = ended(tmp_path, 3, stdout=full.fileno())
     assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_a_process_whose_end_closes_its_terminal_ends_as_python_does(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(ROOT), str(tmp_path), "3"]
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execve(sys.executable, command, {})
+    said = b""
+    with suppress(OSError):  # the terminal is closed
+        while data := os.read(terminal, 1000):
+            said += data
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    assert said.split() == [b"main", b"thread", b"handler", b"taken", b"apart"]
