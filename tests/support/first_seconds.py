@@ -19,7 +19,7 @@ import tempfile
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pyte
@@ -133,7 +133,7 @@ class Place:
     def check_store(self) -> None:
         """The store is whole, and the log has no trace of an error."""
         if (file := self.home / "state.db").exists() or (file := self.home / "hermes.db").exists():
-            with sqlite3.connect(file) as store:
+            with closing(sqlite3.connect(file)) as store:
                 assert store.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         log = self.home / "logs" / "hermes.log"
         assert not log.exists() or "Traceback" not in log.read_text("utf-8", "replace"), log.read_text()[

@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import sysconfig
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def python(_subject: HealthSubject) -> HealthFinding:
 def sqlite(_subject: HealthSubject) -> HealthFinding:
     """Check that SQLite has FTS5 with word and trigram tokenizers."""
     version = sqlite3.sqlite_version
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         try:
             connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
             connection.execute("CREATE VIRTUAL TABLE pieces USING fts5(text, tokenize='trigram')")

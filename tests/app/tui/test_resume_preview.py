@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ async def test_a_broken_database_is_left_to_the_opening(tmp_path: Path, content:
 async def test_somebody_elses_database_is_left_to_the_opening(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.database.parent.mkdir(parents=True)
-    with sqlite3.connect(home.database) as connection:
+    with closing(sqlite3.connect(home.database)) as connection:
         connection.execute("create table sessions (x)")
     assert await seen(home, ResumedSession("x", tmp_path)) == []
 
