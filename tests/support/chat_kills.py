@@ -56,13 +56,13 @@ def kill_at_any_moment(stage: ChatStage, restarts: int) -> None:
     _answered(stage, wanted)
     for number in range(restarts):
         later = [name for name in stage.platforms if name not in CALLING and chance.random() < 0.3]
-        seen = _shown(stage)
+        seen = _message_count(stage)
         for name in stage.platforms:
             if name not in later:
                 write(name, number)
         if chance.random() < 0.3:
             # Else hardly any kill meets a service that has begun to send.
-            until(lambda seen=seen: _shown(stage) > seen, "something to see", PATIENCE)
+            until(lambda seen=seen: _message_count(stage) > seen, "something to see", PATIENCE)
             time.sleep(chance.uniform(0, 0.1))
         else:
             time.sleep(chance.uniform(0, 0.5))
@@ -95,7 +95,7 @@ def _answered(stage: ChatStage, wanted: dict[str, list[str]]) -> None:
                 raise AssertionError(f"{error}\n{stage.story(words)}") from None
 
 
-def _shown(stage: ChatStage) -> int:
+def _message_count(stage: ChatStage) -> int:
     return sum(len(each.shown) for each in stage.platforms.values())
 
 

@@ -119,7 +119,10 @@ class ChatStage:
             connection.close()
 
     def left_waiting(self) -> str:
-        """What a service that was killed had not sent, as text. Of a copy: to read the store mends it."""
+        """Return the text of what a killed service had not sent.
+
+        A copy of the store is read, because opening the store itself would recover it.
+        """
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             for each in self.home.glob("state.db*"):
                 shutil.copy(each, folder)

@@ -41,7 +41,7 @@ class FastOptions:
 
     @property
     def has_screen(self) -> bool:
-        """Whether the session is to be seen, instead of answering and ending."""
+        """Whether the session opens the full screen, instead of answering once and ending."""
         return self.prompt is None and not self.json
 
 
