@@ -16,6 +16,8 @@ def spell_out(text: str) -> str:
     lines: list[str] = []
     for each in text.split("\n"):
         glyph, blank, rest = each.strip().partition(" ")
+        if glyph == STATES["denied"].glyph:
+            rest = rest.replace(" · Denied by ", " · by ", 1)
         lines.append(f"{WORDS[glyph]} {rest}".strip() if glyph in WORDS and (blank or glyph == "❯") else each)
     return "\n".join(lines)
 

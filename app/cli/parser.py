@@ -278,11 +278,11 @@ def _rows(rows: Iterable[tuple[str, str]], width: int, paint: Any, column: int =
 def _nearest(word: str, known: Sequence[str]) -> str:
     """Return what is meant by a word, or is close to it; empty if nothing is."""
     low = word.lower()
-    folded = {each.lower(): each for each in known}
+    folded = {each.lower().lstrip("-"): each for each in known}
     meant = MEANT.get(low, "")
     if meant and (meant.split()[0] in known or (meant.startswith("--") and "setup" in known)):
         return meant
-    close = get_close_matches(low, folded, n=1, cutoff=CLOSE)
+    close = get_close_matches(low.lstrip("-"), folded, n=1, cutoff=CLOSE)
     return folded[close[0]] if close else ""
 
 

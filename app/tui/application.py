@@ -104,7 +104,7 @@ class HermesApp(App[None], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 4
     # Below the title: notices cover neither the prompt nor a line of keys.
-    CSS = "ToastRack { dock: top; align: right top; max-height: 70vh; margin: 2 0 0 0; }"
+    CSS = "ToastRack { dock: top; align: right top; max-height: 70vh; margin: 2 0 0 0; scrollbar-size: 0 0; }"
 
     def __init__(
         self,

@@ -211,9 +211,18 @@ class Transcript(KeptRow, can_focus=True):
         """Add a message of the person, with its images."""
         self._add(UserItem(text, node, origin, pictures))
 
-    def add_notice(self, kind: str, text: str, detail: str = "") -> None:
-        """Add a notice of the application; `detail` can be unfolded."""
-        self._add(NoticeItem(kind, as_typed(text), detail))
+    def add_notice(self, kind: str, text: str, detail: str = "", instead_of: str = "") -> None:
+        """Add a notice of the application; `detail` can be unfolded.
+
+        It replaces a notice at the end that has the words `instead_of`.
+        """
+        item, last = NoticeItem(kind, as_typed(text), detail), self.document.stop - 1
+        before = self.document.peek(last) if instead_of and self.document.knows(last) else None
+        if isinstance(before, NoticeItem) and instead_of in before.text:
+            self.document.change(last, item)
+            self._note_changes([last])
+        else:
+            self._add(item)
 
     def add_text(self, text: str) -> None:
         """Add a piece of the answer."""

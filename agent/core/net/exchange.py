@@ -544,7 +544,8 @@ class ProxyExchange:
         if self._is_answered:
             return
         plain = "".join(each if " " <= each <= "~" else "?" for each in sentence)
-        body = f"Hermes: {plain}\n".encode()
+        # A shell into which this is piped fails, and runs no word of the sentence.
+        body = f"# Hermes: {plain}\nfalse # A shell that runs this page fails.\n".encode()
         head = (
             f"HTTP/1.1 {status} Hermes: {plain}\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\nX-Hermes: refused\r\n\r\n"

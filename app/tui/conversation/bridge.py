@@ -27,6 +27,7 @@ from agent.events import (
     ReasoningAdded,
     ReplyCut,
     RequestResolved,
+    RetryScheduled,
     SessionOpened,
     StepTaken,
     TextAdded,
@@ -85,10 +86,16 @@ def tell(transcript: Transcript, event: Event) -> None:
             transcript.add_notice("info", f"The provider's cache starts over: {event.reason}.")
         case Noticed():
             transcript.add_notice(event.kind, event.text, event.detail)
+        case RetryScheduled() if said := event.notice():
+            # Of a row of attempts the first, with the cause in full, and the last stay.
+            words = said[1].replace(" s (", "\N{NO-BREAK SPACE}s (")
+            transcript.add_notice(said[0], words, instead_of=RETRYING if event.attempt > 3 else "")
         case _ if said := event.notice():
             transcript.add_notice(*said)
 
 
+RETRYING = "Trying again"
+"""Part of the notice of each attempt at a request."""
 ENDS: Mapping[str, tuple[str, str]] = {
     "done": ("info", "It has ended: done."),
     "failed": ("error", "It has ended: failed."),

@@ -25,6 +25,7 @@ from tests.support.waiting import PATIENCE
 def test_states_are_words() -> None:
     said = spell_out("✓ read a.py\n  ▶ Fix it\n┊ A notice\n❯\nplain ✓ text")
     assert said == "done: read a.py\nworking: Fix it\nnote: A notice\nMessage:\nplain ✓ text"
+    assert spell_out("⊘ run rm a · Denied by the user: x") == "denied: run rm a · by the user: x"
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ WRONG = [
     ("--approve YOLO", "not 'YOLO'. Did you mean yolo?"),
     ("--model", "--model needs a value. Write it as `--model M`."),
     ("-p hi --bogus", "There is no option --bogus. See `"),
+    ("--foo", "There is no option --foo. See `"),
     ("skins shwo", "has no action 'shwo'. Did you mean show?"),
     ("sessions list --jsn", "There is no option --jsn; did you mean `--json`?"),
     ("sessions list extra", "does not know what to do with 'extra'. See `"),

@@ -102,23 +102,33 @@ ENDED = {"text": "", "session": "s", "usage": {}}
         (Noticed(kind="recovery", text="n"), ("add_notice", "recovery", "n", "")),
         (
             RetryScheduled(reason="Busy (HTTP 503): go away; wait.", delay=1.25, attempt=2, model="m"),
-            ("add_notice", "warning", "Busy (HTTP 503): go away; wait. Trying again in 1.2 s (m)."),
+            (
+                "add_notice",
+                "warning",
+                "Busy (HTTP 503): go away; wait. Trying again in 1.2\N{NO-BREAK SPACE}s (m).",
+                "",
+            ),
         ),
         (
             RetryScheduled(reason="Cannot reach http://x/v1: no; wait.", delay=2, attempt=3, model="m"),
-            ("add_notice", "warning", "Cannot reach http://x/v1. Trying again in 2.0 s (m)."),
+            (
+                "add_notice",
+                "warning",
+                "Cannot reach http://x/v1. Trying again in 2.0\N{NO-BREAK SPACE}s (m).",
+                "",
+            ),
         ),
         (
             RetryScheduled(reason="It broke off (lost); try again.", delay=1, attempt=2, model="m"),
-            ("add_notice", "warning", "It broke off (lost). Trying again in 1.0 s (m)."),
+            ("add_notice", "warning", "It broke off (lost). Trying again in 1.0\N{NO-BREAK SPACE}s (m).", ""),
         ),
         (
-            RetryScheduled(reason="Busy; try again later or choose `x`.", delay=1, attempt=2, model="m"),
-            ("add_notice", "warning", "Busy. Trying again in 1.0 s (m)."),
+            RetryScheduled(reason="Busy; try again later or choose `x`.", delay=1, attempt=4, model="m"),
+            ("add_notice", "warning", "Busy. Trying again in 1.0\N{NO-BREAK SPACE}s (m).", "Trying again"),
         ),
         (
             RetryScheduled(reason="Busy.", delay=0, attempt=1, model="other"),
-            ("add_notice", "warning", "Busy. Going on with other."),
+            ("add_notice", "warning", "Busy. Going on with other.", ""),
         ),
         (
             PrefixBroken(reason="compaction", declared=False),

@@ -47,6 +47,16 @@ def wheel(kind: type[events.MouseEvent], host: Host) -> events.MouseEvent:
     return kind(host.transcript, 5, 5, 0, 0, 0, False, False, False)
 
 
+async def test_a_notice_replaces_the_one_before_it_where_it_says_the_same_again():
+    host = Host()
+    async with host.run_test(size=(40, 10)):
+        for text in ("Busy. Trying again in 0.7\N{NO-BREAK SPACE}s (m).", "A line.", "2 again", "3 again"):
+            host.transcript.add_notice("warning", text, instead_of="2 again")
+        host.transcript.flush()
+        rows = [row.strip().lstrip("┊ ") for row in host.rows() if row.strip()]
+        assert rows == ["Busy. Trying again in", "0.7\N{NO-BREAK SPACE}s (m).", "A line.", "3 again"]
+
+
 @pytest.mark.thorough
 async def test_streamed_blocks_are_drawn_once_and_a_growing_row_alone_is_painted():
     host = Host()

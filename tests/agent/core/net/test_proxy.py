@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -176,7 +177,10 @@ def test_a_host_that_is_not_let_through_is_named_and_never_looked_up():
         ):
             said = made.say(text)
             assert said.startswith(b"HTTP/1.1 403 Hermes: example.org:")
-            assert said.endswith((b"is not on the list of hosts (443).\n", b"(80).\n"))
+            page = said.partition(b"\r\n\r\n")[2]
+            assert page.splitlines()[0].endswith((b"is not on the list of hosts (443).", b"(80)."))
+            run = subprocess.run(["sh"], input=page, capture_output=True)
+            assert (run.returncode, run.stdout, run.stderr) == (1, b"", b"")
         assert made.network.asked == [] and made.network.reached == []
         assert [(each.host, each.port) for each in made.refused] == [
             ("example.org", 443),

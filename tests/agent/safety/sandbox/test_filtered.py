@@ -61,7 +61,7 @@ def test_a_listed_host_is_reached_and_another_one_is_named(cell: Cell):
     assert cell.boundary.hosts_refused(before) == ""
     code, said = shell(cell, f"{FETCH} http://example.net/")
     assert code == 0 and said.endswith("403")
-    assert said.startswith("Hermes: example.net:80 is not on the list of hosts.")
+    assert said.startswith("# Hermes: example.net:80 is not on the list of hosts.")
     code, said = shell(cell, f"{FETCH} https://example.net/ 2>&1")
     assert code != 0 and "403" in said
     told = cell.boundary.hosts_refused(before)
