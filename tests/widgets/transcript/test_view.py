@@ -49,7 +49,7 @@ def wheel(kind: type[events.MouseEvent], host: Host) -> events.MouseEvent:
 
 async def test_a_notice_replaces_the_one_before_it_where_it_says_the_same_again():
     host = Host()
-    async with host.run_test(size=(40, 10)):
+    async with host.run_test(size=(30, 10)):
         for text in ("Busy. Trying again in 0.7\N{NO-BREAK SPACE}s (m).", "A line.", "2 again", "3 again"):
             host.transcript.add_notice("warning", text, instead_of="2 again")
         host.transcript.flush()
