@@ -17,7 +17,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -156,7 +156,7 @@ def address(path: Path, option: str) -> str:
     return f"{path.absolute().as_uri()}?{option}"
 
 
-async def _await_whole(task: asyncio.Future[T]) -> T:
+async def await_whole(task: asyncio.Future[T]) -> T:
     """Wait for a task to its end however often this is cancelled, as a program that ends does; then raise.
 
     Otherwise the thread of a connection would answer a loop that is closed.
@@ -170,6 +170,22 @@ async def _await_whole(task: asyncio.Future[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
+
+
+def _begin(connection: aiosqlite.Connection) -> asyncio.Future[Any]:
+    """Hand the opening over to the thread of a connection, and return when it is done.
+
+    In a task, a loop that ends would cancel it, and what the thread opens all the same would stay open.
+    """
+    steps = connection.__await__()
+    opened = next(steps)
+
+    def finish(_: object) -> None:
+        with suppress(StopIteration, sqlite3.Error):
+            steps.send(None)
+
+    opened.add_done_callback(finish)
+    return opened
 
 
 def _stop(connection: aiosqlite.Connection) -> asyncio.Future[None]:
@@ -204,16 +220,17 @@ class Database:
             timeout=wait / _TRIES,
             factory=_Connection,
         )
-        opening = asyncio.ensure_future(connection)
+        opening = _begin(connection)
         try:
-            return cls(path, await _await_whole(opening), wait)
+            await await_whole(opening)
         except sqlite3.Error as error:
             raise explain(error, path) from error
         except asyncio.CancelledError:
-            # Its thread opens the file all the same, and nobody else would close it.
-            if not opening.cancelled() and opening.exception() is None:
-                await _await_whole(_stop(connection))
+            # Nobody else would close it.
+            if opening.exception() is None:
+                await await_whole(_stop(connection))
             raise
+        return cls(path, connection, wait)
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` in a read transaction, so that it sees one consistent state. Raises `StoreError`."""
@@ -265,7 +282,7 @@ class Database:
                 if self._writes:
                     await self._hand_over(self._finish)
             finally:
-                await _await_whole(_stop(self._connection))
+                await await_whole(_stop(self._connection))
 
     def _check(self) -> None:
         if self._closed:

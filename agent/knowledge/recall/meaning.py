@@ -210,8 +210,7 @@ class Meaning:
         self._texts: dict[bytes, Vectors] = {}
 
     async def close(self) -> None:
-        """Close the file."""
-        self._reached = 0
+        """Close the file for good."""
         for task in self._asked.values():
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
@@ -329,8 +328,8 @@ class Meaning:
     async def _read(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         try:
             return await self._file.run_repairing(lambda database: database.read(work))
-        except StoreError:
-            log.warning("the vectors of messages cannot be read", exc_info=True)
+        except StoreError as error:
+            log.warning("the vectors of messages cannot be read: %s", error)
             return otherwise
 
     async def of_texts(

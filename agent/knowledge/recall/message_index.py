@@ -55,6 +55,7 @@ class DerivedFile:
         self._database: Database | None = None
         self._inode = 0
         self._opening = asyncio.Lock()
+        self._is_closed = False
 
     async def run_repairing(self, work: Callable[[Database], Awaitable[T]]) -> T:
         """Return the result of `work`. If the file is damaged or deleted, run it again on a new file.
@@ -64,19 +65,25 @@ class DerivedFile:
         try:
             return await work(await self._open())
         except DamagedStore:
-            await self.close()
+            await self._let_go()
             await asyncio.to_thread(_discard, self.path)
         except StoreError:
             if await asyncio.to_thread(self._is_there):
                 raise
-            await self.close()
+            await self._let_go()
         return await work(await self._open())
 
     async def close(self) -> None:
-        """Close the file."""
-        if self._database is not None:
-            await self._database.close()
-            self._database = None
+        """Close the file for good."""
+        self._is_closed = True
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        # What an opening under way opens, nobody else would close.
+        async with self._opening:
+            if self._database is not None:
+                await self._database.close()
+                self._database = None
 
     def _is_there(self) -> bool:
         """Return whether the path still leads to the open file."""
@@ -87,6 +94,8 @@ class DerivedFile:
 
     async def _open(self) -> Database:
         async with self._opening:
+            if self._is_closed:
+                raise StoreError(f"{self.path} was closed; open the search again.")
             if self._database is None:
                 self._database = await self._connect()
             return self._database
@@ -177,8 +186,7 @@ class MessageIndex:
         self._is_warm = False
 
     async def close(self) -> None:
-        """Close the file."""
-        self._reached = 0
+        """Close the file for good."""
         await self._file.close()
 
     # Building

@@ -199,7 +199,7 @@ class Recall:
         """Close the files of the index and the vectors."""
         await self._upkeep.close()
         for shelf in self._shelves.values():
-            shelf.close()
+            await shelf.close()
         await self.index.close()
         if self.meaning is not None:
             await self.meaning.close()
@@ -384,9 +384,9 @@ class Recall:
                 until=filters.until,
                 narrowed=bool(replace(filters, session=None, session_begins="", project="")),
             )
-        except StoreError:
+        except StoreError as error:
             # The exact search does without the index, and what was typed is looked for there.
-            log.warning("the index of messages cannot be searched", exc_info=True)
+            log.warning("the index of messages cannot be searched: %s", error)
             return FoundMessages((), {})
 
     async def _read(self, source: RecallSource, *, hurried: bool) -> Sequence[Passage]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from agent.core.store.connection import await_whole
 from agent.core.store.nodes import fold
 from agent.core.store.store import Store
 from agent.errors import StoreError
@@ -69,6 +70,7 @@ class Shelf:
         self._passages: tuple[Passage, ...] = ()
         self._connection: sqlite3.Connection | None = None
         self._building = asyncio.Lock()
+        self._is_closed = False
 
     async def best(
         self, words: Sequence[str], passages: Sequence[Passage], rarities: Mapping[str, float]
@@ -81,22 +83,32 @@ class Shelf:
         if not given or not words:
             return []
         async with self._building:
+            if self._is_closed:
+                return []
             if self._connection is None or given != self._passages:
-                self.close()
-                self._connection = await asyncio.to_thread(_indexed, given)
+                self._clear()
+                # Filled on another thread, as hundreds of passages take a while. That continues for a
+                # question that is given up; until its end nobody may read or close the connection.
+                self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+                loop = asyncio.get_running_loop()
+                await await_whole(loop.run_in_executor(None, _fill, self._connection, given))
                 self._passages = given
             return _best(self._connection, words, given, rarities)
 
-    def close(self) -> None:
-        """Clear the cache."""
+    async def close(self) -> None:
+        """Clear the cache; from now on nothing is found."""
+        self._is_closed = True
+        async with self._building:
+            self._clear()
+
+    def _clear(self) -> None:
+        self._passages = ()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _indexed(passages: Sequence[Passage]) -> sqlite3.Connection:
-    # Made on another thread, as hundreds of passages take a while, and read where it is asked.
-    connection = sqlite3.connect(":memory:", check_same_thread=False)
+def _fill(connection: sqlite3.Connection, passages: Sequence[Passage]) -> None:
     connection.execute(tables.WORDS)
     connection.executemany(
         "INSERT INTO words (rowid, text) VALUES (?, ?)",
@@ -105,7 +117,6 @@ def _indexed(passages: Sequence[Passage]) -> sqlite3.Connection:
             for number, each in enumerate(passages, 1)
         ),
     )
-    return connection
 
 
 def _best(

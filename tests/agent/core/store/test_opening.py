@@ -364,3 +364,23 @@ def test_a_store_that_is_closed_as_the_loop_ends_leaves_no_thread(folder: Path) 
     for thread in set(threading.enumerate()) - before:
         thread.join(5)
         assert not thread.is_alive()
+
+
+def test_a_store_that_opens_as_the_loop_ends_leaves_no_connection(folder: Path) -> None:
+    asyncio.run(filled(folder / "state.db", 1))
+    before = set(threading.enumerate())
+
+    async def leave(turns: int) -> None:
+        opening = asyncio.create_task(Store.open(folder / "state.db"))
+        while "_connection_worker_thread" not in str(set(threading.enumerate()) - before):
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not opening.done()
+
+    for turns in range(3):
+        asyncio.run(leave(turns))
+        for thread in set(threading.enumerate()) - before:
+            thread.join(20)
+            assert not thread.is_alive()
+        gc.collect()  # A connection that is left says so when it goes.

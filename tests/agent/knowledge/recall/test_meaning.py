@@ -160,16 +160,19 @@ async def test_vectors_of_deleted_sessions_and_of_another_model_are_forgotten(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["deleted", "torn"])
-async def test_a_file_that_is_gone_or_torn_is_made_again(
-    recall: Recall, meaning: Meaning, damage: str
-) -> None:
-    await meaning.close()
+async def test_a_file_that_is_gone_or_torn_is_made_again(recall: Recall, store: Store, damage: str) -> None:
+    meaning = recall.meaning
+    assert meaning is not None
+    await recall.close()
     if damage == "torn":
         meaning.path.write_bytes(b"torn" * 2_000)
     else:
         meaning.path.unlink()
-    assert await meaning.catch_up(seconds=60)
+    meaning = open_meaning(store, Settings(), {})
+    assert meaning is not None and await meaning.catch_up(seconds=60)
+    recall = Recall(store, meaning=meaning)
     assert (await recall.search("what went wrong with the heating?", patience=1)).hits
+    await recall.close()
 
 
 async def test_without_the_extra_nothing_changes_and_the_mode_says_what_it_needs(

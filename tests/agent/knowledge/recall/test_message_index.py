@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -180,6 +181,7 @@ async def test_a_deletion_that_the_index_did_not_hear_of_is_made_up_for(
     await index.catch_up(seconds=10)
     await index.close()
     await store.delete(session.id)
+    index = MessageIndex(index.path, store)
     await index.catch_up(seconds=10)
     await check(store, index.path)
     await index.close()
@@ -226,10 +228,31 @@ async def test_an_index_that_cannot_be_used_is_built_again(  # type: ignore[no-u
     await index.catch_up(seconds=10)
     await index.close()
     await harm(index.path)
+    index = MessageIndex(index.path, store)
     await index.catch_up(seconds=10)
     assert set(await found(index, "needle")) == set(nodes)
     await check(store, index.path)
+    await index.close()
     assert index.path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_an_index_that_is_closed_while_it_opens_stays_closed(
+    store: Store, session: Session, index: MessageIndex
+) -> None:
+    await talk(store, session, "a needle")
+    before = set(threading.enumerate())
+    building = asyncio.create_task(index.catch_up(seconds=10))
+    while not index.path.exists():
+        await asyncio.sleep(0)
+    await index.close()
+    # Nor is it opened again by a search that has not ended yet.
+    for late in (building, index.find(["needle"])):
+        with pytest.raises(StoreError, match="was closed"):
+            await late
+    for thread in set(threading.enumerate()) - before:
+        if "_connection_worker_thread" in thread.name:
+            await asyncio.to_thread(thread.join, 20)
+            assert not thread.is_alive()
 
 
 async def test_an_index_that_is_deleted_while_it_is_open_is_built_again(

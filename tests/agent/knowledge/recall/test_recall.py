@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 
@@ -15,6 +18,7 @@ from agent.core.store.search import Filters
 from agent.core.store.store import Store
 from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.service import MemoryFiles
+from agent.knowledge.recall import sources
 from agent.knowledge.recall.recall import Recall
 from agent.knowledge.recall.scoring import date_words, words_of
 from agent.knowledge.recall.sources import MemoryNotes, Passage
@@ -253,3 +257,44 @@ def test_words_are_what_a_question_is_about() -> None:
     assert words_of("session_search, C++ & #12") == ("session", "search", "c", "12")
     assert words_of("") == ()
     assert len(words_of(" ".join(map(str, range(1_000))))) == 24
+
+
+async def test_a_search_that_is_given_up_or_ends_late_leaves_no_index_of_notes() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Title(str):
+        def __format__(self, _spec: str) -> str:
+            begun.set()
+            go_on.wait(20)
+            return str(self)
+
+    shelf = sources.Shelf()
+    notes = [Passage(Title("Deploying"), "the billing service takes ten minutes")]
+    given_up = asyncio.create_task(shelf.best(["billing"], notes, {}))
+    while not begun.is_set():
+        await asyncio.sleep(0.001)
+    given_up.cancel()
+    late = asyncio.create_task(shelf.best(["billing"], notes, {}))
+    await asyncio.sleep(0)
+    # Its thread still fills the index, which nobody else may touch until then.
+    assert not given_up.done()
+    closing = asyncio.create_task(shelf.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    assert await late == []
+    await closing
+    gc.collect()  # A connection that is left says so when it goes.
+
+
+async def test_notes_are_found_after_a_search_among_them_was_given_up() -> None:
+    shelf = sources.Shelf()
+    notes = [Passage("Deploying", "the billing service takes ten minutes")]
+    given_up = asyncio.create_task(shelf.best(["billing"], notes, {}))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    assert [each for each, _ in await shelf.best(["billing"], notes, {})] == notes
+    await shelf.close()
