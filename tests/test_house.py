@@ -292,17 +292,17 @@ def test_no_class_is_a_slice_of_another_one() -> None:
     assert slices == {}
 
 
-KINDS = {"COMMAND": "_command.py", "PANE": "_pane.py", "QUESTION": "_question.py"}
-"""What a part of the application declares itself as, and how its file ends, by which it is found."""
+KINDS = {"read_commands": "_command.py", "PaneKind": "_pane.py", "QuestionKind": "_question.py"}
+"""What declares parts of the application, and how the file ends, by which it is found."""
 
 
 def test_files_of_parts_end_as_they_are_found() -> None:
-    declaring = [
+    declaring = {
         (path, name)
         for path in CODE
         if named(path).startswith("app/")
-        for name in facts(path).assigned
+        for _, name in facts(path).calls
         if name in KINDS
-    ]
-    assert len(declaring) > 8
+    }
+    assert {kind for _, kind in declaring} == {*KINDS}
     assert [named(path) for path, kind in declaring if not path.name.endswith(KINDS[kind])] == []

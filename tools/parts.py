@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tools.kit.lazy_pattern import lazy_pattern
 
@@ -97,6 +97,11 @@ class PartKind(NamedTuple):
                 where = part.module if part.path is None else str(part.path)
                 problems.append(Problem(where, f"{type(error).__name__}: {reason}"))
         return modules, tuple(problems)
+
+    def declarations(self, name: str) -> Iterator[Any]:
+        """Load all parts; yield what each declares as `name`, or several as that with an `S` behind it."""
+        for module in self.load_all()[0]:
+            yield from getattr(module, f"{name}S", None) or (getattr(module, name),)
 
     def _outside(self) -> Iterator[PartFile]:
         for number, folder in enumerate(_search_path):

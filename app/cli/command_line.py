@@ -1,15 +1,297 @@
-"""The full command line: all options and subcommands."""
+"""The full command line: its parser, help in sections, and errors of one sentence with what to do next."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Sequence
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from types import ModuleType
+from typing import Any, NoReturn
 
 from agent.core.messages import NAMES
-from app.cli.frame import name_list, positive
-from app.cli.parser import Parser
+from agent.errors import ExitCode
+from app.cli.frame import in_colour, name_list, positive
+from app.tui.startup import skeleton
+
+WIDEST = 100
+COLUMN = 26
+"""Widest column of names; a longer name has its text on the next line."""
+LISTED = 12
+"""Most choices that an error lists."""
+CLOSE = 0.6
+"""Similarity from which a word is suggested instead of another."""
+MEANT = {
+    "ask": "--prompt",
+    "auth": "setup",
+    "cost": "usage",
+    "exec": "--prompt",
+    "fetch": "extract",
+    "help": "--help",
+    "init": "setup",
+    "jobs": "cron",
+    "key": "setup",
+    "keys": "setup",
+    "login": "setup",
+    "logs": "audit",
+    "new": "create",
+    "probe": "check",
+    "ps": "running",
+    "query": "--prompt",
+    "resume": "--resume",
+    "run": "--prompt",
+    "schedule": "cron",
+    "settings": "config",
+    "start": "run",
+    "stats": "usage",
+    "tour": "--demo",
+    "undo": "rollback",
+    "version": "--version",
+    "web-ui": "serve",
+    "--allowed-tools": "--tools",
+    "--allowedtools": "--tools",
+    "--approval-mode": "--approve",
+    "--ask-for-approval": "--approve",
+    "--auto": "--approve yolo",
+    "--cd": "--cwd",
+    "--dangerously-bypass-approvals-and-sandbox": "--approve yolo",
+    "--dangerously-skip-permissions": "--approve yolo",
+    "--dir": "--cwd",
+    "--full-auto": "--approve yolo",
+    "--last": "--continue",
+    "--output-format": "--json",
+    "--permission-mode": "--approve",
+    "--print": "--prompt",
+    "--query": "--prompt",
+    "--reasoning-effort": "--effort",
+    "--session": "--resume",
+    "--thinking": "--effort",
+    "--toolsets": "--tools",
+    "--workdir": "--cwd",
+    "--yolo": "--approve yolo",
+    "-a": "--approve",
+    "-q": "--prompt",
+    "-t": "--tools",
+    "-v": "--version",
+}
+"""What other programs call a command or an option here."""
+SAME = {
+    "remove": ("uninstall", "delete"),
+    "uninstall": ("remove",),
+    "delete": ("remove", "uninstall"),
+    "create": ("add",),
+}
+"""Actions that are called either way, whichever of them there is."""
+ELSEWHERE = {"tap": "a source of skills is a setting, `skills.sources.NAME` (docs/skills.md)"}
+"""What does the work of an action that other programs have."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser for `hermes` or one of its subcommands."""
+
+    examples: Sequence[tuple[str, str]] = ()
+    """Command lines that the help begins with, and what each does."""
+    sections: Mapping[str, Sequence[str]] = {}
+    """The subcommands under their headings."""
+    bare = ""
+    """The action that is meant when none is named; empty: one has to be."""
+    bare_options: Collection[str] = ()
+    """The options of that action, which make it meant as well."""
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse `args`; unlike in argparse, whatever this parser does not know is an error of its own."""
+        words = list(sys.argv[1:] if args is None else args)
+        if self.bare and (not words or words[0].partition("=")[0] in self.bare_options):
+            words.insert(0, self.bare)
+        groups = [each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+        if groups and words and words[0] not in groups[0]:
+            words[0] = next((each for each in SAME.get(words[0], ()) if each in groups[0]), words[0])
+        if stray := self._stray_option(words):
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            near = _nearest(stray, known)
+            self.error(f"There is no option {stray}" + (f"; did you mean `{near}`?" if near else "."))
+        namespace, rest = super().parse_known_args(words, namespace)
+        if rest:
+            self.error(f"`{self.prog}` does not know what to do with {rest[0]!r}.")
+        return namespace, rest
+
+    def _stray_option(self, words: Sequence[str]) -> str:
+        """Return the first option among `words` that this parser does not have; empty if there is none."""
+        actions = next((each for each in self._actions if isinstance(each, argparse._SubParsersAction)), None)
+        value_follows = False
+        for word in words if "-" in self.prefix_chars else ():
+            if value_follows and not word.startswith("-"):
+                value_follows = False
+                continue
+            if word == "--":
+                break
+            if not word.startswith("-") or word == "-" or " " in word:
+                if actions is not None:
+                    break
+                continue
+            name, equals, _ = word.partition("=")
+            found = [each for each in self._option_string_actions if each == name]
+            if word.startswith("--"):
+                found = found or [each for each in self._option_string_actions if each.startswith(name)]
+            elif not found:
+                found = [word[:2]] if word[:2] in self._option_string_actions else []
+                equals = word[2:]
+            if not found and not self._negative_number_matcher.match(word):
+                return name
+            takes = self._option_string_actions[found[0]].nargs if found else 0
+            value_follows = takes in (None, "?") and not equals
+        return ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(each) for each in action.choices]
+        near = _nearest(str(value), choices)
+        guess = f". Did you mean {near}?" if near else "."
+        if value in ELSEWHERE:
+            guess = f"; {ELSEWHERE[value]}."
+        listed = f" Its actions: {', '.join(choices)}." if len(choices) <= LISTED else ""
+        if not isinstance(action, argparse._SubParsersAction):
+            name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
+            said = f"{name} takes {_and(choices, 'or')}, not {value!r}"
+            raise argparse.ArgumentError(None, f"{said}{guess}")
+        if " " in self.prog:
+            said = f"`{self.prog}` has no action {value!r}{guess}{listed if guess == '.' else ''}"
+        else:
+            said = f"There is no command {value!r}{guess}"
+            if guess == ".":
+                said += f" To send it as a message: `hermes -p {value!r}`."
+        raise argparse.ArgumentError(None, said)
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with what is wrong and what to do next."""
+        skeleton.leave()
+        from tools.command_name import as_called
+        from tools.text.safe_text import clean
+
+        said = self._sentence(message)
+        more = "" if "id you mean" in said or "Write it as" in said else f" See `{self.prog} --help`."
+        self.exit(int(ExitCode.USAGE), f"hermes: {clean(as_called(said + more))}\n")
+
+    def _sentence(self, message: str) -> str:
+        """Return a message of argparse as a sentence of ours."""
+        if message.startswith("the following arguments are required: "):
+            missing = message.partition(": ")[2].split(", ")
+            groups = [each for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+            if groups and missing == [str(groups[0].metavar)]:
+                return f"`{self.prog}` takes {_and(list(groups[0].choices), 'or')}."
+            verb = "is" if len(missing) == 1 else "are"
+            return f"{_and(missing)} {verb} missing. Write it as `{self._form()}`."
+        found = re.fullmatch(r"argument (\S+?): (.*)", message, re.DOTALL)
+        if found is None:
+            if together := re.fullmatch(r"one of the arguments (.*) is required", message):
+                return f"Give {_and(together[1].split(), 'or')}."
+            if several := re.fullmatch(r"ambiguous option: (\S+) could match (.*)", message):
+                return f"{several[1]} may mean {_and(several[2].split(', '), 'or')}; write it out."
+            return message if message.endswith((".", "?")) else f"{message}."
+        name, wrong = found[1].rpartition("/")[2], found[2]
+        if wrong.startswith("expected"):
+            action = self._option_string_actions.get(name)
+            value = str(action.metavar or "VALUE") if action is not None else "VALUE"
+            return f"{name} needs a value. Write it as `{name} {value}`."
+        if wrong.startswith("not allowed with argument "):
+            other = wrong.removeprefix("not allowed with argument ").rpartition("/")[2]
+            return f"{name} and {other} exclude each other; give one of them."
+        if wrong.startswith("ignored explicit argument"):
+            return f"{name} takes no value."
+        return f"{name}{' ' if wrong.startswith('has to') else ': '}{wrong}."
+
+    def _form(self) -> str:
+        """Return what has to be written, with placeholders: `hermes sessions show SESSION`."""
+        parts = [self.prog]
+        for each in self._actions:
+            if each.required and each.option_strings:
+                parts.append(f"{each.option_strings[-1]} {each.metavar or each.dest.upper()}")
+            elif not each.option_strings and (each.required or each.nargs == "*"):
+                name = str(each.metavar or each.dest.upper())
+                parts.append(f"[{name} …]" if each.nargs == "*" else name)
+        return " ".join(parts)
+
+    def format_help(self) -> str:
+        """Return the help: usage or examples, then sections of names with their texts."""
+        width = min(WIDEST, shutil.get_terminal_size().columns)
+        paint = _paint if in_colour(sys.stdout) else lambda text, _style: text
+        usage = re.sub(r"\s+", " ", self.format_usage().partition(": ")[2]).strip()
+        lines = textwrap.wrap(self.description or "", width)
+        if self.examples:
+            lines += ["", *_rows(self.examples, width, paint, column=32)]
+            usage = f"{self.prog} [OPTIONS]  or  {self.prog} COMMAND …"
+        lines += ["", *textwrap.wrap(f"Usage: {usage}", width, subsequent_indent="       ")]
+        options: list[tuple[str, str]] = []
+        words: list[tuple[str, str]] = []
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                about = {each.dest: each.help or "" for each in action._choices_actions}
+                for title, names in (self.sections or {"Actions": tuple(about)}).items():
+                    rows = [(name, about[name]) for name in names]
+                    lines += ["", paint(title, "1"), *_rows(rows, width, paint)]
+            elif action.option_strings:
+                options.append((_option(action), _expand(action)))
+            else:
+                words.append((str(action.metavar or action.dest), _expand(action)))
+        if any(text for _, text in words):
+            lines += ["", paint("Words", "1"), *_rows(words, width, paint)]
+        lines += ["", paint("Options", "1"), *_rows(options, width, paint)]
+        return "\n".join(lines).strip("\n") + "\n"
+
+
+def _paint(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m"
+
+
+def _option(action: argparse.Action) -> str:
+    value = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
+    if action.choices is not None and not action.metavar:
+        value = "|".join(map(str, action.choices))
+    shown = f"[{value}]" if action.nargs == "?" else value
+    return f"{', '.join(action.option_strings)} {shown}".strip()
+
+
+def _expand(action: argparse.Action) -> str:
+    return (action.help or "") % {"default": action.default} if action.help else ""
+
+
+def _rows(rows: Iterable[tuple[str, str]], width: int, paint: Any, column: int = COLUMN) -> list[str]:
+    """Return names and their texts in two columns."""
+    rows = list(rows)
+    room = min(column, max((len(name) for name, _ in rows), default=0))
+    lines: list[str] = []
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, max(20, width - room - 4)) or [""]
+        indent = " " * (room + 4)
+        head = f"  {paint(name, '36')}{' ' * (room - len(name) + 2)}"
+        if len(name) > room:
+            lines.append(f"  {paint(name, '36')}")
+            head = indent
+        lines += [f"{head}{wrapped[0]}".rstrip(), *(f"{indent}{more}" for more in wrapped[1:])]
+    return lines
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    """Return what is meant by a word, or is close to it; empty if nothing is."""
+    low = word.lower()
+    folded = {each.lower().lstrip("-"): each for each in known}
+    meant = MEANT.get(low, "")
+    if meant and (meant.split()[0] in known or (meant.startswith("--") and "setup" in known)):
+        return meant
+    close = get_close_matches(low.lstrip("-"), folded, n=1, cutoff=CLOSE)
+    return folded[close[0]] if close else ""
+
+
+def _and(names: Sequence[str], word: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
+
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Start": {

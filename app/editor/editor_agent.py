@@ -4,43 +4,261 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
 
 from agent.api.opening import open_session
 from agent.core.config.known_secrets import secrets_of_home
-from agent.core.home import Home
+from agent.core.home import Home, private_folder
+from agent.core.messages import MODES, SUMMARIES, Mode
 from agent.core.store.connection import NoSession
+from agent.core.store.locks import SessionLock
+from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.events import TurnEnded
 from agent.model.model_choices import ModelChoice
 from agent.model.providers import NoModelError
 from agent.session.options import Options
-from app.editor import choices, event_updates
-from app.editor.commands import command_of
+from app.editor import event_updates
+from app.editor.commands import COMMANDS, command_of
 from app.editor.editor_session import EditorSession
 from app.editor.editor_side import EditorOffer
-from app.editor.lookups import (
-    Onlooker,
-    folder_of,
-    holder_of,
-    kept_images,
-    known_models,
-    known_skills,
-    need_model,
-    server_entries,
-)
 from app.editor.replay import replay_updates
-from app.editor.served import service_of
+from app.running_service import running_service
 from app.tui.commands.registry import refuse_elsewhere
 from app.version import version
 from tools.text.safe_text import clean
+from tools.text.words import one_line
+
+
+def service_of(session: str) -> Path | None:
+    """Return the path of the service's socket if the service has a session open; else None. Blocking."""
+    home = Home.locate()
+    running = running_service(home.root / "serve")
+    if running is None or SessionLock(home.run, session).holder() != running.get("pid"):
+        return None
+    return home.service_socket
+
+
+EFFORTS = ("default", "off", "low", "medium", "high")
+
+
+def session_modes(current: Mode) -> schema.SessionModeState:
+    """Return the permission modes, and which one is current."""
+    return schema.SessionModeState(
+        current_mode_id=current,
+        available_modes=[
+            schema.SessionMode(id=mode, name=mode.capitalize(), description=_sentence(SUMMARIES[mode]))
+            for mode in MODES
+        ],
+    )
+
+
+def session_options(
+    mode: Mode, model: str, effort: str, models: Sequence[ModelChoice]
+) -> list[schema.SessionConfigOptionSelect]:
+    """Return the options mode, model and effort, each with its current value."""
+    usable = {each.label: each.name for each in reversed(models) if not each.problem}
+    chosen = usable.pop(model, model)
+    names = [(chosen, model), *((name, label) for label, name in sorted(usable.items()) if name != chosen)]
+    return [
+        _select("mode", "Mode", "mode", mode, [(each, each.capitalize()) for each in MODES]),
+        _select("model", "Model", "model", chosen, names),
+        _select(
+            "effort",
+            "Effort",
+            "thought_level",
+            effort or EFFORTS[0],
+            [(each, each.capitalize()) for each in (*EFFORTS, *_other(effort))],
+        ),
+    ]
+
+
+def _other(effort: str) -> tuple[str, ...]:
+    """Return the effort if it is not one of the usual ones, such as a number of tokens; else an
+    empty tuple.
+    """
+    return (effort,) if effort and effort not in EFFORTS else ()
+
+
+def _select(
+    id: str, name: str, category: str, current: str, values: Sequence[tuple[str, str]]
+) -> schema.SessionConfigOptionSelect:
+    return schema.SessionConfigOptionSelect.model_validate(
+        {
+            "type": "select",
+            "id": id,
+            "name": name,
+            "category": category,
+            "currentValue": current,
+            "options": [{"value": value, "name": clean(label)} for value, label in values],
+        }
+    )
+
+
+def available_commands(skills: Sequence[tuple[str, str]]) -> schema.AvailableCommandsUpdate:
+    """Return the slash commands: those of Hermes, then the skills, given as pairs of name and description."""
+    own = [_command(each.name, each.description, each.hint) for each in COMMANDS.values()]
+    found = [_command(name, text, "what it is to work on") for name, text in skills if name not in COMMANDS]
+    return schema.AvailableCommandsUpdate(
+        session_update="available_commands_update", available_commands=[*own, *found]
+    )
+
+
+def _command(name: str, description: str, hint: str) -> schema.AvailableCommand:
+    shown = one_line(description)[:300]
+    given = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=hint)) if hint else None
+    return schema.AvailableCommand(name=name, description=shown, input=given)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def folder_of(cwd: str) -> Path:
+    """Return the folder that an editor names. Raises `ConfigError` if it is not a folder."""
+    path = Path(cwd)
+    try:
+        if path.is_absolute() and path.is_dir():
+            return path.resolve()
+    except (OSError, ValueError):
+        pass
+    raise ConfigError(f"The folder {clean(cwd)!r} cannot be worked in; give the absolute path of one.")
+
+
+def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
+    """Store the images of a message in the home and return their attachments. Raises `AttachmentError`."""
+    from agent.core.attachments import AttachmentStore
+
+    home = Home.locate()
+    private_folder(home.root)
+    return event_updates.store_images(AttachmentStore(home.attachments), images)
+
+
+def known_models(workspace: Path) -> Sequence[ModelChoice]:
+    """Return the models available in a workspace."""
+    from agent.core.config.loader import load
+    from agent.model.model_choices import choices as model_choices
+
+    home = Home.locate()
+    loaded = load(home, dict(os.environ), workspace)
+    return model_choices(loaded.settings, loaded.environ, home)
+
+
+def known_skills(workspace: Path) -> list[tuple[str, str]]:
+    """Return name and description of each skill in a workspace."""
+    from agent.core.config.loader import load
+    from agent.integrations.plugins.shelf import catalog_for
+
+    home = Home.locate()
+    catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)
+    found = catalog.load().skills if catalog is not None else ()
+    return sorted((each.name, each.description) for each in found)
+
+
+def need_model(model: str | None) -> None:
+    """Check that a model is configured. Raises `NoModelError`."""
+    from agent.core.config.loader import load
+    from agent.model.providers import resolve
+
+    loaded = load(Home.locate(), dict(os.environ), Path.cwd())
+    resolve(loaded.settings, loaded.environ, model)
+
+
+def server_entries(servers: Sequence[Any] | None) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Return an editor's MCP servers as pairs of name and entry, in the form of the settings. Pure."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for each in servers or ():
+        match each:
+            case schema.McpServerStdio():
+                env = {one.name: one.value for one in each.env}
+                found.append((each.name, {"command": each.command, "args": list(each.args), "env": env}))
+            case schema.HttpMcpServer() | schema.SseMcpServer():
+                headers = {one.name: one.value for one in each.headers}
+                found.append((each.name, {"url": each.url, "transport": each.type, "headers": headers}))
+            case _:
+                pass
+    return tuple(found)
+
 
 log = logging.getLogger(__name__)
+
+EVERY = 0.5
+"""Seconds between two looks."""
+
+
+def holder_of(session: str) -> str:
+    """Return words on the program that has a session open; empty if none has. Raises `HermesError`."""
+    lock = SessionLock(Home.locate().run, session)
+    if lock.acquire():
+        lock.release()
+        return ""
+    process = lock.holder()
+    return f"process {process}" if process else "another program"
+
+
+class Onlooker:
+    """Shows a stored session and everything that is added to it."""
+
+    def __init__(self, session: str, workspace: Path, send: Callable[[str, Any], Awaitable[None]]) -> None:
+        self.id = session
+        self.workspace = workspace
+        self._send = send
+        self._shown: set[int] = set()
+        self._ids = event_updates.EditorCallIds()
+        self._task: asyncio.Task[None] | None = None
+
+    async def look(self, *, show: bool) -> None:
+        """Show the stored messages, unless `show` is False because the editor has them. Raises
+        `HermesError`.
+        """
+        async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
+            await self._news(store, show=show)
+
+    def follow(self) -> None:
+        """Show new messages from now on."""
+        self._task = asyncio.create_task(self._follow())
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _follow(self) -> None:
+        try:
+            async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
+                while True:
+                    await asyncio.sleep(EVERY)
+                    await self._news(store, show=True)
+        except (HermesError, ConnectionError):
+            log.warning("a session is not followed any more", exc_info=True)
+
+    async def _news(self, store: Store, *, show: bool) -> None:
+        from tools.discovery import discover
+        from tools.registry import registry
+
+        head = (await store.heads(self.id))[0].name
+        path = await store.path(self.id, head)
+        new = [node for node in path if node.id not in self._shown]
+        if not new:
+            return
+        self._shown.update(node.id for node in new)
+        if show:
+            await asyncio.to_thread(discover)
+            # The calls of a message that was shown before are needed for their results.
+            first = next(at for at, node in enumerate(path) if node.id == new[0].id)
+            asked = [node for node in path[:first] if node.kind == "assistant"][-1:]
+            known = len(list(replay_updates(asked, registry, self.workspace)))
+            news = [*asked, *path[first:]]
+            for update in list(replay_updates(news, registry, self.workspace, self._ids))[known:]:
+                await self._send(self.id, update)
+
 
 Servers = tuple[tuple[str, dict[str, Any]], ...]
 """MCP servers of an editor, by name, as settings describe them."""
@@ -147,7 +365,7 @@ class EditorAgent:
         self._fresh.add(session.id)
         return schema.NewSessionResponse(
             session_id=session.id,
-            modes=choices.modes(session.client.mode),
+            modes=session_modes(session.client.mode),
             config_options=await self._options(session),
         )
 
@@ -163,7 +381,7 @@ class EditorAgent:
         await self._with_request_errors(self._replay(session))
         self._announce(session)
         return schema.LoadSessionResponse(
-            modes=choices.modes(session.client.mode), config_options=await self._options(session)
+            modes=session_modes(session.client.mode), config_options=await self._options(session)
         )
 
     async def resume_session(
@@ -175,7 +393,7 @@ class EditorAgent:
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
         self._announce(session)
         return schema.ResumeSessionResponse(
-            modes=choices.modes(session.client.mode), config_options=await self._options(session)
+            modes=session_modes(session.client.mode), config_options=await self._options(session)
         )
 
     async def fork_session(
@@ -186,7 +404,7 @@ class EditorAgent:
         self._fresh.add(session.id)
         return schema.ForkSessionResponse(
             session_id=session.id,
-            modes=choices.modes(session.client.mode),
+            modes=session_modes(session.client.mode),
             config_options=await self._options(session),
         )
 
@@ -404,11 +622,11 @@ class EditorAgent:
         """Set one option of a session: mode, model or effort."""
         session = self._need(session_id)
         match config_id:
-            case choices.MODE:
+            case "mode":
                 await self._set_mode(session, str(value))
-            case choices.MODEL:
+            case "model":
                 await self._with_request_errors(self._set_model(session, str(value)))
-            case choices.EFFORT:
+            case "effort":
                 await self._with_request_errors(session.client.set_effort(str(value)))
             case _:
                 raise RequestError(_INVALID_PARAMS, f"There is no option {clean(config_id)!r}.")
@@ -440,7 +658,7 @@ class EditorAgent:
         if self._models is None:
             self._models = await asyncio.to_thread(known_models, session.client.workspace)
         client = session.client
-        return choices.options(client.mode, client.model, client.effort, self._models)
+        return session_options(client.mode, client.model, client.effort, self._models)
 
     def tell_mode(self, session: str) -> None:
         """Send the current mode, model and effort to the editor."""
@@ -476,7 +694,7 @@ class EditorAgent:
 
     async def _tell_commands(self, session: EditorSession) -> None:
         session.queue_update(
-            choices.commands(await asyncio.to_thread(known_skills, session.client.workspace))
+            available_commands(await asyncio.to_thread(known_skills, session.client.workspace))
         )
 
     async def update(self, session: str, update: Any) -> None:

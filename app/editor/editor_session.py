@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import json
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from acp import schema
 
+from agent.core.event_data import FormReply
 from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import (
     ApprovalAsked,
     Asked,
+    CeilingAsked,
+    CeilingReply,
+    Decision,
     Event,
+    ForecastAsked,
     QuestionAsked,
     Reply,
     RequestResolved,
@@ -23,19 +34,315 @@ from agent.events import (
     ToolFinished,
     TurnEnded,
 )
+from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.editor import event_updates as calls
 from app.editor.editor_side import EditorOffer, SessionEditor
 from app.editor.event_updates import EventUpdates, agent_words
-from app.editor.live_terminal import LiveTerminal, exit_code_of
-from app.editor.questions import answer_of, fields_of, filled_of, form_of, question_of
+from app.tui.questions import budget_words as budget
+from app.tui.questions.approval_words import lasting_text, one_line, place_text, reach_text, reasons
+from tools.context import PersonAnswer
 from tools.services.editor import Screen
 from tools.text.safe_text import clean
+from tools.text.words import brief
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
 
 log = logging.getLogger(__name__)
+
+SHOWS = 'cat "$1"; exit "$(cat "$1.code" 2>/dev/null || echo 0)"'
+MOST_WAITING = 4_000_000
+"""Bytes that wait for a terminal; what comes beyond is left out there."""
+RETAINED = 1_000_000
+"""Bytes of output that the editor is asked to keep."""
+PATIENCE = 10.0
+"""Seconds the editor has to start the terminal, and to end it."""
+
+
+class LiveTerminal:
+    """One terminal of the editor.
+
+    `write` may be called on any thread, all other methods on the event loop.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        session: str,
+        workspace: Path,
+        shown: Callable[[str], None],
+    ) -> None:
+        """`shown` is called with the terminal's id once it exists."""
+        self._connection = connection
+        self._session = session
+        self._workspace = workspace
+        self._shown = shown
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._news = asyncio.Event()
+        self._code: int | None = None
+        self._ended = False
+        self._task = asyncio.create_task(self._run())
+
+    def write(self, text: str) -> None:
+        """Append output of the command to the terminal."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._take, text)
+
+    async def end(self, code: int | None) -> None:
+        """Release the terminal, which ends with `code`, the exit code of the command. Never raises."""
+        self._ended, self._code = True, code
+        self._news.set()
+        await asyncio.wait({self._task}, timeout=3 * PATIENCE)
+        self._task.cancel()
+
+    def _take(self, text: str) -> None:
+        data = text.replace("\n", "\r\n").encode("utf-8", "replace") if text else b""
+        if data and self._size <= MOST_WAITING:
+            self._waiting.append(data)
+            self._size += len(data)
+            self._news.set()
+
+    async def _run(self) -> None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="hermes-acp-terminal-") as folder:
+                await self._show(Path(folder) / "output")
+        except (TimeoutError, OSError):
+            log.info("a terminal of the editor could not be used", exc_info=True)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.warning("the editor refused a terminal", exc_info=True)
+
+    async def _show(self, pipe: Path) -> None:
+        os.mkfifo(pipe, 0o600)
+        async with asyncio.timeout(PATIENCE):
+            made = await self._connection.create_terminal(
+                session_id=self._session,
+                command="/bin/sh",
+                args=["-c", SHOWS, "output", str(pipe)],
+                cwd=str(self._workspace),
+                output_byte_limit=RETAINED,
+            )
+        terminal = made.terminal_id
+        self._shown(terminal)
+        try:
+            await self._feed(pipe)
+            await self._patient(self._connection.wait_for_terminal_exit, terminal)
+        finally:
+            await self._patient(self._connection.release_terminal, terminal)
+
+    async def _patient(self, ask: Callable[..., Awaitable[Any]], terminal: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await ask(session_id=self._session, terminal_id=terminal)
+
+    async def _feed(self, pipe: Path) -> None:
+        transport, protocol = await self._loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(self._loop), await _open_pipe(pipe)
+        )
+        writer = asyncio.StreamWriter(transport, protocol, None, self._loop)
+        try:
+            while not (self._ended and not self._waiting):
+                await self._news.wait()
+                self._news.clear()
+                pieces, self._waiting = self._waiting, []
+                self._size = 0
+                writer.write(b"".join(pieces))
+                await writer.drain()
+            pipe.with_name("output.code").write_text(str((self._code or 0) & 0xFF))
+        except OSError:
+            log.debug("a terminal of the editor was closed")
+        finally:
+            writer.close()
+
+
+def exit_code_of(result: str) -> int | None:
+    """Return the exit code in a command's result; None if there is none. Pure."""
+    try:
+        code = json.loads(result).get("exit_code")
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return code if isinstance(code, int) else None
+
+
+async def _open_pipe(pipe: Path) -> Any:
+    """Open the pipe for writing once a reader has it open. Raises `OSError`."""
+    for _ in range(int(PATIENCE / 0.02)):
+        try:
+            return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), "wb", buffering=0)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+        await asyncio.sleep(0.02)
+    raise TimeoutError(f"nobody reads {pipe}")
+
+
+Kind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class EditorChoice:
+    """One possible answer to a question, with the reply that it stands for."""
+
+    id: str
+    name: str
+    kind: Kind
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class EditorQuestion:
+    """A question with its answers."""
+
+    title: str
+    text: str
+    """The complete text of the question."""
+    choices: tuple[EditorChoice, ...]
+    form: bool = False
+    """Whether the person can answer with free text, which needs a form."""
+
+    @property
+    def options(self) -> list[schema.PermissionOption]:
+        """The answers in the protocol's form."""
+        return [
+            schema.PermissionOption(option_id=each.id, name=each.name, kind=each.kind)
+            for each in self.choices
+        ]
+
+    def reply(self, option: str) -> Reply | None:
+        """Return the reply for an option id; None for an unknown id."""
+        return next((each.reply for each in self.choices if each.id == option), None)
+
+
+def question_of(request: Asked) -> EditorQuestion | None:
+    """Return the editor question for a request; None for a kind of request that the editor cannot show."""
+    match request:
+        case ApprovalAsked():
+            return _approval(request)
+        case ForecastAsked():
+            return _forecast(request)
+        case CeilingAsked():
+            return _ceiling(request)
+        case QuestionAsked():
+            return _question(request)
+        case _:
+            return None
+
+
+def _approval(request: ApprovalAsked) -> EditorQuestion:
+    facts = [request.sentence, place_text(request), reach_text(request), *reasons(request)]
+    facts = [one_line(each) for each in facts if each]
+    facts.append(lasting_text(request))
+    choices = [EditorChoice("once", "Allow once", "allow_once", Decision("once"))]
+    if request.rule:
+        choices += [
+            EditorChoice("session", "Allow for this session", "allow_always", Decision("session")),
+            EditorChoice("always", "Always allow", "allow_always", Decision("always")),
+        ]
+    choices.append(EditorChoice("deny", "Deny", "reject_once", Decision("deny")))
+    return EditorQuestion(
+        title=brief(f"{request.tool}: {request.headline}", LONGEST_NAME),
+        text="\n".join([_fence(request.headline), "", *facts]),
+        choices=tuple(choices),
+    )
+
+
+def _forecast(request: ForecastAsked) -> EditorQuestion:
+    goals = [f"- {one_line(goal)}" for goal in request.forecast.goals]
+    return EditorQuestion(
+        title=brief(budget.heading(request), LONGEST_NAME),
+        text="\n".join([*goals, "", _fence(budget.align_lines(list(budget.figures(request))))]),
+        choices=(
+            EditorChoice("once", "Send them", "allow_once", Decision("once")),
+            EditorChoice(
+                "session", "Send, and do not ask again in this session", "allow_always", Decision("session")
+            ),
+            EditorChoice("deny", "Do not send", "reject_once", Decision("deny")),
+        ),
+    )
+
+
+def _ceiling(request: CeilingAsked) -> EditorQuestion:
+    raised = CeilingReply("raised", request.again)
+    return EditorQuestion(
+        title=brief(f"{request.agent} cannot continue. {budget.ceiling_text(request)}", LONGEST_NAME),
+        text="\n".join(f"· {note}" for note in budget.answer_effects(request)),
+        choices=(
+            EditorChoice(
+                "raise", brief(budget.raise_label(request).capitalize(), LONGEST_NAME), "allow_once", raised
+            ),
+            EditorChoice("stop", "Stop here", "reject_once", CeilingReply("stopped")),
+        ),
+    )
+
+
+def _question(request: QuestionAsked) -> EditorQuestion:
+    choices = [
+        EditorChoice(
+            f"choice-{at}", brief(choice, LONGEST_NAME), "allow_once", PersonAnswer("answered", choice)
+        )
+        for at, choice in enumerate(request.choices, 1)
+    ]
+    choices.append(EditorChoice("decline", "No answer", "reject_once", PersonAnswer("declined")))
+    return EditorQuestion(
+        title=brief(request.question, LONGEST_NAME),
+        text=clean(request.question),
+        choices=tuple(choices),
+        form=request.allow_freetext or not request.choices,
+    )
+
+
+ANSWER = "answer"
+"""The field of a form."""
+
+
+def form_of(request: QuestionAsked) -> schema.ElicitationSchema:
+    """Return the form for a question with a free-text answer."""
+    hint = f"Suggested: {', '.join(map(one_line, request.choices))}" if request.choices else None
+    field = schema.ElicitationStringPropertySchema(type="string", title="Answer", description=hint)
+    return schema.ElicitationSchema(type="object", properties={ANSWER: field}, required=[ANSWER])
+
+
+def fields_of(request: FormAsked) -> schema.ElicitationSchema:
+    """Return a tool server's form for the editor. Every field is shown as text, and its value is validated
+    later.
+    """
+    shown = {}
+    for each in request.fields:
+        choices = ", ".join(label for _, label in each.choices)
+        shown[each.name] = schema.ElicitationStringPropertySchema(
+            type="string",
+            title=brief(each.title, LONGEST_NAME),
+            description=one_line(each.label + (f" [{choices}]" if choices else "")),
+            default=each.default_text or None,
+        )
+    needed = [each.name for each in request.fields if each.required]
+    return schema.ElicitationSchema(type="object", properties=shown, required=needed)
+
+
+def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
+    """Return the reply to a tool server's form. An invalid form counts as not answered."""
+    texts = {name: str(value) for name, value in (content or {}).items()}
+    values, wrong = filled_form(request.fields, texts)
+    return FormReply("cancelled") if wrong else FormReply("answered", values)
+
+
+def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
+    """Return the person's answer from a submitted form."""
+    said = str((content or {}).get(ANSWER) or "").strip()
+    return PersonAnswer("answered", said) if said else PersonAnswer("declined")
+
+
+def _fence(text: str) -> str:
+    shown = clean(text)
+    fence = "```"
+    while fence in shown:
+        fence += "`"
+    return f"{fence}\n{shown}\n{fence}"
+
 
 MOST_DIFFS = 30
 """Files of one call whose changes are sent."""

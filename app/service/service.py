@@ -6,35 +6,446 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import logging
 import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
+from agent.api.child import EngineServer
+from agent.api.wire import Outlet, WireError, read_frame
 from agent.core.attachments import AttachmentStore
 from agent.core.config.loader import load
 from agent.core.home import Home, private_folder
-from agent.errors import ConfigError
+from agent.core.messages import Attachment
+from agent.core.store.store import Store
+from agent.errors import ConfigError, HermesError
+from agent.events import Asked, EffortChanged, Event, Noticed, Reply, TurnEnded, TurnStarted
+from agent.integrations.gateways.adapter import CallAnswer, PlatformCall
 from agent.integrations.gateways.running_gateway import AllGateways
+from agent.session.wiring.voice_messages import transcribe
 from app.running_service import ServicePlace
+from app.service.bodies import ATTACHMENTS, body_of
 from app.service.credentials import Credentials
-from app.service.doors import Address, Doors, GuardedProtocol, TurnedAwayError
-from app.service.gateway_host import CALLS, Messengers, call_routes
-from app.service.hosted_session import SessionHub
+from app.service.doors import Address, Doors, GuardedProtocol, HeadIdentity, TurnedAwayError
+from app.service.hosted_session import HostedSession, SessionHub
 from app.service.openai_api import OpenAiApi, refusal_of
 from app.service.routes import PageFiles, Routes, refusal_response
-from app.service.socket_head import FRAME
-from app.service.terminal_heads import TerminalHeads
+from app.service.socket_head import FRAME, word_kind
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
+    from agent.core.config.schema import Settings
+    from agent.integrations.gateways.people import ChatScope
+    from agent.integrations.gateways.ports import ChatSession, How, WordKind
+
+CALLS = "/gateways/"
+"""The path that platforms call; their requests are signed, and their adapter checks that."""
+
+
+class GatewaySession:
+    """One hosted session, in the form that chats use."""
+
+    def __init__(self, hosted: HostedSession) -> None:
+        self.hosted = hosted
+
+    @property
+    def id(self) -> str:
+        return self.hosted.id
+
+    @property
+    def title(self) -> str:
+        return self.hosted.title
+
+    @property
+    def client(self) -> SessionClient:
+        return self.hosted.client
+
+    @property
+    def pending(self) -> tuple[Asked, ...]:
+        return self.hosted.pending
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        return self.hosted.subscribe(listener)
+
+    def message(self, text: str, how: How, attachments: Sequence[Attachment], received: int) -> None:
+        """Send a message to the session. Raises `HermesError`."""
+        try:
+            self.hosted.message(text, how, attachments, received)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
+        """Answer a request; return a sentence if the answer did not count, else an empty text."""
+        name, _, address = who.partition(" at ")
+        caller = HeadIdentity("", name, scope or "look", address, f"gateway.{gateway}")
+        try:
+            self.hosted.answer(request, answer, "", caller)
+        except TurnedAwayError as refusal:
+            return str(refusal)
+        return ""
+
+    async def kind_of_word(self, name: str) -> WordKind:
+        """Return what `/name` is, for a name that is not a command of chats."""
+        return await word_kind(self.client, name)
+
+    async def run_plugin(self, name: str, rest: str) -> str:
+        """Run a plugin's command and return its output. Raises `HermesError`."""
+        return await self.client.plugins.run(name, rest)
+
+    def expire(self, request: str) -> None:
+        """Resolve a request as expired, because it was not answered in time."""
+        asked = next((each for each in self.pending if each.id == request), None)
+        if asked is not None:
+            self.hosted.decide(request, asked.unattended, "nobody (in time)")
+
+
+class GatewayHost:
+    """The session hub, in the form that messengers use."""
+
+    def __init__(self, hub: SessionHub, home: Home, store: Store) -> None:
+        """`store` must stay open as long as the gateways run."""
+        self._hub = hub
+        self._home = home
+        self._store = store
+        self._attachments = AttachmentStore(home.attachments)
+
+    @property
+    def database(self) -> Any:
+        return self._store.database
+
+    async def create(self, workspace: str, surface: str, model: str | None = None) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.create(workspace, model, surface))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
+
+    async def session(self, id: str, surface: str, model: str | None = None) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.session(id, surface, model))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
+
+    async def reopen(self, id: str, surface: str, model: str) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.reopen(id, model, surface))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
+
+    async def list_sessions(self) -> Sequence[Mapping[str, Any]]:
+        try:
+            return await self._hub.list_sessions()
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    async def transcribe(self, data: bytes, name: str, session: ChatSession) -> str:
+        import os
+
+        assert isinstance(session, GatewaySession)
+        from agent.core.config.loader import load
+
+        loaded = load(self._home, dict(os.environ), Path.cwd())
+        return await transcribe(session.client, loaded.settings, loaded.environ, data, name)
+
+    def keep_image(self, data: bytes, name: str) -> Attachment:
+        return self._attachments.keep(data, name)
+
+
+def _reason(refusal: TurnedAwayError) -> HermesError:
+    """Return a refusal as an error for chats, which retry if the store is busy, but not if a session is
+    missing.
+    """
+    cause = refusal.__cause__
+    return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
+
+
+class Messengers:
+    """Starts, uses and closes the gateways of a service to messengers."""
+
+    def __init__(self, hub: SessionHub, gateways: AllGateways, store: Store) -> None:
+        self._hub = hub
+        self.gateways = gateways
+        self._store = store
+
+    @classmethod
+    async def start(
+        cls, hub: SessionHub, home: Home, settings: Settings, environ: Mapping[str, str]
+    ) -> Messengers:
+        """Start the enabled gateways. Raises `StoreError`."""
+        store = await Store.open(home.database)
+        gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
+        hub.opened = lambda hosted: gateways.wake_session(GatewaySession(hosted))
+        await gateways.start()
+        return cls(hub, gateways, store)
+
+    async def move(self, hosted: HostedSession, where: str) -> str:
+        """Move a session to a chat, or away from chats; return the name of its new place. Raises
+        `TurnedAwayError`.
+        """
+        try:
+            return await self.gateways.move(GatewaySession(hosted), where)
+        except HermesError as error:
+            raise TurnedAwayError(409, str(error)) from error
+
+    async def check_move(self, where: str) -> None:
+        """Check that a session can move to a chat. Raises `TurnedAwayError`."""
+        try:
+            await self.gateways.destination(where)
+        except HermesError as error:
+            raise TurnedAwayError(409, str(error)) from error
+
+    async def aclose(self) -> None:
+        """Disconnect the platforms. Never raises."""
+        self._hub.opened = lambda _session: None
+        await self.gateways.aclose()
+        await self._store.close()
+
+
+def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
+    """Return the HTTP routes that messenger platforms call."""
+
+    async def handle(request: Request) -> Response:
+        running = gateways()
+        try:
+            body = await body_of(request, ATTACHMENTS)
+        except TurnedAwayError as refusal:
+            return Response(str(refusal), refusal.status)
+        call = PlatformCall(
+            request.method,
+            request.path_params.get("path", ""),
+            {name.lower(): value for name, value in request.headers.items()},
+            dict(request.query_params),
+            body,
+        )
+        answer = CallAnswer(404)
+        if running is not None:
+            try:
+                answer = await running.hook(request.path_params["name"], call)
+            except HermesError as error:
+                # The platform sends it again.
+                answer = CallAnswer(503, str(error).encode())
+        return Response(answer.body, answer.status, media_type=answer.media_type)
+
+    methods = ["GET", "POST"]
+    return [
+        Route(CALLS + "{name}", handle, methods=methods),
+        Route(CALLS + "{name}/{path:path}", handle, methods=methods),
+    ]
+
+
+log = logging.getLogger(__name__)
+
+MOST = 64_000_000
+"""Bytes that wait for a terminal that does not read; then it is let go."""
+
+
+class TerminalHeads:
+    """Listens on the socket and serves the terminals that are attached to it."""
+
+    def __init__(self, hub: SessionHub, home: Home) -> None:
+        self._hub = hub
+        self._home = home
+        self._listening: socket.socket | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._heads: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> None:
+        """Start accepting terminals. Raises `HermesError`."""
+        private_folder(self._home.run)
+        path = self._home.service_socket
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # A home has one service, so an existing socket is left from a killed one.
+            path.unlink(missing_ok=True)
+            listening.bind(str(path))
+            path.chmod(0o600)
+        except OSError as error:
+            listening.close()
+            log.warning("terminals cannot attach: %s", error)
+            return
+        listening.listen(16)
+        listening.setblocking(False)
+        self._listening = listening
+        self._task = asyncio.create_task(self._accept(listening), name="terminals")
+
+    async def aclose(self) -> None:
+        """Disconnect every terminal."""
+        tasks = [each for each in (self._task, *self._heads) if each is not None]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.close()
+            self._home.service_socket.unlink(missing_ok=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            connection, _ = await loop.sock_accept(listening)
+            task = asyncio.create_task(self._serve(connection))
+            self._heads.add(task)
+            task.add_done_callback(self._heads.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        outlet = _TerminalOutlet(connection.dup())
+        reader, writer = await asyncio.open_connection(sock=connection)
+        head = _TerminalHead(outlet, self._hub, _identity(connection))
+        try:
+            while not head.closing and (frame := await read_frame(reader)) is not None:
+                head.handle(frame)
+        except WireError:
+            log.exception("a terminal sent what cannot be read")
+        finally:
+            await head.aclose()
+            outlet.finish()
+            writer.close()
+
+
+def _identity(connection: socket.socket) -> HeadIdentity:
+    """Return the identity of the process at the other end, which the operating system reports."""
+    pid = 0
+    if hasattr(socket, "SO_PEERCRED"):
+        pid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], "little")
+    return HeadIdentity("", f"process {pid}", "approve", "this machine", "terminal")
+
+
+class _TerminalOutlet(Outlet):
+    """An outlet that never waits for its terminal, because other clients share the sessions."""
+
+    def send(self, frame: Mapping[str, Any]) -> None:
+        """Queue a frame. A terminal that stops reading is disconnected."""
+        if self.broken:
+            return
+        self.queue(frame)
+        if self.waiting > MOST:
+            log.warning("a terminal that does not read was let go")
+            self.drop()
+
+    def finish(self) -> None:
+        """Close the connection. Frames that were not sent are lost."""
+        self.drop()
+
+
+class _AttachedSession:
+    """A hosted session in the form for one terminal. Answers carry its name, and closing only detaches it."""
+
+    def __init__(self, session: HostedSession, identity: HeadIdentity) -> None:
+        self.session = session
+        self._identity = identity
+        self.leave: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session.client, name)
+
+    def answer(self, request: str, reply: Reply) -> None:
+        """Reply to a request, unless another client has already replied."""
+        named = replace(cast("Any", reply), by=str(self._identity)) if hasattr(reply, "by") else reply
+        self.session.decide(request, named, str(self._identity))
+
+    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
+        """Run the turn of a message after those of other clients' messages; return its end."""
+        client = self.session.client
+        while client.busy:
+            await client.idle()
+        return await client.run(text, attachments)
+
+    async def aclose(self) -> None:
+        """Unsubscribe from the session."""
+        self.leave()
+
+
+class _TerminalHead(EngineServer):
+    """Serves one attached terminal. Its session may be shared with other clients."""
+
+    def __init__(self, outlet: Outlet, hub: SessionHub, identity: HeadIdentity) -> None:
+        super().__init__(outlet)
+        self._hub = hub
+        self._identity = identity
+
+    async def _open(self, options: Any, environ: dict[str, str] | None, preview: bool) -> dict[str, str]:
+        try:
+            session = await self._find_session(options)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+        attached = _AttachedSession(session, self._identity)
+        self._client = cast("Any", attached)
+        client = session.client
+        self._hear(
+            replace(session.opened, nodes=len(client.path), approvals=client.mode, title=session.title)
+        )
+        if client.busy:
+            self._hear(TurnStarted(turn=0))
+        for event in (*session.newest.values(), *session.pending):
+            self._hear(event)
+        self._stay(attached, session)
+        return {"id": client.id, "workspace": str(client.workspace)}
+
+    def _stay(self, attached: _AttachedSession, session: HostedSession) -> None:
+        """Send the events of a session; continue with its replacement after another client changed the
+        model.
+        """
+        attached.session = session
+        unsubscribe = session.subscribe(self._hear_if_there)
+
+        def follow(heir: HostedSession) -> None:
+            unsubscribe()
+            self._stay(attached, heir)
+            self._hear_if_there(EffortChanged(effort=heir.client.effort))
+            self._hear_if_there(Noticed(kind="info", text=f"The session continues with {heir.client.model}."))
+
+        def leave() -> None:
+            unsubscribe()
+            session.followers.remove(follow)
+
+        session.followers.append(follow)
+        attached.leave = leave
+
+    def _hear_if_there(self, event: Event) -> None:
+        if not self._outlet.broken:
+            self._hear(event)
+
+    def handle(self, frame: Mapping[str, Any]) -> None:
+        """Handle a frame like an engine. A `move` frame is accepted too; it needs no open session.
+
+        Raises `WireError`.
+        """
+        match frame:
+            case {"call": int(number), "move": {"session": str(id), "to": str(where)}}:
+                self._begin(number, self._move(id, where))
+            case {"call": int(number), "check_move": str(where)}:
+                self._begin(number, self._check_move(where))
+            case _:
+                super().handle(frame)
+
+    async def _move(self, id: str, where: str) -> str:
+        try:
+            return await self._hub.move(await self._hub.session(id), where)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    async def _check_move(self, where: str) -> None:
+        try:
+            await self._hub.check_move(where)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    async def _find_session(self, options: Any) -> HostedSession:
+        if options.resume is not None:
+            return await self._hub.find_session(options.resume, options.model)
+        if options.resume_last and (opened := self._hub.sessions):
+            return max(opened, key=lambda each: each.used)
+        return await self._hub.create(os.fspath(options.workspace), options.model)
+
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 3

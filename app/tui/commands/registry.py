@@ -1,8 +1,8 @@
 """The registry of commands.
 
 Palette, slash menu, key bindings, help and `docs/commands.md` are made from it. The first picture needs the
-bindings of `COMMANDS`. All other commands declare themselves in a file `*_command.py` in this folder, or in
-the folder `commands` of the search path; they are found later.
+bindings of `COMMANDS`. All other commands are declared as `COMMAND`, or several as `COMMANDS`, in a file
+`*_command.py` in this folder, or in the folder `commands` of the search path; they are found later.
 """
 
 from __future__ import annotations
@@ -169,6 +169,12 @@ def _read_table(text: str) -> Iterator[AppCommand]:
         yield AppCommand(id, group, name, about, action, keys, word, hint, when != "late", when == "prompt")
 
 
+def read_commands(table: str, *functions: Callable[[Any, str], object]) -> tuple[AppCommand, ...]:
+    """Return the commands of a table in which these functions are named as actions."""
+    named = {each.__name__: each for each in functions}
+    return tuple(each._replace(action=named[str(each.action)]) for each in _read_table(table))
+
+
 COMMANDS = tuple(_read_table(_TABLE))
 
 
@@ -208,7 +214,7 @@ def find_commands() -> tuple[AppCommand, ...]:
     from tools.parts import PartKind
 
     kind = PartKind("commands", "app.tui.commands", "_command")
-    return take_in([module.COMMAND for module in kind.load_all()[0]])
+    return take_in(list(kind.declarations("COMMAND")))
 
 
 def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:

@@ -59,5 +59,4 @@ class PaneKind:
 
 def pane_kinds() -> list[PaneKind]:
     """Import and return all panes in their order; one that cannot be loaded is logged and left out."""
-    found: list[PaneKind] = [module.PANE for module in PANES.load_all()[0]]
-    return sorted(found, key=lambda kind: kind.place)
+    return sorted(PANES.declarations("PANE"), key=lambda kind: kind.place)

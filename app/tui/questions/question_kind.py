@@ -66,5 +66,4 @@ def kinds() -> list[QuestionKind]:
 
 @cache
 def _kinds(_search_path: tuple[object, ...]) -> dict[type, QuestionKind]:
-    modules, _ = QUESTIONS.load_all()
-    return {module.QUESTION.event: module.QUESTION for module in modules}
+    return {kind.event: kind for kind in QUESTIONS.declarations("QUESTION")}

@@ -22,7 +22,7 @@ from agent.events import ApprovalAsked, Decision, Noticed, QueueChanged, TextAdd
 from agent.integrations.mcp.server_state import ServerState
 from agent.model.providers import NoModelError
 from agent.session.options import Options
-from app.tui.panes.branch_rows import panes_of
+from app.tui.commands.history_actions import panes_of
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

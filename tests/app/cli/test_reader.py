@@ -14,7 +14,7 @@ import pytest
 
 from agent.events import ApprovalAsked
 from app.cli.lines import WORDS, spell_out
-from app.tui.questions.approval_question import QUESTION
+from app.tui.questions.engine_question import APPROVAL
 from app.tui.startup.startup_theme_read import wants_reader
 from tests.support import command
 from tests.support.model_process import ServerProcess
@@ -76,7 +76,7 @@ class _Lines:
 async def test_an_approval_is_a_numbered_list(answer: str | None, choice: str) -> None:
     request: ApprovalAsked = approval()
     lines = _Lines(answer)
-    decision = await QUESTION.plain(request, lines)
+    decision = await APPROVAL.plain(request, lines)
     assert decision.choice == choice
     assert "1. Allow once\n" in lines.shown and "4. Deny\n" in lines.shown and request.sentence in lines.shown
 

@@ -20,7 +20,7 @@ from agent.events import Decision, Event
 from agent.session.options import Options
 from app.service.doors import TurnedAwayError
 from app.service.hosted_session import HostedSession, SessionHub
-from app.tui.commands.move_command import COMMAND as MOVE
+from app.tui.commands.session_command import move
 from tests.app.service.conftest import SCRIPT
 from tests.support import command
 from tests.support.editor import editor
@@ -167,7 +167,7 @@ async def test_a_messenger_that_cannot_take_the_session_leaves_it_where_it_is(
     screen = Screen(await Terminal(service).attach(workspace, None))
     for where, reason in (("telegram", "is not set up"), ("nowhere", "There is no messenger")):
         with pytest.raises(HermesError, match=reason):
-            await cast("Any", MOVE.action)(screen, where)
+            await cast("Any", move)(screen, where)
     assert screen.opened == []
     await screen.client.aclose()
 

@@ -17,8 +17,8 @@ import pytest
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.core.store.store import Store
-from app.service.gateway_host import Messengers
 from app.service.hosted_session import HostedSession, SessionHub
+from app.service.service import Messengers
 from tests.support.model_server import ModelServer
 from tests.support.replies import say
 from tests.support.signal_server import SignalServer

@@ -32,9 +32,7 @@ from agent.session.subagents.agents import AgentConversation
 from app.tui.commands.keys import resolve
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_screen import ConversationScreen, SessionScreen
-from app.tui.questions.approval_dialog import ApprovalDialog
-from app.tui.questions.ceiling_dialog import CeilingDialog, ForecastDialog
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ApprovalDialog, CeilingDialog, ClarifyDialog, ForecastDialog
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.screens.agents.agents_kinds import KindsScreen
 from app.tui.screens.agents.merge import MergeScreen
@@ -68,13 +66,11 @@ from app.tui.screens.page import Page, SplitPage
 from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.plugins import PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
-from app.tui.screens.servers import ServerFile, ServersScreen
+from app.tui.screens.servers import ServerFile, ServersScreen, SignInDialog
 from app.tui.screens.sessions.search import SearchScreen
 from app.tui.screens.sessions.sessions import SessionsScreen
 from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
-from app.tui.screens.sign_in_dialog import SignInDialog
-from app.tui.screens.skill_candidate import CandidateScreen
-from app.tui.screens.skill_offers import SkillOffersScreen
+from app.tui.screens.skill_offers import CandidateScreen, SkillOffersScreen
 from app.tui.screens.skills import SkillsScreen
 from app.tui.screens.skins.skin_editor import SkinEditorScreen
 from app.tui.screens.skins.skins import SkinsScreen

@@ -17,7 +17,7 @@ from agent.events import AgentEnded, AgentStarted, QuestionAsked, TurnEnded
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_host import SessionRequest
 from app.tui.questions import request_queue
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.terminal.tty_input import Keyboard

@@ -28,8 +28,7 @@ from app.tui.commands import actions
 from app.tui.conversation.active_conversation import transcript
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.questions import request_queue
-from app.tui.questions.approval_dialog import ApprovalDialog
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.help import HelpScreen

@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from agent.events import AgentEnded, AgentStarted, TurnEnded
 from app.tui.questions import request_queue
-from app.tui.questions.ceiling_dialog import CeilingDialog, ForecastDialog
+from app.tui.questions.dialogs import CeilingDialog, ForecastDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import Dialog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.errors import ConfigError
-from app.tui.commands.export_command import read_words
+from app.tui.commands.session_command import read_words
 
 
 @pytest.mark.parametrize(

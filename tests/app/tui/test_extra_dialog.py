@@ -12,7 +12,7 @@ from agent.errors import HermesError
 from agent.integrations import extras as extras_api
 from agent.integrations.extras import ExtrasChange
 from app.tui.application import HermesApp
-from app.tui.commands import serve_command
+from app.tui.commands import session_command
 from app.tui.screens import extra_dialog
 from app.tui.screens.extra_dialog import ExtraDialog
 from tests.app.tui.test_application import stage
@@ -31,7 +31,7 @@ else: print("ERROR: no route to the index"); sys.exit(1)
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that stands for the extra: it is installed once the command has made it."""
     made = tmp_path / "installed"
-    for module in (extras, extra_dialog, serve_command):
+    for module in (extras, extra_dialog, session_command):
         monkeypatch.setattr(module, "is_installed", lambda name: name != "serve" or made.exists())
     return made
 
@@ -55,7 +55,7 @@ async def test_a_command_offers_what_it_needs_adds_it_on_a_yes_and_goes_on(
         begun.append(mark.exists())
         raise HermesError("This is as far as the test goes.")
 
-    monkeypatch.setattr(serve_command, "_start_service", started)
+    monkeypatch.setattr(session_command, "_start_service", started)
     async with stage(tmp_path, []) as scene:
         app, pilot = scene.app, scene.pilot
         await until(pilot, lambda: app.host.client is not None, "the session")

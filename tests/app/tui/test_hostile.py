@@ -27,8 +27,7 @@ from agent.events import (
     TurnEnded,
     UserMessageAdded,
 )
-from app.tui.questions.approval_dialog import ApprovalDialog
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog, Dialog

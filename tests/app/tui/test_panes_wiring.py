@@ -30,7 +30,7 @@ from app.tui.application import HermesApp
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.questions import request_queue
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ClarifyDialog
 from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.tui.test_going_back import drawn
 from tests.support.waiting import until

@@ -10,7 +10,7 @@ import pytest
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked, RequestResolved
 from app.tui.questions import request_queue
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ClarifyDialog
 from app.tui.questions.request_queue import TYPING_PAUSE, Request, RequestQueue
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen

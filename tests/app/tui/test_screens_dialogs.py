@@ -14,8 +14,7 @@ from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
 from agent.model.providers import NoModelError
-from app.tui.questions.approval_dialog import DANGEROUS, ApprovalDialog
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import DANGEROUS, ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, indent_choice, share_lines

@@ -18,13 +18,12 @@ from agent.errors import HermesError
 from agent.integrations.mcp.server_requests import form_fields
 from agent.integrations.mcp.server_state import Health, ServerState, ToolState
 from agent.integrations.server_events import FormAsked, ServerLogged
+from app.tui.questions.engine_question import FORM
 from app.tui.questions.form_dialog import FormDialog
-from app.tui.questions.form_question import QUESTION
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.servers import ServerFile, ServersScreen
-from app.tui.screens.sign_in_dialog import SignInDialog, shows_pages, sign_in_text
+from app.tui.screens.servers import ServerFile, ServersScreen, SignInDialog, shows_pages, sign_in_text
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until
 
@@ -190,7 +189,7 @@ async def opened(app: Staged, pilot: Pilot[Any], stand: Stand) -> ServersScreen:
 
 
 async def asked(app: Staged, pilot: Pilot[Any], answers: list[Any]) -> FormDialog:
-    dialog = QUESTION.dialog(form(), lambda _text: None)
+    dialog = FORM.dialog(form(), lambda _text: None)
     assert isinstance(dialog, FormDialog)
     app.push_screen(dialog, answers.append)
     await until(pilot, lambda: dialog.armed, "the form")
@@ -234,7 +233,7 @@ async def signing_in(app: Staged, pilot: Pilot[Any], stand: Stand) -> SignInDial
 async def test_signing_in_shows_the_address_and_ends_however_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = list[str]()
     monkeypatch.setattr("webbrowser.open", lambda url: pages.append(url) is None)
-    monkeypatch.setattr("app.tui.screens.sign_in_dialog.shows_pages", lambda _environ: False)
+    monkeypatch.setattr("app.tui.screens.servers.shows_pages", lambda _environ: False)
     app, stand = Staged(), Stand((CLOUD, *STATES))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.listener is not None, "the start")
@@ -336,7 +335,7 @@ class Typist:
 )
 async def test_a_form_is_filled_in_line_by_line(lines: tuple[str, ...], outcome: str) -> None:
     terminal = Typist(*lines)
-    reply = await QUESTION.plain(form(), terminal)
+    reply = await FORM.plain(form(), terminal)
     assert reply.outcome == outcome and terminal.lines == []
     if outcome == "answered":
         assert reply.values == {"name": "Ada", "agree": True, "age": 36, "pet": "c", "fish": ["tuna"]}

@@ -14,7 +14,7 @@ from agent.core.home import Home
 from app.tui.commands.slash_menu import palette_entries
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import TextDialog
-from app.tui.screens.skill_candidate import CandidateScreen
+from app.tui.screens.skill_offers import CandidateScreen
 from app.tui.screens.skills import DiskShelf, SkillRow, SkillRows, SkillsScreen, rows_of
 from tests.app.tui.test_application import stage
 from tests.support.replies import say

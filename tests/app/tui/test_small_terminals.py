@@ -14,8 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
-from app.tui.questions.approval_dialog import ApprovalDialog
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, TextDialog
 from app.tui.screens.palette import PaletteRows

@@ -9,9 +9,7 @@ import pytest
 from agent.events import AgentEnded, RequestResolved, ToolFinished
 from agent.model import demo
 from app.tui.questions import request_queue
-from app.tui.questions.approval_dialog import ApprovalDialog
-from app.tui.questions.ceiling_dialog import ForecastDialog
-from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog, ForecastDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.models.models import ModelsScreen
 from tests.app.tui.test_application import Stage, stage

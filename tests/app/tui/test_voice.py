@@ -11,7 +11,7 @@ import pytest
 
 from agent.events import AssistantMessageAdded, TextAdded, TurnEnded, TurnStarted
 from agent.integrations.senses.speaking import ReadingAloud, missing, player
-from app.tui.commands.voice_command import AnswersAloud
+from app.tui.commands.speech_command import AnswersAloud
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from widgets.timeline.graph import rails
 from widgets.timeline.layout import EMPTY, Drawing, TimelineFilter, lay_out
 from widgets.timeline.node_tree import BranchTag, BranchTip, NodeTree, plant
+from widgets.timeline.paint import rails
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.widgets.transcript.support import DIFF, Host, call
 from tools.results import DiffDetail, Display, TextDetail
-from widgets.transcript.copy_range import CopyRange
+from widgets.transcript.navigator import CopyRange
 from widgets.transcript.parts import AnswerItem
 
 ANSWER = """\

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from widgets.transcript.links import BareLinks
-from widgets.transcript.parsing import NESTING, parse, prepare_links
+from widgets.transcript.markdown import NESTING, parse, prepare_links
 
 _TEXT = r"""
 > - + * 1. 2) # | --- |--|:-:| === *** ``` ```py ~~~ ` `` \ \| ** _ __ ~ ~~ [ ] ]( ](b) ) ![ ! < > <b> </b>
@@ -83,7 +83,7 @@ def test_what_bare_links_need_can_be_compiled_ahead() -> None:
 AMID = """
 import sys, threading, time
 sys.path.insert(0, sys.argv[1])
-from widgets.transcript import parsing
+from widgets.transcript import markdown
 
 class Amid:
     '''Stops the thread that reads the library in its middle, until another asks for what comes next.'''
@@ -103,7 +103,7 @@ sys.meta_path.insert(0, Amid())
 reader.start()
 assert midway.wait(60)
 from widgets.transcript import links
-tokens = parsing.parse("- *a*")
+tokens = markdown.parse("- *a*")
 reader.join()
 print(len(tokens), "markdown_it" in sys.modules)
 """

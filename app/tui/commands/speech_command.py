@@ -1,19 +1,72 @@
-"""The command that reads answers aloud while they are written."""
+"""Commands for dictation into the prompt, and for answers that are read aloud while they are written."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from agent.errors import HermesError
 from agent.events import AssistantMessageAdded, Event, TextAdded, TurnEnded, TurnStarted
-from app.tui.commands.registry import AppCommand
+from app.tui.commands.registry import read_commands
 from tools.senses.spoken import SentenceStream
 
 if TYPE_CHECKING:
+    from agent.integrations.senses.hearing import Recording
     from agent.integrations.senses.speaking import ReadingAloud
     from app.tui.app_context import AppContext
+
+_under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
+"""By application: an event that ends its recording when set."""
+
+
+async def talk(app: AppContext, _nothing: str) -> None:
+    """Start or end the recording. The transcript is put into the prompt; nothing is sent."""
+    if (running := _under_way.get(app)) is not None:
+        running.set()
+        return
+    enough = _under_way[app] = asyncio.Event()
+    try:
+        text = await _dictate(app, enough)
+    finally:
+        del _under_way[app]
+    if text:
+        app.session.prompt.insert(text)
+    else:
+        app.say("No words were heard.")
+
+
+async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
+    from agent.core.home import Home
+    from agent.session.wiring.outside_services import begin_dictation
+
+    environ = dict(os.environ)
+    workspace = app.message_sender.workspace
+    dictation = await asyncio.to_thread(begin_dictation, Home.locate(environ), environ, workspace)
+    try:
+        sound = await _record(app, dictation.recording, enough)
+        app.say("Writing down what you said …")
+        return await dictation.transcribe(sound)
+    finally:
+        await dictation.aclose()
+
+
+async def _record(app: AppContext, recording: Recording, enough: asyncio.Event) -> bytes:
+    """Return the sound recorded until the person stops, or the recorder ends."""
+    await recording.start()
+    try:
+        key = app.keys.label("prompt.talk") or "/talk"
+        app.say(f"Recording: speak, then {key} again.", timeout=3_600)
+        ends = [asyncio.ensure_future(enough.wait()), asyncio.ensure_future(recording.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+        return await recording.finish()
+    finally:
+        app.clear_notifications()
 
 
 class AnswersAloud:
@@ -47,7 +100,7 @@ class AnswersAloud:
                 pass
 
 
-async def _voice(app: AppContext, wanted: str) -> None:
+async def voice(app: AppContext, wanted: str) -> None:
     """Switch reading aloud on or off; without a word, toggle it."""
     known = next((each for each in app.bridge.listeners if isinstance(each, AnswersAloud)), None)
     wanted = wanted.strip().lower() or ("on" if known is None else "off")
@@ -86,12 +139,13 @@ def _ready(app: AppContext) -> tuple[tuple[str, ...], str]:
     return player(own, environ.get("PATH", "")), ""
 
 
-COMMAND = AppCommand(
-    id="session.voice",
-    group="Conversation",
-    name="Read answers aloud",
-    description="Read answers aloud on this machine while they are written, code left out; again: no longer.",
-    action=_voice,
-    slash="voice",
-    argument_hint="[on|off]",
-)
+_TABLE = """\
+Turn:
+prompt.talk; Speak to the prompt; talk; alt+v; /talk
+    Record what you say; again: end it and put it into the prompt as text. Nothing is sent.
+Conversation:
+session.voice; Read answers aloud; voice; ; /voice [on|off]
+    Read answers aloud on this machine while they are written, code left out; again: no longer.
+"""
+
+COMMANDS = read_commands(_TABLE, talk, voice)
