@@ -40,6 +40,8 @@ class Tmux:
         self._tell("new-session", "-d", "-x", str(columns), "-y", str(rows), "sleep 1000")
         self._tell("set-option", "-g", "status", "off")
         self._tell("set-option", "-g", "remain-on-exit", "on")
+        # The line about the end would scroll the last words of a program off an empty screen.
+        self._tell("set-option", "-g", "remain-on-exit-format", "")
         self._tell("set-option", "-g", "default-terminal", "tmux-256color")
         self._tell("respawn-pane", "-k", "-c", str(self._cwd), self._command)
         return self

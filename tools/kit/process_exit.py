@@ -15,10 +15,9 @@ def exit_process(code: int) -> NoReturn:
 
     Python would clear a thousand modules first, a fifth of the time of a short run, although the system frees
     their memory at once. Threads and exit handlers run to their end as usual. In development mode Python does
-    it all, as only then it warns of what was left open; so it does where the end of this process closes the
-    terminal, which needs that time to show the last words.
+    it all, as only then it warns of what was left open.
     """
-    if sys.flags.dev_mode or (os.getsid(0) == os.getpid() and any(map(os.isatty, range(3)))):
+    if sys.flags.dev_mode:
         sys.exit(code)
     with suppress(KeyboardInterrupt):
         # What Python itself calls at its end; neither has a public name.
