@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.automation.schedule.deciding import DueTime, decide, following, never_due
 from agent.automation.schedule.job import Job, JobIntent, JobRun, JobState, unreadable
-from agent.automation.schedule.zones import ScheduleError
+from agent.automation.schedule.zones import ScheduleError, UnknownJobError
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import storable
 
@@ -34,7 +34,7 @@ def jobs(connection: Connection) -> list[Job]:
 
 
 def job(connection: Connection, id: str) -> Job:
-    """Return the job with an id, the start of an id, or a name. Raises `ScheduleError`."""
+    """Return the job with an id, the start of an id, or a name. Raises `UnknownJobError`."""
     row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
     if row is not None:
         return _job(row)
@@ -42,7 +42,7 @@ def job(connection: Connection, id: str) -> Job:
     found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
     if len(found) != 1:
         what = "is more than one job" if found else "is not a job"
-        raise ScheduleError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
+        raise UnknownJobError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
     return found[0]
 
 
@@ -224,11 +224,11 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 def run(connection: Connection, id: int) -> JobRun:
     """Return one run.
 
-    Raises `ScheduleError` if it no longer exists, for example after its job was removed.
+    Raises `UnknownJobError` if it no longer exists, for example after its job was removed.
     """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
-        raise ScheduleError(f"There is no run {id}; `hermes cron log` shows them.")
+        raise UnknownJobError(f"There is no run {id}; `hermes cron log` shows them.")
     return _run(row)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.locks import SessionLock
-from agent.errors import ConfigError
+from agent.errors import ConfigError, NotThereError
 
 Trainer = Literal["prompts", "tinker"]
 TRAINERS: tuple[Trainer, ...] = get_args(Trainer)
@@ -202,9 +202,9 @@ class TrainingRun:
 
 
 def find_run(folder: Path, id: str) -> TrainingRun:
-    """Return the run with an id. Raises `ConfigError`."""
+    """Return the run with an id. Raises `NotThereError`."""
     if not re.fullmatch(r"[0-9a-f]{8}", id) or not (folder / id / RECORD).is_file():
-        raise ConfigError(f"There is no training run {id[:40]!r}; rl_list_runs shows them.")
+        raise NotThereError(f"There is no training run {id[:40]!r}; rl_list_runs shows them.")
     return TrainingRun(folder / id)
 
 
