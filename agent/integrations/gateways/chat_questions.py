@@ -106,6 +106,8 @@ def choice_of(value: str) -> tuple[int, int] | None:
 def match_answer(body: Mapping[str, Any], text: str) -> str | None:
     """Return the answer that a text gives to a question; None if it gives none."""
     said = text.strip()
+    if needed_scope(body) == "approve" and said.casefold() == "yes":
+        said = "once"  # which allows the least
     options = body["options"]
     number = said.rstrip(".)")
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(options):

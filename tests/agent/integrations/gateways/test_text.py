@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.integrations.gateways.chat_questions import match_answer
 from agent.integrations.gateways.markup import chunks, length, translate_markdown
 
 LINES = st.lists(
@@ -71,3 +72,22 @@ def test_raw_html_and_lists_and_tables_are_shown_as_text():
     assert told.splitlines()[0] == "&lt;script&gt;x&lt;/script&gt;"
     assert "1. a\n2. b" in told
     assert "<pre>h  i\n1  2</pre>" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("yes", "once"),
+        (" YES ", "once"),
+        ("no", "deny"),
+        ("2", "deny"),
+        ("2.", "deny"),
+        ("yes, please", None),
+    ],
+)
+def test_an_approval_takes_the_words_yes_and_no(text: str, answer: str | None) -> None:
+    options = [["Yes, once", "once"], ["No", "deny"]]
+    assert match_answer({"options": options, "free": False, "scope": "approve"}, text) == answer
+    # A question of the model means its own words.
+    asked = {"options": [["once", "once"], ["No", "No"]], "free": True, "scope": "talk"}
+    assert match_answer(asked, "yes") == "yes"
