@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.prompt.buffer import Buffer
-from widgets.prompt.draft import Vi
+from widgets.prompt.vi import Vi
 
 
 def press(text: str, at: int, keys: str, *, normal: bool = True) -> Vi:
