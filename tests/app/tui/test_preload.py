@@ -172,8 +172,7 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
 
 
 WATCHED = """
-import asyncio, faulthandler, sys, threading
-faulthandler.dump_traceback_later(200, exit=True)
+import asyncio, sys, threading
 from app.tui.conversation import background_watch
 
 class OnTheLoop:
@@ -195,10 +194,7 @@ async def main():
 
 asyncio.run(main())
 """
-"""Watches the jobs of an empty home and prints what the event loop itself reads meanwhile.
-
-It did not end once; if it does that again, it says where.
-"""
+"""Watches the jobs of an empty home and prints what the event loop itself reads meanwhile."""
 
 
 @pytest.mark.thorough
