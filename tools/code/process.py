@@ -449,7 +449,7 @@ def on_exit(process: subprocess.Popen[bytes], tell: Callable[[int], None]) -> No
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
-        waiting = asyncio.ensure_future(on_thread(process.wait))
+        waiting = on_thread(process.wait)
         waiting.add_done_callback(lambda done: None if done.cancelled() else tell(done.result()))
         return
 

@@ -25,8 +25,12 @@ async def in_thread(work: Callable[[threading.Event], R]) -> R:
         raise
 
 
-async def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run `work` on a new daemon thread and wait for its result. Cancelling stops the wait, not the work."""
+def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+    """Run `work` on a new daemon thread, and return its result to come. Cancelling stops the wait, not the
+    work.
+
+    It is no task, which a loop that ends would cancel while somebody waits for it `to_the_end`.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[R] = loop.create_future()
 
@@ -51,10 +55,10 @@ async def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
             pass
 
     threading.Thread(target=run, name=getattr(work, "__name__", "work"), daemon=True).start()
-    return await done
+    return done
 
 
-async def to_the_end(work: asyncio.Future[R] | asyncio.Task[R]) -> R:
+async def to_the_end(work: asyncio.Future[R]) -> R:
     """Wait for `work` to end even if the caller is cancelled; raise the cancellation afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():

@@ -298,7 +298,7 @@ class LocalBackend:
             waiting = self.ahead
             self._release_ahead()
         # Rules and places are read from the disk.
-        starting = asyncio.ensure_future(on_thread(self._begin, launch, waiting))
+        starting = on_thread(self._begin, launch, waiting)
         try:
             started = await to_the_end(starting)
         except asyncio.CancelledError:
@@ -375,9 +375,7 @@ class LocalBackend:
             try:
                 arguments = self._arguments(launch, "")[:5]
                 drawn = await to_the_end(
-                    asyncio.ensure_future(
-                        on_thread(draw_ahead, boundary, launch, self._owner, arguments, _FOLDER)
-                    )
+                    on_thread(draw_ahead, boundary, launch, self._owner, arguments, _FOLDER)
                 )
             finally:
                 self._drawing = None
@@ -410,7 +408,7 @@ class LocalBackend:
 
     def _discard(self, waiting: WaitingBoundary) -> None:
         self._guard.remove(waiting.process.pid)
-        task = asyncio.ensure_future(on_thread(waiting.discard))
+        task = on_thread(waiting.discard)
         self._discarding.add(task)
         task.add_done_callback(self._discarding.discard)
 
@@ -543,7 +541,7 @@ class LocalChild:
         if not self.has_ended():
             # Before anything can be scheduled in between; the rest takes a thread and a moment.
             kill_group(self.pid, SIGTERM)
-        await to_the_end(asyncio.ensure_future(on_thread(kill, self.pid, self._mark)))
+        await to_the_end(on_thread(kill, self.pid, self._mark))
 
     def _settle(self) -> None:
         self._pipes.close_input()

@@ -25,6 +25,7 @@ import aiosqlite
 
 from agent.core.store.nodes import Expected
 from agent.errors import StoreError
+from tools.kit.threads import to_the_end
 
 
 class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and callers wait for it
@@ -156,22 +157,6 @@ def address(path: Path, option: str) -> str:
     return f"{path.absolute().as_uri()}?{option}"
 
 
-async def await_whole(task: asyncio.Future[T]) -> T:
-    """Wait for a task to its end however often this is cancelled, as a program that ends does; then raise.
-
-    Otherwise the thread of a connection would answer a loop that is closed.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
-
-
 def _begin(connection: aiosqlite.Connection) -> asyncio.Future[Any]:
     """Hand the opening over to the thread of a connection, and return when it is done.
 
@@ -222,13 +207,13 @@ class Database:
         )
         opening = _begin(connection)
         try:
-            await await_whole(opening)
+            await to_the_end(opening)
         except sqlite3.Error as error:
             raise explain(error, path) from error
         except asyncio.CancelledError:
             # Nobody else would close it.
             if opening.exception() is None:
-                await await_whole(_stop(connection))
+                await to_the_end(_stop(connection))
             raise
         return cls(path, connection, wait)
 
@@ -282,7 +267,7 @@ class Database:
                 if self._writes:
                     await self._hand_over(self._finish)
             finally:
-                await await_whole(_stop(self._connection))
+                await to_the_end(_stop(self._connection))
 
     def _check(self) -> None:
         if self._closed:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.core.store.connection import await_whole
 from agent.core.store.nodes import fold
 from agent.core.store.store import Store
 from agent.errors import StoreError
@@ -24,6 +23,7 @@ from agent.knowledge.recall import scoring
 from agent.knowledge.recall.scoring import indexed_text
 from agent.knowledge.skills.catalog import SkillCatalog
 from agent.knowledge.skills.skill import Skill
+from tools.kit.threads import on_thread, to_the_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,7 @@ class Shelf:
                 # Filled on another thread, as hundreds of passages take a while. That continues for a
                 # question that is given up; until its end nobody may read or close the connection.
                 self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-                loop = asyncio.get_running_loop()
-                await await_whole(loop.run_in_executor(None, _fill, self._connection, given))
+                await to_the_end(on_thread(_fill, self._connection, given))
                 self._passages = given
             return _best(self._connection, words, given, rarities)
 

@@ -32,6 +32,7 @@ from agent.core.store.recovery import Unfinished
 from agent.errors import StoreError
 from agent.workspace.checkpoints.elapsed_age import read_clock
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.kit.threads import on_thread, to_the_end
 from tools.results import Outcome, ToolError
 
 log = logging.getLogger(__name__)
@@ -195,7 +196,7 @@ class ScriptJournal:
     async def _append(self, line: Mapping[str, Any], durable: bool) -> None:
         async with self._writing:
             # A write that has begun ends before the next one, even if its call is cancelled.
-            await _to_the_end(asyncio.create_task(asyncio.to_thread(self._write, line, durable)))
+            await to_the_end(on_thread(self._write, line, durable))
 
     def _write(self, line: Mapping[str, Any], durable: bool) -> None:
         lines = [line]
@@ -213,14 +214,6 @@ class ScriptJournal:
             file.flush()
             if durable:
                 os.fsync(descriptor)
-
-
-async def _to_the_end(task: asyncio.Task[None]) -> None:
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 @dataclass(frozen=True, slots=True)
