@@ -30,13 +30,11 @@ from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import NewNode
 from app.tui.commands.keys import resolve
 from app.tui.screens.help import HelpScreen
-from app.tui.screens.history.timeline import TimelineScreen
-from app.tui.screens.history.timeline_engine import EngineTimeline
+from app.tui.screens.history.timeline import EngineTimeline, TimelineScreen
 from app.tui.startup.gc_scheduler import GcScheduler
 from tests.app.tui.pages import PageHost
 from tests.app.tui.timeline_stage import Book, opened
-from widgets.timeline.layout import TimelineFilter, lay_out
-from widgets.timeline.node_tree import BranchTip, plant
+from widgets.timeline.layout import BranchTip, TimelineFilter, lay_out, plant
 
 SMALL, TURNS = 100, 1200
 FORK_EVERY = 50

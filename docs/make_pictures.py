@@ -38,9 +38,9 @@ from agent.model.model_choices import ModelChoice, choices, served_choices
 from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.subagents.agents import AgentConversation
 from agent.workspace.git import Checkout
+from app.tui.commands.merging import MergeScreen
 from app.tui.conversation import active_conversation
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.agents.merge import MergeScreen
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.sessions.sessions import SessionsScreen

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.context import Folded, ToolContext
-from tools.found import FoundMessage
+from tools.context import Folded, FoundMessage, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean

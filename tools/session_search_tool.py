@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from tools.context import ToolContext
-from tools.found import FoundMessage, FoundNote, FoundSession, SessionSearch
+from tools.context import FoundMessage, FoundNote, FoundSession, SessionSearch, ToolContext
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError

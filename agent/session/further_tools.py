@@ -17,10 +17,9 @@ from typing import Any
 from agent.core.messages import ToolCall
 from agent.knowledge.skills.viewing import CapabilitiesInForce
 from agent.model.protocol import Profile, ToolSpec
-from tools.arguments import check_arguments
 from tools.context import ToolContext
 from tools.inner_call import CALL, SEARCH, inner_call
-from tools.registry import Registry, ToolEntry
+from tools.registry import Registry, ToolEntry, check_arguments
 from tools.results import Display, TextDetail, ToolError
 from tools.services.service import Service
 from tools.text.json_text import to_json

@@ -36,8 +36,7 @@ from agent.events import (
 from agent.integrations.gateways.people import surface_of
 from agent.knowledge.canvas.documents import CanvasChanged
 from agent.session.options import Options
-from app.service.bodies import reply_of, scope_of
-from app.service.doors import HeadIdentity, TurnedAwayError
+from app.service.doors import HeadIdentity, TurnedAwayError, reply_of, scope_of
 from app.service.retelling import closing_events, last_node, past_events, still_waiting, waiting_of
 from tools.text.safe_text import clean
 

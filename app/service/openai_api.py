@@ -26,9 +26,8 @@ from agent.core.attachments import AttachmentStore
 from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import Event, TextAdded, TurnEnded, UserMessageAdded
-from app.service.bodies import ATTACHMENTS, json_body
 from app.service.credentials import Scope
-from app.service.doors import HeadIdentity, TurnedAwayError
+from app.service.doors import ATTACHMENTS, HeadIdentity, TurnedAwayError, json_body
 from app.service.hosted_session import HostedSession, SessionHub
 from app.service.routes import NO_STORE, kept_images
 

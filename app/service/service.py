@@ -35,13 +35,19 @@ from agent.integrations.gateways.adapter import CallAnswer, PlatformCall
 from agent.integrations.gateways.running_gateway import AllGateways
 from agent.session.wiring.voice_messages import transcribe
 from app.running_service import ServicePlace
-from app.service.bodies import ATTACHMENTS, body_of
 from app.service.credentials import Credentials
-from app.service.doors import Address, Doors, GuardedProtocol, HeadIdentity, TurnedAwayError
+from app.service.doors import (
+    ATTACHMENTS,
+    Address,
+    Doors,
+    GuardedProtocol,
+    HeadIdentity,
+    TurnedAwayError,
+    body_of,
+)
 from app.service.hosted_session import HostedSession, SessionHub
 from app.service.openai_api import OpenAiApi, refusal_of
-from app.service.routes import PageFiles, Routes, refusal_response
-from app.service.socket_head import FRAME, word_kind
+from app.service.routes import FRAME, PageFiles, Routes, refusal_response, word_kind
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient

@@ -25,14 +25,16 @@ from tools.context import (
     Delegates,
     FileMemory,
     Folded,
+    FoundNote,
+    FoundSession,
     InnerCaller,
     MemoryKeeper,
     PersonAnswer,
     SeenFile,
+    SessionSearch,
     Todo,
     TodoList,
 )
-from tools.found import FoundNote, FoundSession, SessionSearch
 from tools.results import DeniedError
 from tools.senses.services import Senses
 from tools.services.actions import Action, SpawnAgent

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.arguments import check_arguments
+from tools.registry import check_arguments
 from tools.results import ToolError
 
 

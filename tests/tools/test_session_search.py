@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool_context import FakeContext
-from tools.found import FoundMessage, FoundNote, FoundSession
+from tools.context import FoundMessage, FoundNote, FoundSession
 from tools.registry import call_tool, registry
 from tools.results import ToolError
 from tools.session_search_tool import MAX_MESSAGE, parse_time

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from widgets.chunked import run_in_slices
+from widgets.transcript.picture import run_in_slices
 
 
 async def test_every_step_is_done_and_others_run_in_between():

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from tools.text.safe_text import clean
-from widgets.diff_tones import diff_tones
-from widgets.rows.reader import PIECE, ReaderRows
+from widgets.rows.reader import PIECE, ReaderRows, diff_tones
 from widgets.transcript.wrap import WideRows
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@ def f():\n a\n-b\n+c\n+d"

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from widgets.painting import frame_limiter
-from widgets.painting.frame_limiter import FrameLimiter
+from widgets.transcript import view
+from widgets.transcript.view import FrameLimiter
 
 LONG = 3_600.0
 """Seconds no test lasts."""
@@ -119,7 +119,7 @@ def test_pictures_begin_a_rest_apart_unless_painting_would_take_more_than_half_o
     monkeypatch: pytest.MonkeyPatch, takes: float, begins: list[float]
 ) -> None:
     loop = Loop()
-    monkeypatch.setattr(frame_limiter, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+    monkeypatch.setattr(view, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
 
     def paint() -> float:
         loop.now += takes

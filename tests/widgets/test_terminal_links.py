@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.painted import PaintedScreen
 from tests.widgets.test_direct_rows import SIZE, Stage, say
-from widgets.painting.terminal_links import link_address
+from widgets.painting.filtered_rows import link_address
 
 ROOT = "file://host/home/a%20b/"
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.browser.cdp import CdpError
-from tools.browser.frames import FrameInfo, ancestry
+from tools.browser.frames import CdpError, FrameInfo, ancestry
 from tools.browser.page_text import NodeKey
 from tools.browser.tab import Tab
 from tools.results import ToolError

@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 from tools.browser import acting
 from tools.browser.acting import GoneError, key_press
 from tools.browser.actions import GiveSecret, KeepProfile, UsePage
-from tools.browser.cdp import BrowserGoneError, CdpError
-from tools.browser.frames import value_of
+from tools.browser.frames import BrowserGoneError, CdpError, value_of
 from tools.browser.page_text import PageView, delta, matching, snapshot
 from tools.browser.session import Browsers, BrowserSession, Download
 from tools.browser.tab import Tab

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.browser.cdp import Cdp, CdpError
+from tools.browser.frames import Cdp, CdpError
 from tools.browser.host import BrowserHost, OpenedBrowser
 from tools.browser.tab import Tab, origin_of
 from tools.results import DeniedError, ToolError

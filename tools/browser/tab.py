@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tools.browser.cdp import Cdp, CdpError
-from tools.browser.frames import FrameInfo, Frames, KeptTrees, capture_view
+from tools.browser.frames import Cdp, CdpError, FrameInfo, Frames, KeptTrees, capture_view
 from tools.browser.page_text import FrameCapture, PageLine, PageView, RefTable, page_lines
 from tools.text.safe_text import clean
 

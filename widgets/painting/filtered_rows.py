@@ -6,8 +6,10 @@ widget that draws whole rows without border or padding does not need it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Self
+from urllib.parse import quote, urljoin
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,8 +20,43 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
-from widgets.painting.terminal_links import with_links
+from tools.kit.lazy_pattern import lazy_pattern
 from widgets.palette import Palette
+
+LONGEST = 2_000
+"""Characters of an address; terminals cut longer ones."""
+PLACE = lazy_pattern(r"[\w./+-]+\.\w+:\d+(?::\d+|-\d+)?", re.A)
+"""A file at a line, as models write it in code spans: `src/main.py:12`."""
+_FILE = lazy_pattern(r"([^:#?\x00-\x1f]+?)(?:(?::|#L?| )(\d+)(?:[-–:]L?\d+)?)?")
+_PAGE = lazy_pattern(r"(?:https?://|mailto:)\S+", re.I)
+_KEPT = ":/?#[]@!$&'()*+,;=%~"
+
+
+def link_address(target: str, root: str) -> str:
+    """Return the address that the terminal opens for a link; empty if it gets none. Pure.
+
+    `root` is the `file:` address of the folder that paths are in. An address is plain ASCII, whatever the
+    target holds, and of no other scheme, as a program may be behind that.
+    """
+    if _PAGE.fullmatch(target):
+        address = quote(target, safe=_KEPT)
+    elif (found := _FILE.fullmatch(target)) and found[1][0] != "~":
+        line = f"#{found[2]}" if found[2] else ""
+        address = urljoin(root, quote(found[1])) + line
+    else:
+        return ""
+    return address if len(address) <= LONGEST else ""
+
+
+def with_links(runs: Sequence[Segment], root: str) -> list[Segment]:
+    """Return runs whose links the terminal opens."""
+    return [
+        Segment(text, style + Style(link=address), control)
+        if style is not None and (address := link_address(str(style.meta.get("link", "")), root))
+        else Segment(text, style, control)
+        for text, style, control in runs
+    ]
+
 
 STYLES = 2_048
 """Styles that are remembered; each address of a link is one of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -15,13 +15,52 @@ from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
-from widgets.diff_tones import diff_tones
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
 from widgets.rows.row_view import RowView
 from widgets.transcript.drawing import SCROLLBAR, Span, thumb_rows
 from widgets.transcript.wrap import TAB, Row, WideRows, expand_tabs, flat, rows_for, whole_text
+
+_HUNK = lazy_pattern(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+_ROLES = {"+": "added", "-": "removed"}
+_HEAD, _OLD, _NEW = "dim", "--- ", "+++ "
+
+
+def diff_tones(lines: Iterable[str]) -> dict[int, str]:
+    """Return the roles of lines by number from 0: `added`, `removed`, or `dim` for file and hunk headers.
+
+    A hunk has exactly the length its header states, so lists with dashes are not coloured, even after a diff.
+    Lines without a role have the colour of the text. Pure.
+    """
+    tones: dict[int, str] = {}
+    old = new = 0
+    last = before = ""
+    for number, line in enumerate(lines):
+        sign = line[:1]
+        if (old or new) and _fits(sign, old, new):
+            if sign in _ROLES:
+                tones[number] = _ROLES[sign]
+            old -= sign in ("-", " ", "")
+            new -= sign in ("+", " ", "")
+        elif sign == "@" and (head := _HUNK.match(line)):
+            old, new = (1 if count is None else int(count) for count in head.groups())
+            tones[number] = _HEAD
+            if before.startswith(_OLD) and last.startswith(_NEW):
+                tones |= {number - 2: _HEAD, number - 1: _HEAD}
+        elif sign != "\\":
+            old = new = 0
+        before, last = last, line
+    return tones
+
+
+def _fits(sign: str, old: int, new: int) -> bool:
+    """Return whether a hunk that lacks `old` and `new` lines can continue with a line of this sign."""
+    if sign in _ROLES:
+        return bool(old if sign == "-" else new)
+    return sign in (" ", "") and bool(old and new)
+
 
 PIECE = 2_048
 """Characters of a piece. A longer line continues in the next one, however wide the screen is."""

@@ -2,11 +2,288 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple, Protocol
 
-from widgets.timeline.node_tree import NodeTree
+OPENS_TURN = frozenset({"user", "system"})
+"""Kinds of nodes that what follows folds under."""
+ENGINE = "engine"
+"""Origin of messages that the engine wrote for the model; they belong to the turn they come in."""
+
+
+class NodeRow(Protocol):
+    """The node fields that the timeline reads. Ids rise with time; a parent is older than its children."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def created(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def step(self) -> int | None: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def calls(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTip:
+    """The end of a branch. `node` is None while the branch has no message."""
+
+    name: str
+    node: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTag:
+    """A person's tag on a node."""
+
+    node: int
+    label: str = ""
+    bookmarked: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTree:
+    """The nodes of a session. They are named by their index in `rows`, -1 for none; each list has an item per
+    node.
+    """
+
+    rows: Sequence[NodeRow]
+    parent: list[int]
+    order: list[int]
+    """The nodes as they are drawn, from top to bottom."""
+    rank: list[int]
+    """Where in `order` a node is."""
+    size: list[int]
+    """How many nodes its subtree has. They follow one another in `order`."""
+    segment: list[int]
+    """The first node of the lane it is drawn in: a root, or the start of a side branch."""
+    leader: list[int]
+    """The node it folds under: the message of the person, or the start of a side branch."""
+    folded: list[int]
+    """How many nodes fold under it."""
+    calls: list[int]
+    """How many results of tools are among those, and it."""
+    steps: Mapping[int, Sequence[int]]
+    """The steps of files that a node made."""
+    turn_steps: Mapping[int, Sequence[int]]
+    """The steps of all nodes that fold under a leader, and of itself."""
+    paths: Mapping[int, Sequence[str]]
+    """The files that each step touched."""
+    labels: Mapping[int, str]
+    """What made a step, such as `write src/app.py`, where that is known."""
+    tips: Mapping[int, Sequence[str]]
+    """Branches that end at a node."""
+    tags: Mapping[int, BranchTag]
+    branch: str
+    """The branch in use."""
+    head: int
+    """Where that ends."""
+    on_path: bytearray
+    """Whether a node is part of the branch in use."""
+    _places: Mapping[int, int]
+
+    def index(self, node: int | None) -> int:
+        """Return the index of a node by its id; -1 if there is none."""
+        return -1 if node is None else self._places.get(node, -1)
+
+    def files(self, steps: Iterable[int]) -> list[str]:
+        """Return the files that these steps touched, each once, in order of the first change."""
+        return list(dict.fromkeys(path for step in steps for path in self.paths.get(step, ())))
+
+    def label(self, node: int) -> str:
+        """Return the action of the call with this result; empty if no step records it."""
+        said = (self.labels.get(step, "") for step in reversed(self.steps.get(node, ())))
+        return next(filter(None, said), "")
+
+    def below(self, node: int, other: int) -> bool:
+        """Return whether `other` is `node` or one of its descendants."""
+        return self.rank[node] <= self.rank[other] < self.rank[node] + self.size[node]
+
+    def branches_through(self, node: int) -> list[str]:
+        """Return the branches through `node`, those with the nearest end first."""
+        ends = sorted(
+            (self.rank[end], name)
+            for end, names in self.tips.items()
+            if self.below(node, end)
+            for name in names
+        )
+        return [name for _, name in ends]
+
+    def words(self, node: int) -> str:
+        """Return the text that a search examines."""
+        row, tag = self.rows[node], self.tags.get(node)
+        text = f"{row.tool} {self.label(node)} {row.text}" if row.tool else row.text
+        names = " ".join(self.tips.get(node, ()))
+        return f"{text} {names} {tag.label if tag else ''}" if tag or names else text
+
+
+def plant(
+    rows: Sequence[NodeRow],
+    tips: Sequence[BranchTip] = (),
+    branch: str = "",
+    tags: Iterable[BranchTag] = (),
+    paths: Mapping[int, Sequence[str]] | None = None,
+    labels: Mapping[int, str] | None = None,
+) -> NodeTree:
+    """Build the tree of these rows. `branch` is the current one.
+
+    `paths` are the files of each step by number, and `labels` the actions of the steps.
+    """
+    paths = paths or {}
+    ids = [row.id for row in rows]
+    if any(one >= other for one, other in pairwise(ids)):
+        rows = sorted({row.id: row for row in rows}.values(), key=lambda row: row.id)
+        ids = [row.id for row in rows]
+    places = {node: at for at, node in enumerate(ids)}
+    parent = _parents(rows, ids, places)
+    at_tips = {tip.name: _at(tip.node, ids, places) for tip in tips}
+    head = at_tips.get(branch, -1)
+    heir, on_path = _heirs(parent, head)
+    order, rank, size = _order_nodes(parent, heir)
+    segment, leader = _group_nodes(rows, parent, heir)
+    folded, calls = [-1 if first == at else 0 for at, first in enumerate(leader)], [0] * len(rows)
+    for at, first in enumerate(leader):
+        folded[first] += 1
+        if rows[at].kind == "tool":
+            calls[first] += 1
+    # A leader counted itself once; that is what it began below zero for.
+    steps = _steps_by_node(rows, paths)
+    turn_steps: dict[int, list[int]] = {}
+    for at, made in steps.items():
+        turn_steps.setdefault(leader[at], []).extend(made)
+    ends: dict[int, list[str]] = {}
+    for name, at in at_tips.items():
+        if at >= 0:
+            ends.setdefault(at, []).append(name)
+    marked = {places[tag.node]: tag for tag in tags if tag.node in places}
+    return NodeTree(
+        rows=rows,
+        parent=parent,
+        order=order,
+        rank=rank,
+        size=size,
+        segment=segment,
+        leader=leader,
+        folded=folded,
+        calls=calls,
+        steps=steps,
+        turn_steps=turn_steps,
+        paths=paths,
+        labels=labels or {},
+        tips=ends,
+        tags=marked,
+        branch=branch,
+        head=head,
+        on_path=on_path,
+        _places=places,
+    )
+
+
+def _at(node: int | None, ids: list[int], places: Mapping[int, int]) -> int:
+    """Return the index of a node, or of the last row before it if the node is left out."""
+    if node is None:
+        return -1
+    found = places.get(node)
+    return bisect_right(ids, node) - 1 if found is None else found
+
+
+def _parents(rows: Sequence[NodeRow], ids: list[int], places: Mapping[int, int]) -> list[int]:
+    found: list[int] = []
+    for at, row in enumerate(rows):
+        up = -1 if row.parent is None else places.get(row.parent, -2)
+        if up == -2:
+            up = _at(row.parent, ids, places)
+        found.append(up if up < at else -1)
+    return found
+
+
+def _heirs(parent: list[int], head: int) -> tuple[list[int], bytearray]:
+    """Return each node's child in its lane: on the current branch, else towards the newest node."""
+    heir, newest = [-1] * len(parent), list(range(len(parent)))
+    for at in range(len(parent) - 1, -1, -1):
+        up = parent[at]
+        if up >= 0 and newest[at] > newest[up]:
+            newest[up] = newest[at]
+            heir[up] = at
+    on_path = bytearray(len(parent))
+    while head >= 0:
+        on_path[head] = 1
+        if parent[head] >= 0:
+            heir[parent[head]] = head
+        head = parent[head]
+    return heir, on_path
+
+
+def _order_nodes(parent: list[int], heir: list[int]) -> tuple[list[int], list[int], list[int]]:
+    sides: dict[int, list[int]] = {}
+    for at in range(len(parent) - 1, -1, -1):
+        up = parent[at]
+        if up < 0 or heir[up] != at:
+            sides.setdefault(up, []).append(at)
+    order: list[int] = []
+    rank = [0] * len(parent)
+    stack = sides.get(-1, [])
+    while stack:
+        at = stack.pop()
+        while at >= 0:
+            rank[at] = len(order)
+            order.append(at)
+            if at in sides:
+                if heir[at] >= 0:
+                    stack.append(heir[at])
+                stack += sides[at]
+                break
+            at = heir[at]
+    size = [1] * len(parent)
+    for at in range(len(parent) - 1, -1, -1):
+        if parent[at] >= 0:
+            size[parent[at]] += size[at]
+    return order, rank, size
+
+
+def _group_nodes(rows: Sequence[NodeRow], parent: list[int], heir: list[int]) -> tuple[list[int], list[int]]:
+    segment, leader = list(range(len(rows))), list(range(len(rows)))
+    for at, row in enumerate(rows):
+        up = parent[at]
+        if up >= 0 and heir[up] == at:
+            segment[at] = segment[up]
+            if row.kind not in OPENS_TURN or row.origin == ENGINE:
+                leader[at] = leader[up]
+    return segment, leader
+
+
+def _steps_by_node(rows: Sequence[NodeRow], paths: Mapping[int, Sequence[str]]) -> dict[int, list[int]]:
+    """Return the steps of each node: a step belongs to the first node written at its position or later.
+
+    Changes first noticed with the person's next message are not counted as the agent's.
+    """
+    numbers = sorted(paths)
+    made: dict[int, list[int]] = {}
+    taken = 0
+    for at, row in enumerate(rows):
+        if row.step is None or taken == len(numbers) or row.step < numbers[taken]:
+            continue
+        upto = bisect_right(numbers, row.step)
+        if row.kind not in OPENS_TURN:
+            made[at] = numbers[taken:upto]
+        taken = upto
+    return made
+
 
 Filter = Literal["all", "turns", "files", "branch", "marks", "matches"]
 FILTERS: dict[Filter, str] = {

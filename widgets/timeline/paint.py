@@ -12,8 +12,7 @@ from rich.text import Text
 from themes.states import IN_USE, state_of
 from tools.text.words import ago, plural
 from widgets.rows.row_text import fit, one_line
-from widgets.timeline.layout import Drawing, DrawnLine
-from widgets.timeline.node_tree import ENGINE, NodeRow, NodeTree
+from widgets.timeline.layout import ENGINE, Drawing, DrawnLine, NodeRow, NodeTree
 
 LANE_ROLES = ("accent", "keyword", "number", "function", "string", "warning")
 """The colours of lanes, from left to right and around again."""

@@ -7,19 +7,147 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from enum import IntEnum
 from functools import partial
 from typing import ClassVar
 
+from rich.segment import Segment
 from rich.text import Text
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
 
+from themes.skin import Skin
+from widgets.palette import Palette
 from widgets.rows.row_list import ReadingRows
-from widgets.timeline.landmarks import landmarks
-from widgets.timeline.layout import FILTERS, Drawing, Filter, TimelineFilter, lay_out, matches
-from widgets.timeline.minimap import Minimap
-from widgets.timeline.node_tree import NodeRow, NodeTree, plant
+from widgets.timeline.layout import (
+    FILTERS,
+    Drawing,
+    Filter,
+    NodeRow,
+    NodeTree,
+    TimelineFilter,
+    lay_out,
+    matches,
+    plant,
+)
 from widgets.timeline.paint import MOST_STEPS, PaintContext, draw_row, steps_of
+
+
+class Landmark(IntEnum):
+    """A mark of the minimap; the highest number wins in a shared cell."""
+
+    NOTHING = 0
+    FILES = 1
+    FORK = 2
+    MARK = 3
+    CURSOR = 4
+
+
+GLYPHS: dict[Landmark, tuple[str, str]] = {
+    Landmark.NOTHING: ("│", "rule"),
+    Landmark.FILES: ("▪", "added"),
+    Landmark.FORK: ("├", "keyword"),
+    Landmark.MARK: ("★", "warning"),
+    Landmark.CURSOR: ("◀", "accent"),
+}
+"""Each with its role."""
+
+
+def landmarks(drawing: Drawing) -> list[Landmark]:
+    """Return the landmark of each line."""
+    tree = drawing.tree
+    found: list[Landmark] = []
+    for line in drawing.lines:
+        steps = tree.turn_steps if line.fold in ("folded", "closed") else tree.steps
+        fork = Landmark.FORK if line.joins else Landmark.NOTHING
+        found.append(fork or (Landmark.FILES if line.node in steps else Landmark.NOTHING))
+    for number, nodes in drawing.carried.items():
+        if any(node in tree.tags for node in nodes):
+            found[number] = Landmark.MARK
+    return found
+
+
+def reduce_landmarks(found: list[Landmark], height: int) -> list[Landmark]:
+    """Reduce the landmarks of all lines to at most `height` cells."""
+    count = len(found)
+    if count <= height:
+        return found
+    return [max(found[row * count // height : (row + 1) * count // height]) for row in range(height)]
+
+
+def row_of(line: int, count: int, height: int) -> int:
+    """Return the cell of a line, of `count` lines, in a column of `height` cells."""
+    if count <= height:
+        return line
+    row = line * height // count
+    # Cells begin at whole lines, so the line may be in the next cell.
+    return row + 1 if (row + 1) * count // height <= line else row
+
+
+def line_at(row: int, count: int, height: int) -> int:
+    """Return the first line of a cell; the last line for a cell below the column."""
+    return min(row if count <= height else row * count // height, max(count - 1, 0))
+
+
+class Minimap(Widget):
+    """An overview of the tree; blank while all rows are visible."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "Minimap { width: 1; height: 1fr; }"
+
+    class Jumped(Message):
+        """Request to show this line."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.palette = Palette(Skin())
+        self._lines: list[Landmark] = []
+        self._cells: list[Landmark] = []
+        self._height = 0
+        self._cursor: int | None = None
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def show(self, lines: list[Landmark]) -> None:
+        """Show the landmarks of all lines."""
+        self._lines, self._height = lines, 0
+        self.refresh()
+
+    def point(self, line: int | None) -> None:
+        """Set the line of the cursor."""
+        if line != self._cursor:
+            self._cursor = line
+            self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        if len(self._lines) > self.size.height:
+            self.post_message(self.Jumped(line_at(event.y, len(self._lines), self.size.height)))
+
+    def render_line(self, y: int) -> Strip:
+        height, count = self.size.height, len(self._lines)
+        if self._height != height:
+            self._cells, self._height = reduce_landmarks(self._lines, height), height
+        if count <= height or y >= len(self._cells):
+            return Strip.blank(self.size.width, self.palette.style("text"))
+        mark = self._cells[y]
+        if self._cursor is not None and row_of(self._cursor, count, height) == y:
+            mark = Landmark.CURSOR
+        glyph, role = GLYPHS[mark]
+        return Strip([Segment(glyph, self.palette.style(role))]).adjust_cell_length(
+            self.size.width, self.palette.style("text")
+        )
+
 
 NOTHING = "Nothing was said yet. What is said and done grows here as a tree: go back to any point of it."
 NO_ROW = "No message passes this filter; s shows others."

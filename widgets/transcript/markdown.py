@@ -17,7 +17,7 @@ from textual.strip import Strip
 from themes.states import glyph
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
-from widgets.painting.terminal_links import PLACE
+from widgets.painting.filtered_rows import PLACE
 from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, MarkdownBlock, code_of
 from widgets.transcript.wrap import (

@@ -16,7 +16,6 @@ from textual.selection import Selection
 from textual.widget import Widget
 
 from tools.text.safe_text import clean
-from widgets.chunked import SLICE, run_in_slices
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import SCROLLBAR
 from widgets.transcript.markdown import label_of
@@ -33,7 +32,7 @@ from widgets.transcript.parts import (
     folds,
     text_of,
 )
-from widgets.transcript.picture import DocumentPicture, Finder, Viewport, line_of
+from widgets.transcript.picture import SLICE, DocumentPicture, Finder, Viewport, line_of, run_in_slices
 from widgets.transcript.wrap import beyond
 
 Unit = Literal["line", "block", "message"]

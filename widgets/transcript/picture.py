@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from operator import neg
+from time import perf_counter
 from typing import Any
 
 from textual.geometry import Offset
@@ -15,12 +17,29 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tools.text.safe_text import clean
-from widgets.chunked import run_in_slices
 from widgets.palette import Palette
 from widgets.transcript.document import Document, PlacedRow, RowPosition, RowRun, above, below, height
 from widgets.transcript.drawing import BAR, GUTTER, SCROLLBAR, Span, badge, hint, paint_strip, thumb_rows
 from widgets.transcript.parts import Fold, PicturePart, folds, text_of
 from widgets.transcript.wrap import whole_text
+
+SLICE = 0.001
+"""Seconds of work in one go, so that one and a frame stay below 4 ms together."""
+REST = 0.003
+"""Seconds the loop belongs to others between two slices."""
+
+
+async def run_in_slices(
+    steps: Iterable[object], seconds: float = SLICE, rest: float = REST
+) -> AsyncIterator[None]:
+    """Run through `steps`, each a small piece of work; yield after every slice, including the last."""
+    end = perf_counter() + seconds
+    for _ in steps:
+        if perf_counter() >= end:
+            yield
+            await asyncio.sleep(rest)
+            end = perf_counter() + seconds
+    yield
 
 
 class Viewport:

@@ -14,7 +14,7 @@ from agent.core.store.query_line import Filters
 from agent.core.store.search import SearchHit, around_hit
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode
-from tools.found import FoundMessage, FoundNote, FoundSession, SessionSearch
+from tools.context import FoundMessage, FoundNote, FoundSession, SessionSearch
 
 PATIENCE = 1.0
 """Seconds for searching older messages for parts of words."""

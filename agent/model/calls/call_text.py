@@ -26,8 +26,8 @@ from agent.model.calls.repair import (
     without_surrogates,
 )
 from agent.model.protocol import ToolSpec
-from tools.arguments import check_arguments
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.registry import check_arguments
 from tools.results import ToolError
 
 GEMMA_CALL = lazy_pattern(r"<\|tool_call>\s*call:([\w.:-]+)(?=\{)")

@@ -28,8 +28,7 @@ from agent.knowledge.context.message_history import (
     newest_fold,
     sent_from,
 )
-from tools.context import Folded, Todo
-from tools.found import FoundMessage
+from tools.context import Folded, FoundMessage, Todo
 from tools.results import ToolError
 from tools.services.canvases import Canvas, canvases_of
 from tools.text.safe_text import clean

@@ -71,9 +71,9 @@ from tools.context import (
     InnerCaller,
     MemoryChange,
     MemoryKeeper,
+    SessionSearch,
     TodoList,
 )
-from tools.found import SessionSearch
 from tools.inner_call import CALL
 from tools.registry import Registry
 from tools.results import ToolError

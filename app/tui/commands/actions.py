@@ -241,8 +241,8 @@ class CommandActions:
         self._tell(await self._app.history_actions.redo())
 
     async def rewind(self, _argument: str) -> None:
-        from app.tui.screens.history.history_services import rewind_services
-        from app.tui.screens.history.rewind import RewindScreen
+        from app.tui.screens.history.compare import rewind_services
+        from app.tui.screens.history.restoring import RewindScreen
 
         history_actions, client = self._app.history_actions, self._app.need_client()
         back = await self._app.push_screen_wait(
@@ -270,16 +270,14 @@ class CommandActions:
 
     def compare(self, branch: str) -> None:
         """Compare a branch with the one in use."""
-        from app.tui.screens.history.compare import CompareScreen
-        from app.tui.screens.history.history_services import compare_services
+        from app.tui.screens.history.compare import CompareScreen, compare_services
 
         client = self._app.need_client()
         self._app.push_screen(CompareScreen(compare_services(client, client.branch, branch)))
 
     def timeline(self, argument: str) -> None:
         """Open the timeline, at a node if one is given."""
-        from app.tui.screens.history.timeline import TimelineScreen
-        from app.tui.screens.history.timeline_engine import EngineTimeline
+        from app.tui.screens.history.timeline import EngineTimeline, TimelineScreen
 
         services = EngineTimeline(self._app.need_client(), self._app.history_actions)
         self._app.push_screen(TimelineScreen(services, at=int(argument) if argument else None))
@@ -375,7 +373,7 @@ class CommandActions:
         await choose(self._app, argument)
 
     async def skin_editor(self, argument: str) -> None:
-        from app.tui.screens.skins.skin_editor import edit
+        from app.tui.screens.skins.skins import edit
 
         await edit(self._app, argument)
 

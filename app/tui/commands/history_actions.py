@@ -18,8 +18,13 @@ from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.state_listings import alike
 from app.tui.conversation.replay import call_at
-from app.tui.screens.history.restoring import wants_a_look
-from app.tui.screens.history.rewind import RewindTarget, SaidMessage, back_with, user_messages
+from app.tui.screens.history.restoring import (
+    RewindTarget,
+    SaidMessage,
+    back_with,
+    user_messages,
+    wants_a_look,
+)
 from app.tui.screens.history.timeline_files import FileChanges, diff_of
 from widgets.panes.files import PaneFileChange
 from widgets.transcript.parts import CallItem
@@ -262,7 +267,7 @@ class HistoryActions:
         The preview is shown if files are at risk, or in any case with `look`. If files change during the
         preview, the new plan is shown again.
         """
-        from app.tui.screens.history.history_services import restore_services
+        from app.tui.screens.history.compare import restore_services
         from app.tui.screens.history.restoring import RestoringScreen
 
         choices: Choices = {}

@@ -70,7 +70,7 @@ async def plugins(app: AppContext, _argument: str) -> None:
 
 async def providers(app: AppContext, argument: str) -> None:
     from app.tui.screens.models.model_menu import ModelMenu
-    from app.tui.screens.models.providers import ProvidersScreen
+    from app.tui.screens.models.models import ProvidersScreen
 
     await app.push_screen_wait(ProvidersScreen(ModelMenu(app.message_sender.workspace), argument))
 

@@ -25,8 +25,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from app.tui.commands.registry import COMMANDS, CommandCall, bindings, read_slash
-from app.tui.conversation.agent_streams import Flight
-from app.tui.conversation.bridge import end_notice, tell
+from app.tui.conversation.bridge import Flight, end_notice, tell
 from app.tui.conversation.replay import newest_first
 from app.tui.conversation.session_screen import ConversationScreen
 from app.tui.screens.page import BETWEEN, KeyLine

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from agent.core.attachments import display_text
 from agent.core.listeners import Listeners
 from agent.core.store.nodes import MAIN
 from agent.events import (
+    AgentEnded,
     AgentStarted,
     Asked,
     AssistantMessageAdded,
@@ -41,19 +44,174 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.integrations.server_events import ServerLogged
-from app.tui.conversation.agent_streams import AgentStreams
 from app.tui.conversation.attachments import sources
 from app.tui.panes.agent_rows import AgentRows
-from app.tui.panes.task_lists import TodoTree
 from app.tui.questions.request_queue import RequestQueue
 from app.tui.terminal.attention import Attention, CallKind
+from tools.context import Todo
 from tools.results import DiffDetail, Display
 from widgets.panes.files import PaneFileChange
 from widgets.panes.status import StatusFigures
+from widgets.panes.todo import TasksBelow
 from widgets.transcript.parts import CallItem, result_lines
 
 if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
+
+Listener = Callable[[Event], None]
+PROGRESS_KEPT = 40
+"""Output pieces of a running call that are kept for a pane opened later."""
+
+
+@dataclass(slots=True)
+class _Running:
+    started: ToolStarted
+    progress: deque[ToolProgressed] = field(default_factory=lambda: deque(maxlen=PROGRESS_KEPT))
+
+
+@dataclass(slots=True)
+class Flight:
+    """The part of an agent's conversation that is not stored yet."""
+
+    node: int = 0
+    """The last message or result that was announced by an event; 0 if there is none."""
+    _pieces: list[Event] = field(default_factory=list[Event])
+    _calls: dict[str, _Running] = field(default_factory=dict[str, _Running])
+
+    def hear(self, event: Event) -> None:
+        """Record an event of the conversation."""
+        match event:
+            case TextAdded() | ReasoningAdded() | ReplyCut():
+                self._pieces.append(event)
+            case AssistantMessageAdded():
+                self.node = event.node
+                self._pieces.clear()
+            case UserMessageAdded():
+                self.node = event.node
+            case ToolStarted(parent=""):
+                self._calls[event.call] = _Running(event)
+            case ToolProgressed() if event.call in self._calls:
+                self._calls[event.call].progress.append(event)
+            case ToolFinished(parent=""):
+                self.node = max(self.node, event.node)
+                self._calls.pop(event.call, None)
+
+    def events(self) -> list[Event]:
+        """Return the events that complete the stored conversation."""
+        calls = [each for running in self._calls.values() for each in (running.started, *running.progress)]
+        return [*self._pieces, *calls]
+
+
+class AgentStreams:
+    """The streams of all subagents of the session."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, Flight] = {}
+        self._listeners: dict[str, list[Listener]] = {}
+
+    def hear(self, event: Event) -> None:
+        """Record an event and pass it to the listeners of its agent; a new session concerns all."""
+        if isinstance(event, SessionOpened):
+            self._flights.clear()
+            for each in [each for listeners in self._listeners.values() for each in listeners]:
+                each(event)
+        if event.agent == "main":
+            return
+        if isinstance(event, AgentStarted | AgentEnded):
+            # The agent is not running yet, or has ended.
+            node = self._flights[event.agent].node if event.agent in self._flights else 0
+            self._flights[event.agent] = Flight(node)
+        else:
+            self._flights.setdefault(event.agent, Flight()).hear(event)
+        for listener in tuple(self._listeners.get(event.agent, ())):
+            listener(event)
+
+    def flight(self, agent: str) -> Flight:
+        """Return the unfinished part of an agent's conversation."""
+        return self._flights.get(agent) or Flight()
+
+    def follow(self, agent: str, listener: Listener) -> Callable[[], None]:
+        """Pass every event of an agent to `listener`, until the returned function is called."""
+        listeners = self._listeners.setdefault(agent, [])
+        listeners.append(listener)
+
+        def stop() -> None:
+            if listener in listeners:
+                listeners.remove(listener)
+
+        return stop
+
+
+class TodoTree:
+    """The tasks of each agent, and the parent's task for which each agent was started."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, tuple[Todo, ...]] = {}
+        self._sent: dict[str, TasksBelow] = {}
+        """The place of each agent, without its tasks."""
+
+    def hear(self, event: Event) -> bool:
+        """Record an event; return whether the lists look different now."""
+        match event:
+            case TodosChanged():
+                self._lists[event.agent] = event.items
+                return True
+            case AgentStarted() if event.agent not in self._sent:
+                self._sent[event.agent] = TasksBelow(
+                    event.agent, event.name, event.parent, self._in_progress(event.parent)
+                )
+        return False
+
+    def items(self) -> tuple[Todo, ...]:
+        """Return the tasks of the main agent."""
+        return self.of("main")
+
+    def of(self, agent: str) -> tuple[Todo, ...]:
+        """Return the tasks of one agent."""
+        return self._lists.get(agent, ())
+
+    def below(self, owner: str = "main") -> tuple[TasksBelow, ...]:
+        """Return the lists of agents below `owner`, in the order the agents were started.
+
+        A list whose parent agent has none moves to the place of that agent.
+        """
+        found: list[TasksBelow] = []
+        for agent, place in self._sent.items():
+            items = self.of(agent)
+            if items and (standing := self._place(place, owner)) is not None:
+                found.append(standing.having(items))
+        return tuple(found)
+
+    def _place(self, place: TasksBelow, owner: str) -> TasksBelow | None:
+        """Return the place of a list below `owner`; None if it is not below."""
+        sender, task = place.sender, place.task
+        passed = {place.agent}
+        while sender != owner and not self.of(sender):
+            above = self._sent.get(sender)
+            if above is None or sender in passed:
+                return None
+            passed.add(sender)
+            sender, task = above.sender, above.task
+        return replace(place, sender=sender, task=task) if self._is_below(sender, owner) else None
+
+    def _is_below(self, agent: str, owner: str) -> bool:
+        passed: set[str] = set()
+        while agent != owner:
+            above = self._sent.get(agent)
+            if above is None or agent in passed:
+                return False
+            passed.add(agent)
+            agent = above.sender
+        return True
+
+    def clear(self) -> None:
+        """Forget all lists, as when another session opens."""
+        self._lists.clear()
+        self._sent.clear()
+
+    def _in_progress(self, agent: str) -> str:
+        """Return the id of the task an agent works on; empty if there is none."""
+        return next((item.id for item in self.of(agent) if item.status == "in_progress"), "")
 
 
 def tell(transcript: Transcript, event: Event) -> None:

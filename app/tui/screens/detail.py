@@ -11,8 +11,7 @@ from textual.binding import Binding, BindingType
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.page import HELP, KeyLine, ScreenHeader, Skinned, line
 from tools.text.safe_text import clean, reveal
-from widgets.diff_tones import diff_tones
-from widgets.rows.reader import ReaderLook
+from widgets.rows.reader import ReaderLook, diff_tones
 
 
 class DetailScreen(ClosableModal[None]):

@@ -29,8 +29,7 @@ from agent.model.wire_format import Wire
 from tests.support.tool_context import FakeContext
 from tests.support.wire_rules import check_request
 from tools import discovery
-from tools.arguments import check_arguments
-from tools.registry import call_tool, registry
+from tools.registry import call_tool, check_arguments, registry
 
 CODEC = codec_for("native")
 WIRE = Wire(CHAT, CODEC)

@@ -30,12 +30,12 @@ from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.pending_requests import Approvals
 from agent.session.subagents.agents import AgentConversation
 from app.tui.commands.keys import resolve
+from app.tui.commands.merging import MergeScreen
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_screen import ConversationScreen, SessionScreen
 from app.tui.questions.dialogs import ApprovalDialog, CeilingDialog, ClarifyDialog, ForecastDialog
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.screens.agents.agents_kinds import KindsScreen
-from app.tui.screens.agents.merge import MergeScreen
 from app.tui.screens.approvals import ApprovalsScreen
 from app.tui.screens.audit import AuditScreen
 from app.tui.screens.browser import BrowserScreen
@@ -49,8 +49,7 @@ from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.help import HelpScreen, here
 from app.tui.screens.history.branches import BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
-from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
-from app.tui.screens.history.rewind import RewindScreen
+from app.tui.screens.history.restoring import HunkScreen, RestoringScreen, RewindScreen
 from app.tui.screens.history.timeline import TimelineScreen
 from app.tui.screens.history.timeline_files import FileScreen, FilesScreen
 from app.tui.screens.history.timeline_services import BRING_BACK, FileDifferenceRow, TimelinePick
@@ -59,9 +58,7 @@ from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.memory import MemoryScreen
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
-from app.tui.screens.models.models import ModelsScreen
-from app.tui.screens.models.onboarding import OnboardingScreen
-from app.tui.screens.models.providers import ProvidersScreen
+from app.tui.screens.models.models import ModelsScreen, OnboardingScreen, ProvidersScreen
 from app.tui.screens.page import Page, SplitPage
 from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.plugins import PluginsScreen
@@ -72,8 +69,7 @@ from app.tui.screens.sessions.sessions import SessionsScreen
 from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
 from app.tui.screens.skill_offers import CandidateScreen, SkillOffersScreen
 from app.tui.screens.skills import SkillsScreen
-from app.tui.screens.skins.skin_editor import SkinEditorScreen
-from app.tui.screens.skins.skins import SkinsScreen
+from app.tui.screens.skins.skins import SkinEditorScreen, SkinsScreen
 from app.tui.screens.usage import UsageScreen
 from tests.app.tui.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.tui.setup_stage import PROVIDER, Doubtful, Halfway

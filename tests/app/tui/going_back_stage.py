@@ -18,8 +18,7 @@ from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, PlanItem
 from app.tui.screens.history.branches import BranchEntry
 from app.tui.screens.history.compare import CompareServices
-from app.tui.screens.history.restoring import RestoreServices
-from app.tui.screens.history.rewind import RewindServices, SaidMessage
+from app.tui.screens.history.restoring import RestoreServices, RewindServices, SaidMessage
 from app.tui.screens.history.timeline_files import FileChanges
 from tests.app.tui.timeline_stage import CENTS, NEW, NOW, OLD, TESTS
 from tools.results import Display, TextDetail

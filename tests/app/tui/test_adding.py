@@ -20,8 +20,7 @@ from app.tui.screens.dialog import ProblemLine
 from app.tui.screens.entry_form import EntryForm
 from app.tui.screens.entry_page import EntryPage
 from app.tui.screens.models.model_menu import ModelMenu
-from app.tui.screens.models.models import ModelsScreen
-from app.tui.screens.models.providers import ProvidersScreen
+from app.tui.screens.models.models import ModelsScreen, ProvidersScreen
 from app.tui.screens.plugins import DiskPlugins, PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
 from app.tui.screens.servers import NEXT, ServerFile, ServersScreen

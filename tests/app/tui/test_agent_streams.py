@@ -17,8 +17,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from app.tui.conversation.agent_screen import announced_nodes
-from app.tui.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
-from app.tui.panes.task_lists import TodoTree
+from app.tui.conversation.bridge import PROGRESS_KEPT, AgentStreams, Flight, TodoTree
 from tools.context import Todo
 from tools.results import Display
 

@@ -32,7 +32,7 @@ from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.help import HelpScreen
-from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.models.models import OnboardingScreen
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, calls, say
 from tests.support.sessions import engine_of

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.events import AgentEnded, TurnEnded
+from app.tui.commands.merging import MergeScreen
 from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.agents.merge import MergeScreen
 from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.test_agents import attached, row
 from tests.app.tui.test_application import Stage, stage

@@ -36,8 +36,7 @@ from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.models import key_dialog, model_menu
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
-from app.tui.screens.models.models import ModelsScreen
-from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.models.models import ModelsScreen, OnboardingScreen
 from tests.agent.model.local.hub import Hub, serving
 from tests.app.tui.pages import PageHost
 from tests.support.model_server import ModelServer

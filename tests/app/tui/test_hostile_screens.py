@@ -22,8 +22,8 @@ from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.history.branches import BranchEntry, BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
-from app.tui.screens.history.rewind import RewindScreen, SaidMessage
-from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.history.restoring import RewindScreen, SaidMessage
+from app.tui.screens.models.models import OnboardingScreen
 from app.tui.screens.page import Page
 from app.tui.screens.sessions import sessions
 from app.tui.screens.sessions.search import SearchScreen

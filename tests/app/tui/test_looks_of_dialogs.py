@@ -21,7 +21,7 @@ from app.tui.screens.dialog import ConfirmDialog, Dialog, TextDialog
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog
 from app.tui.screens.models.model_menu import Offers
-from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.models.models import OnboardingScreen
 from app.tui.screens.palette import PaletteRows
 from tests.app.tui.setup_stage import PROVIDER, Doubtful, Halfway
 from tests.support import story

@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.history.branches import BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
-from app.tui.screens.history.restoring import RestoringScreen
-from app.tui.screens.history.rewind import RewindScreen
+from app.tui.screens.history.restoring import RestoringScreen, RewindScreen
 from tests.app.tui.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.tui.pages import PageHost, pressing
 from tests.app.tui.timeline_stage import NOW

@@ -14,9 +14,8 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import PlanItem
-from app.tui.commands.merging import agent_to_merge, merge_copy
+from app.tui.commands.merging import MergeScreen, agent_to_merge, merge_copy
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.agents.merge import MergeScreen
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.history.restoring import MERGE, PlanRows
 from tests.app.tui.going_back_stage import HUNKS, PLAN, RESTORE, entry

@@ -23,7 +23,7 @@ from agent.core.home import Home
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.models.key_dialog import ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
-from app.tui.screens.models.providers import ProvidersScreen
+from app.tui.screens.models.models import ProvidersScreen
 from app.tui.screens.settings.preferences import Snapshot
 from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
 from tests.support.waiting import until

@@ -17,7 +17,7 @@ from agent.errors import ConfigError
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import ConfirmDialog, TextDialog
 from app.tui.screens.skins import skin_files
-from app.tui.screens.skins.skin_editor import RoleList, SkinDraft, SkinEditorScreen, color_of
+from app.tui.screens.skins.skins import RoleList, SkinDraft, SkinEditorScreen, color_of
 from tests.app.tui.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
 from themes.colors import normalize_color

@@ -7,8 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.widgets.timeline.trees import Row, grown, picture, planted
-from widgets.timeline.layout import FILTERS, Drawing, DrawnLine, Filter, TimelineFilter, lay_out, matches
-from widgets.timeline.node_tree import BranchTag, NodeTree
+from widgets.timeline.layout import (
+    FILTERS,
+    BranchTag,
+    Drawing,
+    DrawnLine,
+    Filter,
+    NodeTree,
+    TimelineFilter,
+    lay_out,
+    matches,
+)
 from widgets.timeline.paint import rails
 
 OPEN = TimelineFilter(unfolded=True)

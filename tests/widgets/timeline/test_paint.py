@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from tests.widgets.timeline.trees import Row
-from widgets.timeline.layout import TimelineFilter, lay_out
-from widgets.timeline.node_tree import BranchTip, plant
+from widgets.timeline.layout import BranchTip, TimelineFilter, lay_out, plant
 from widgets.timeline.paint import PaintContext, draw_row, first_words
 
 JSON = st.recursive(

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from widgets.timeline.layout import EMPTY, Drawing, TimelineFilter, lay_out
-from widgets.timeline.node_tree import BranchTag, BranchTip, NodeTree, plant
+from widgets.timeline.layout import (
+    EMPTY,
+    BranchTag,
+    BranchTip,
+    Drawing,
+    NodeTree,
+    TimelineFilter,
+    lay_out,
+    plant,
+)
 from widgets.timeline.paint import rails
 
 

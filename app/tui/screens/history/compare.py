@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import work
@@ -14,9 +15,13 @@ from agent.core.store.nodes import first_line
 from agent.errors import HermesError
 from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.restore.hunk_restore import Parted
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
+from app.tui.conversation.replay import newest_first
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import load
-from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
+from app.tui.screens.history.restoring import RestoreServices, RewindServices, SaidMessage
+from app.tui.screens.history.timeline_files import SIGNS, FileChanges, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import Page
 from themes.states import glyph, state_of
@@ -27,6 +32,9 @@ from widgets.rows.row_list import ReadingRows, RowList
 from widgets.rows.row_text import fit, one_line, spread
 from widgets.timeline.paint import shown_path
 from widgets.transcript.parts import AnswerItem, CallItem, Item, NoticeItem, UserItem, source_of
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 NOTHING = "Nothing was said on either branch since."
 SAME_FILES = "Both branches have the same files."
@@ -251,3 +259,45 @@ class CompareScreen(Page[None]):
                 self.app.push_screen(DetailScreen("On both branches", f"\n\n{'─' * 40}\n\n".join(both)))
             case _:
                 pass
+
+
+def restore_services(client: SessionClient) -> RestoreServices:
+    """Return the services of the restore preview."""
+    history = client.history
+    files = FileChanges(history.contents)
+
+    async def load_hunks(item: PlanItem, merging: bool) -> Parted:
+        return await history.split_hunks(item, merging=merging)
+
+    return RestoreServices(files.describe_all, files.sides, history.merge_conflict, load_hunks)
+
+
+def rewind_services(
+    said: Callable[[], Awaitable[Sequence[SaidMessage]]], client: SessionClient
+) -> RewindServices:
+    """Return the services of the list of messages."""
+    history = client.history
+    files = FileChanges(history.contents)
+
+    async def changes(position: int) -> Sequence[PathChange]:
+        return await history.changes(position, (await history.place()).step)
+
+    plan = history.plan if client.keeps_files else None
+    return RewindServices(said, changes, plan, files.describe_all)
+
+
+def compare_services(client: SessionClient, left: str, right: str) -> CompareServices:
+    """Return the services for comparing two branches, given by name."""
+    from tools.registry import registry
+
+    files = FileChanges(client.history.contents)
+
+    async def compare_branches() -> tuple[BranchComparison, Sequence[Item], Sequence[Item]]:
+        found = await client.compare(left, right)
+        return (
+            found,
+            list(newest_first(found.left.nodes, registry))[::-1],
+            list(newest_first(found.right.nodes, registry))[::-1],
+        )
+
+    return CompareServices(compare_branches, files.describe_all, files.sides)

@@ -48,7 +48,7 @@ async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> 
     from app.tui.conversation import active_conversation
     from app.tui.questions.request_queue import TYPING_PAUSE
     from app.tui.screens.models.model_menu import ModelMenu
-    from app.tui.screens.models.onboarding import OnboardingScreen
+    from app.tui.screens.models.models import OnboardingScreen
 
     menu = ModelMenu(app.message_sender.workspace)
     offers = await menu.offers()

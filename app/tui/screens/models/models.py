@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import work
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
@@ -17,14 +18,142 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
+from agent.model.key_check import KeyProvider
 from agent.model.model_choices import ModelChoice, merge_choices
-from app.tui.screens.models.key_dialog import KeyDialog, ServerDialog, obtain_model
-from app.tui.screens.models.model_menu import ModelMenu
-from app.tui.screens.page import Page, line
-from themes.states import IN_USE, STATES, glyph
+from agent.model.providers import NoModelError
+from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine, TextDialog
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
+from app.tui.screens.models.key_dialog import (
+    KeyDialog,
+    ProviderDialog,
+    ServerDialog,
+    fetch_model,
+    obtain_model,
+)
+from app.tui.screens.models.model_menu import ModelMenu, Offers
+from app.tui.screens.models.ways import Way, ways
+from app.tui.screens.page import Page, line, words
+from themes.states import IN_USE, NEEDS_YOU, STATES, glyph
+from tools.text.words import plural
 from widgets.panes.status import UNKNOWN, tokens
 from widgets.rows.row_list import RowList
-from widgets.rows.row_text import fit, spread
+from widgets.rows.row_text import fit, one_line, spread
+
+UNASKED = ("text-muted", "F5 asks it once, which costs nothing.")
+NOWHERE = "Providers of models stand here. Press n to add one."
+
+
+def is_usable(row: dict[str, Any]) -> bool:
+    """Return whether nothing is known to be missing. Pure."""
+    return bool(row["key_set"] or not row["key_env"])
+
+
+class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
+    """The list of providers; what a check gave stands beside the one it asked."""
+
+    heading = "Providers"
+    keys = "F5 check · n new · e key · d delete · / filter · ? keys · esc back"
+    ways_on = "n new"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f5", "verify", "Ask the provider once, which costs nothing", id="providers.check"),
+        Binding("n", "add", "Add a provider by its address", id="providers.add"),
+        Binding("e", "new_key", "Enter its key", id="providers.key"),
+        Binding("d,delete", "remove", "Delete the provider from your settings", id="providers.remove"),
+        Binding("u", "undo", "Take back the last deletion", id="providers.undo"),
+    ]
+
+    def __init__(self, menu: ModelMenu, at: str = "") -> None:
+        super().__init__(ProviderRows(), at)
+        self._menu = menu
+        self._answers: dict[str, tuple[str, str]] = {}
+        """A role and a sentence by provider, of those that were asked."""
+
+    def on_mount(self) -> None:
+        self._begin()
+
+    @load
+    async def _begin(self) -> None:
+        await self._load()
+
+    async def _load(self, at: str = "") -> None:
+        rows = sorted(await self._menu.provider_rows(), key=lambda row: not is_usable(row))
+        usable = sum(map(is_usable, rows))
+        self.list_entries(rows, f"{usable} can be used · {len(rows) - usable} need a key", at)
+
+    def about(self, entry: dict[str, Any]) -> Content:
+        origin = "built in" if entry["built_in"] else "from your settings or the environment"
+        key = f"{entry['key_env']} is {'set' if entry['key_set'] else 'not set; e enters it'}"
+        learned = f"{plural(entry['learned'], 'thing')} learned of its models" if entry["learned"] else ""
+        role, answer = self._answers.get(entry["name"], UNASKED)
+        facts = [f"Address: {entry['base_url']}", f"Format: {entry['format']}"]
+        facts += [f"Key: {key}" if entry["key_env"] else "No key needed", learned]
+        return Content.assemble(
+            (one_line(entry["name"]), "bold"),
+            (f"  {origin}\n\n", "$text-muted"),
+            "\n".join(one_line(each) for each in facts if each),
+            (f"\n\n{line(answer)}", f"${role}"),
+        )
+
+    def open_entry(self, entry: dict[str, Any]) -> None:
+        self.action_verify() if is_usable(entry) else self.action_new_key()
+
+    @change_entry
+    async def action_verify(self, row: dict[str, Any]) -> None:
+        name = row["name"]
+        self._answers[name] = "text-muted", "asking it …"
+        self.tell()
+        found = await self._menu.ask_provider(name)
+        count = f"; it names {plural(len(found.models), 'model')}" if found.models else ""
+        answer = f"{glyph('done')} It answers{found.key}{count}."
+        self._answers[name] = (
+            ("text-error", f"{glyph('failed')} {found.problem}") if found.problem else ("text", answer)
+        )
+        self.tell()
+
+    @change
+    async def action_add(self) -> None:
+        found = await self.app.push_screen_wait(ServerDialog(self._menu))
+        if found is not None:
+            await self._load(found.name)
+
+    @change_entry
+    async def action_new_key(self, row: dict[str, Any]) -> None:
+        offers = await self._menu.offers()
+        provider = next((each for each in offers.providers if each.name == row["name"]), None)
+        if provider is None:
+            self.complain("This provider takes no key that could be entered here.", "warning")
+        elif await self.app.push_screen_wait(KeyDialog(provider, self._menu)) is not None:
+            await self._load(row["name"])
+
+    @change_entry
+    async def action_remove(self, row: dict[str, Any]) -> None:
+        back = await self._menu.remove_provider(row["name"])
+
+        async def undo() -> None:
+            await back()
+            await self._load(row["name"])
+
+        self.undo.append(undo)
+        await self._load()
+        self.notify("Deleted; u takes it back.", markup=False)
+
+
+class ProviderRows(EntryRows["dict[str, Any]"]):
+    """One row per provider: whether it can be used, its name and address, its key."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            key=lambda row: row["name"], words=lambda row: f"{row['name']} {row['base_url']}", empty=NOWHERE
+        )
+
+    def draw_entry(self, entry: dict[str, Any], width: int) -> list[Text]:
+        state = STATES["done" if entry["key_set"] else "pending" if is_usable(entry) else "skipped"]
+        left = Text(" ").append(f"{state.glyph} ", self.ink(state.role))
+        left.append(f"{one_line(entry['name']):<14} ", self.ink("text" if is_usable(entry) else "dim"))
+        left.append(one_line(entry["base_url"]), self.ink("dim"))
+        need = "" if is_usable(entry) else "needs a key"
+        return [spread(left, Text(f" {need} ", self.ink("dim")), width)]
+
 
 WINDOW_CELLS = 8
 PRICE_CELLS = 16
@@ -142,8 +271,6 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="get")
     async def action_providers(self) -> None:
-        from app.tui.screens.models.providers import ProvidersScreen
-
         await self.app.push_screen_wait(ProvidersScreen(self._menu))
         self._fill()
 
@@ -374,3 +501,126 @@ def about(choice: ModelChoice) -> str:
         each = zip(("in", "out", "from the cache"), map(dollars, prices), strict=True)
         parts.append("per million tokens: " + ", ".join(f"{what} {price}" for what, price in each))
     return " · ".join(filter(None, parts))
+
+
+NONE_YET = "No model is chosen yet."
+WORDS = "What you type meanwhile is kept, and sent when a model is there."
+
+
+class OnboardingScreen(Dialog[str | None]):
+    """Offers ways to get a model. Its result is the name of a model, or None. The application keeps typed
+    text.
+    """
+
+    leaves = "quit"
+    weighs_digits = True
+
+    def __init__(
+        self,
+        problem: NoModelError,
+        spill: Callable[[str], None] = lambda _text: None,
+        *,
+        offers: Offers = Offers(),  # noqa: B008 - frozen
+        setup: ModelMenu | None = None,
+        hold: Callable[[str], None] = lambda _text: None,
+        draft: Callable[[], str] = str,
+        failed: str = "",
+    ) -> None:
+        """`hold` takes a message that waits for the model; `draft` returns the text that is not yet sent.
+
+        `failed` says why the model chosen before could not be used.
+        """
+        super().__init__(spill)
+        self._draft = draft
+        self._failed = failed
+        self._problems = problem.problems
+        self._chose = False
+        self._offers = offers
+        self._setup = setup
+        self._hold = hold
+        self._ways = ways(problem, offers)
+
+    @property
+    def writes(self) -> bool:
+        """True if digits belong to the draft: it holds text, and no arrow key has returned to the choices."""
+        return (self._to_prompt or not self._chose) and bool(self._draft())
+
+    def back_to_choices(self) -> None:
+        super().back_to_choices()
+        self._chose = True
+
+    def body(self) -> ComposeResult:
+        yield Static(Content(f"{NEEDS_YOU} Choose a model"), classes="who")
+        yield words(WORDS if self._failed else f"{NONE_YET} {WORDS}", "text")
+        yield ProblemLine()
+        stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
+        yield Choices([way.title for way in self._ways], chosen=stands)
+        yield Hints()
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self._go(self._ways[event.option_index])
+
+    @work(exclusive=True, group="way")
+    async def _go(self, way: Way) -> None:
+        model = way.model
+        kept = False
+        match way.act:
+            case "name":
+                dialog = TextDialog("Model, as provider/name", check=self._problem_of)
+                model = (await self.app.push_screen_wait(dialog) or "").strip()
+                kept = True
+            case "server" if self._setup is not None:
+                found = await self.app.push_screen_wait(ServerDialog(self._setup))
+                model = await self._choose(found.name, found.models) if found is not None else ""
+                kept = True
+            case "fetch" if way.weights is not None and self._setup is not None:
+                model = await fetch_model(self.app, way.weights, self._offers, self._setup, self._hold)
+                kept = True
+            case "key":
+                provider = await self.app.push_screen_wait(ProviderDialog(self._offers.providers))
+                model, kept = await self._with_key(provider) if provider is not None else "", True
+            case "models" if way.provider is not None:
+                model, kept = await self._choose(way.provider.name, ()), True
+            case _:
+                kept = model != "demo"
+        if not model:
+            return
+        if kept:
+            await self._keep(model)
+        self.dismiss(model)
+
+    async def _with_key(self, provider: KeyProvider) -> str:
+        """Ask for a provider's key; return one of its models, empty if the person cancelled."""
+        if self._setup is None:
+            return ""
+        check = await self.app.push_screen_wait(KeyDialog(provider, self._setup))
+        return "" if check is None else await self._choose(provider.name, check.models)
+
+    async def _problem_of(self, model: str) -> str:
+        return (
+            await self._setup.problem_of(model.strip()) if self._setup is not None and model.strip() else ""
+        )
+
+    async def _choose(self, provider: str, names: tuple[str, ...]) -> str:
+        if len(names) == 1:
+            return f"{provider}/{names[0]}"
+        if self._setup is None:
+            return ""
+        screen = ModelsScreen("", self._setup, only=(provider, names))
+        return await self.app.push_screen_wait(screen) or ""
+
+    async def _keep(self, model: str) -> None:
+        """Make the model the default of later sessions."""
+        if self._setup is None:
+            return
+        try:
+            await self._setup.keep(model)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="warning", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(ProblemLine).say(self._failed or " ".join(self._problems))
+
+    def decline(self) -> None:
+        self.dismiss(None)

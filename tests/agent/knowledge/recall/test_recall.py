@@ -23,7 +23,7 @@ from agent.knowledge.recall.recall import Recall
 from agent.knowledge.recall.scoring import date_words, words_of
 from agent.knowledge.recall.sources import MemoryNotes, Passage
 from agent.knowledge.recall.tool_search import ToolSearch
-from tools.found import FoundNote, FoundSession, SessionSearch
+from tools.context import FoundNote, FoundSession, SessionSearch
 
 TALK = (
     ("user", "How do we deploy the billing service?"),
