@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from themes.schema import SkinSection, SkinValue, parse
+from themes.loader import SkinSection, SkinValue, parse
 from themes.skin import nearest, quote
 
 _FILE = Path(__file__).with_name("personalities.yaml")

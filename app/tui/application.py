@@ -541,14 +541,13 @@ class HermesApp(App[None], inherit_bindings=False):
             self.copy_to_clipboard(selected)
 
     def _show_in_full(self, title: str, text: str) -> None:
-        from app.tui.screens.detail import DetailScreen
+        from app.tui.screens.dialog import DetailScreen
 
         self.push_screen(DetailScreen(title, text))
 
     async def _show_diff(self, path: str, diff: str) -> None:
         """Show a unified diff as the conversation does, on its own screen."""
-        from app.tui.screens.history.timeline_files import FileScreen
-        from app.tui.screens.history.timeline_services import FileDifferenceRow
+        from app.tui.screens.history.timeline_files import FileDifferenceRow, FileScreen
 
         new, gone = diff.startswith("--- /dev/null"), "\n+++ /dev/null" in diff
         screen = FileScreen(FileDifferenceRow(path, "added" if new else "deleted" if gone else "changed"))

@@ -18,10 +18,8 @@ from tests.support.images import png
 from tests.support.waiting import until
 from tools.results import Display
 from tools.senses.pictures import Form, Thumbnail, cells, draw_thumbnail
-from widgets.pictures import kitty, sixel
-from widgets.pictures.graphics import Graphics, graphics_of
-from widgets.pictures.half_blocks import half_blocks
-from widgets.pictures.shelf import KEPT
+from widgets.pictures import shelf
+from widgets.pictures.shelf import KEPT, Graphics, graphics_of, half_blocks
 from widgets.transcript.parts import AnswerItem, CallItem, Fold, UserItem
 from widgets.transcript.view import Transcript
 
@@ -79,22 +77,22 @@ def test_a_terminal_with_graphics_gets_the_picture_whole_and_a_sign_for_each_par
     file = io.BytesIO()
     noise.save(file, "PNG")
     small = draw_thumbnail(file.getvalue(), 12, 4, "png")
-    pieces = list(kitty.send_sequences(0x0A0B0C, small.data, small.columns, small.rows))
-    assert len(pieces) > 1 and all(len(piece) < kitty.PIECE + 100 for piece in pieces)
+    pieces = list(shelf.send_sequences(0x0A0B0C, small.data, small.columns, small.rows))
+    assert len(pieces) > 1 and all(len(piece) < shelf.PIECE + 100 for piece in pieces)
     told = [re.fullmatch(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", piece) for piece in pieces]
     assert f"i={0x0A0B0C},c=12,r=4," in pieces[0] and "U=1" in pieces[0]
     assert [found[1][-1] for found in told if found] == ["1"] * (len(pieces) - 1) + ["0"]
     whole = base64.b64decode("".join(found[2] for found in told if found))
     assert Image.open(io.BytesIO(whole)).size == (120, 80)
 
-    rows = kitty.signs(0x0A0B0C, small.columns, small.rows)
+    rows = shelf.kitty_signs(0x0A0B0C, small.columns, small.rows)
     assert [row.cell_length for row in rows] == [12] * 4
     part = rows[3].crop(5, 7)  # as it is cut where something lies over it
     assert [segment.text for segment in part] == [
-        "".join(f"{kitty.SIGN}\u0310{mark}" for mark in "\u033d\u033e")
+        "".join(f"{shelf.SIGN}\u0310{mark}" for mark in "\u033d\u033e")
     ]
     assert all(segment.style and segment.style.color == Color.from_rgb(10, 11, 12) for segment in part)
-    assert len(set(kitty.MARKS)) == 64
+    assert len(set(shelf.MARKS)) == 64
 
 
 @pytest.mark.parametrize("cell", [(10, 20), (7, 15), (9, 17)])
@@ -104,7 +102,7 @@ def test_sixel_graphics_are_the_picture_again_when_a_terminal_reads_them(cell: t
     file = io.BytesIO()
     before.save(file, "PNG")
     small = draw_thumbnail(file.getvalue(), 12, 8, "sixel", cell)
-    picture = sixel.cut(small.data, small.columns, small.rows)
+    picture = shelf.cut(small.data, small.columns, small.rows)
     after = Image.new("RGB", (small.columns * cell[0], small.rows * cell[1]))
     for row, strip in enumerate(picture.strips):
         read = terminal.decoded(strip)
@@ -115,15 +113,15 @@ def test_sixel_graphics_are_the_picture_again_when_a_terminal_reads_them(cell: t
     apart = ImageStat.Stat(ImageChops.difference(wanted, after)).mean
     assert max(apart) < 4, "of 255"
     with pytest.raises(ValueError, match="no sixel"):
-        sixel.cut(small.data + b"\x1b]52;c;AAAA\x07", small.columns, small.rows)
+        shelf.cut(small.data + b"\x1b]52;c;AAAA\x07", small.columns, small.rows)
 
 
 def test_signs_become_sixel_graphics_on_their_way_to_the_terminal() -> None:
     small = draw_thumbnail(png(60, 40), 6, 2, "sixel")
-    held = sixel.SixelPictures()
-    slot = held.add(sixel.cut(small.data, small.columns, small.rows))
-    assert held.add(sixel.cut(small.data, small.columns, small.rows)) == slot + 1
-    first, second = sixel.signs(slot, small.columns, small.rows)
+    held = shelf.SixelPictures()
+    slot = held.add(shelf.cut(small.data, small.columns, small.rows))
+    assert held.add(shelf.cut(small.data, small.columns, small.rows)) == slot + 1
+    first, second = shelf.sixel_signs(slot, small.columns, small.rows)
     assert [row.cell_length for row in (first, second)] == [6, 6]
     shown = held.with_graphics(f"before{second.text}behind")
     assert shown.startswith("before      \x1b7\x1b[6D\x1bP0;1;0q") and shown.endswith("\x1b\\\x1b8behind")
@@ -226,7 +224,7 @@ async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: 
         if graphics is Graphics.SIXEL:
             assert len(transcript.pictures.sixels._held) == transcript.pictures.picture_count
             shown = transcript.pictures.sixels.with_graphics("\n".join(app.lines))
-            assert shown.count("\x1bP0;1;0q") >= 4 and kitty.SIGN not in shown
+            assert shown.count("\x1bP0;1;0q") >= 4 and shelf.SIGN not in shown
 
 
 async def test_without_graphics_nothing_is_read_and_nothing_takes_room() -> None:

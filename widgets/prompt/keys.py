@@ -12,8 +12,7 @@ from widgets.prompt.draft import Draft, tidy
 from widgets.prompt.grapheme_cells import width
 from widgets.prompt.history import History, HistorySearch
 from widgets.prompt.messages import route
-from widgets.prompt.picture import PromptPicture
-from widgets.prompt.queue_view import QueueView
+from widgets.prompt.picture import PromptPicture, QueueView
 
 
 class PromptState(NamedTuple):

@@ -28,8 +28,7 @@ from widgets.prompt.draft import Draft, FoundFile, tidy
 from widgets.prompt.history import History
 from widgets.prompt.keys import KeyHints, PromptKeys, PromptState
 from widgets.prompt.messages import route
-from widgets.prompt.picture import PromptPicture
-from widgets.prompt.queue_view import QueueView
+from widgets.prompt.picture import PromptPicture, QueueView
 
 TIDIED_ASIDE = 20_000
 """Characters from which a paste is cleaned in a thread, after its token is on the screen."""

@@ -152,7 +152,7 @@ def _print_answer(ended: TurnEnded, approve: str | None, denied: ToolStarted | N
 def _advice(denied: ToolStarted | None, workspace: Path, approve: str | None) -> str:
     """Return a sentence about how to allow an action that was denied."""
     if approve not in ("all", "yolo") and denied is not None:
-        from app.cli.safety.explain import narrow_rule
+        from app.cli.safety.permissions import narrow_rule
 
         if rule := narrow_rule(denied.tool, denied.arguments, workspace):
             allow = f"{command_name()} permissions allow {shlex.quote(rule)}"

@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.ref_plan import Choice
     from app.tui.app_context import AppContext
     from app.tui.conversation.shown_history import ShownHistory
-    from app.tui.screens.history.timeline_services import What
+    from app.tui.screens.history.timeline_files import What
 
     class HistoryPort(AppContext, Protocol):
         """The application, with the actions on the session's history."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def show_images(app: AppContext, wanted: str) -> None:
     """Draw the images of the session's conversation according to the setting and the terminal's abilities."""
     from app.tui.terminal.answers import sixel_cell
-    from widgets.pictures.graphics import Graphics, graphics_of
+    from widgets.pictures.shelf import Graphics, graphics_of
 
     if not app.session.panes_mounted:
         return

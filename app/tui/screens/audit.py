@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from agent.safety.audit.check import AuditReport, verify
 from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker, files
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page, line
 from themes.states import glyph, state_of

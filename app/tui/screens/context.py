@@ -11,8 +11,7 @@ from textual.binding import Binding, BindingType
 
 from agent.knowledge.context.context_table import ContextLayer, ContextTable
 from agent.knowledge.context.quarantine import SHORT, KeptPassage
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ConfirmDialog
+from app.tui.screens.dialog import ConfirmDialog, DetailScreen
 from app.tui.screens.entry_page import CountedPage, CountedRows, change
 from app.tui.screens.page import line
 from themes.states import NEEDS_YOU

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.css.scalar import Scalar
@@ -19,11 +19,10 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, KeyLine, Skinned, line, words
+from app.tui.screens.page import BETWEEN, HELP, LINE_CHARS, Field, KeyLine, ScreenHeader, Skinned, line, words
 from themes.states import glyph
-from tools.text.safe_text import reveal
-from widgets.rows.reader import Reader, ReaderLook
+from tools.text.safe_text import clean, reveal
+from widgets.rows.reader import Reader, ReaderLook, diff_tones
 from widgets.rows.row_text import letters
 
 MOST_LINES = 10
@@ -484,3 +483,62 @@ class TextDialog(Dialog[str | None]):
 
     def _take(self, text: str) -> None:
         self.query_one(Input).insert_text_at_cursor(text)
+
+
+class DetailScreen(ClosableModal[None]):
+    """A text on its own screen. It scrolls in both directions, and can be selected and copied.
+
+    `spelled` keeps every character and spells out invisible ones, for texts that a person decides on; other
+    texts are shown as a terminal would show them. `diffs` colours lines of unified diffs, which is the
+    default for texts that are not spelled.
+    """
+
+    CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
+    AUTO_FOCUS = "Reader"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "back"),
+        Binding("y", "copy", "copy"),
+        HELP,
+    ]
+
+    def __init__(self, title: str, text: str, *, spelled: bool = False, diffs: bool = False) -> None:
+        super().__init__()
+        self._title = line(title)
+        show = reveal if spelled else str
+        shown = text if spelled else clean(text)
+        tones = diffs or not spelled
+        self.reader = Skinned(shown, show, wrap=spelled, look=ReaderLook(focusable=True), diffs=tones)
+
+    def compose(self) -> ComposeResult:
+        yield ScreenHeader(self._title)
+        yield self.reader
+        yield KeyLine("↑↓←→ move · w wrap · y copy · esc back")
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))
+
+
+MOST_CHANGES = 60
+"""Lines that are shown; the whole difference has a screen of its own."""
+LONGEST = 300
+"""Characters of a line that are shown."""
+_TONES = {"added": "$added", "removed": "$removed", "dim": "$text-muted"}
+
+
+def difference_parts(text: str, more: str) -> list[tuple[str, str]]:
+    """Return the first lines of a diff with their colours; `more` says where to see the rest. Outside text.
+    Pure.
+    """
+    lines = text.splitlines()
+    tones = diff_tones(lines)
+    parts = [
+        (f"{_cut(each)}\n", _TONES.get(tones.get(number, ""), ""))
+        for number, each in enumerate(lines[:MOST_CHANGES])
+    ]
+    if len(lines) > MOST_CHANGES:
+        parts.append((f"… {len(lines) - MOST_CHANGES:,} more lines; {more}\n", "$text-muted"))
+    return parts
+
+
+def _cut(line: str) -> str:
+    return reveal(line if len(line) <= LONGEST else f"{line[:LONGEST]}…")

@@ -16,7 +16,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.errors import HermesError
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page
 from themes.states import DOUBT, look

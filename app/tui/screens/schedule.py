@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
 from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from themes.states import WorkState, state_of

@@ -23,8 +23,15 @@ from textual.widgets import Input
 
 from agent.core.home import Home
 from agent.errors import ConfigError, HermesError
-from app.tui.screens.detail import DetailScreen, difference_parts
-from app.tui.screens.dialog import ChangeDialog, Choices, ConfirmDialog, Dialog, Hints
+from app.tui.screens.dialog import (
+    ChangeDialog,
+    Choices,
+    ConfirmDialog,
+    DetailScreen,
+    Dialog,
+    Hints,
+    difference_parts,
+)
 from app.tui.screens.entry_form import EntryForm, FormLine
 from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
 from app.tui.screens.page import BETWEEN, Field, line, words

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.core.home import Home, from_home
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry, load
 from themes.states import state_of
 from tools.text.safe_text import clean

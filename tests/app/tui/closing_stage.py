@@ -41,8 +41,7 @@ from app.tui.screens.audit import AuditScreen
 from app.tui.screens.browser import BrowserScreen
 from app.tui.screens.closable import ClosableModal, ClosableScreen
 from app.tui.screens.context import ContextScreen
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, Dialog, TextDialog
+from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, DetailScreen, Dialog, TextDialog
 from app.tui.screens.entry_form import EntryForm, FormLine
 from app.tui.screens.entry_page import CountedPage, EntryPage, ListPage
 from app.tui.screens.extra_dialog import ExtraDialog
@@ -51,8 +50,13 @@ from app.tui.screens.history.branches import BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen, RewindScreen
 from app.tui.screens.history.timeline import TimelineScreen
-from app.tui.screens.history.timeline_files import FileScreen, FilesScreen
-from app.tui.screens.history.timeline_services import BRING_BACK, FileDifferenceRow, TimelinePick
+from app.tui.screens.history.timeline_files import (
+    BRING_BACK,
+    FileDifferenceRow,
+    FileScreen,
+    FilesScreen,
+    TimelinePick,
+)
 from app.tui.screens.learnings import LearningsScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.memory import MemoryScreen

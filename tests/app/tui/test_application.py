@@ -30,7 +30,7 @@ from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.questions import request_queue
 from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.models.models import OnboardingScreen
 from tests.support.engines import Bench, bench

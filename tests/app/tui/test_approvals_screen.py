@@ -16,7 +16,7 @@ from agent.session.pending_requests import Approvals
 from app.tui.screens import approvals as screens
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen, about
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
 from tools.services.actions import RunCommand, WritePath

@@ -11,7 +11,7 @@ import pytest
 from agent.safety.audit.log import AuditLog, files
 from app.tui.screens import audit as screens
 from app.tui.screens.audit import AuditScreen
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
 

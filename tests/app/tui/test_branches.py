@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import TextDialog
+from app.tui.screens.dialog import DetailScreen, TextDialog
 from app.tui.screens.history.branches import BranchesScreen, BranchRows
 from app.tui.screens.history.compare import CompareRows, CompareScreen
 from app.tui.screens.history.timeline import TimelineScreen

@@ -11,9 +11,7 @@ from PIL import Image, ImageDraw
 from app.tui.screens.browser import BrowserScreen, picture_rows, read_page
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
-from widgets.pictures import kitty
-from widgets.pictures.graphics import Graphics
-from widgets.pictures.shelf import PictureShelf
+from widgets.pictures.shelf import SIGN, Graphics, PictureShelf
 
 PAGE = """Sign in
 https://example.org/login
@@ -76,9 +74,9 @@ async def test_a_terminal_with_graphics_shows_the_picture_by_them(tmp_path: Path
     host = PageHost(lambda: BrowserScreen(folder, shelf=shelf))
     async with host.run_test(size=(80, 24)) as pilot:
         screen: Any = host.screen
-        await until(pilot, lambda: kitty.SIGN in "\n".join(lines_of(screen.rows)))
+        await until(pilot, lambda: SIGN in "\n".join(lines_of(screen.rows)))
         lines = lines_of(screen.rows)
-        assert all(kitty.SIGN in line for line in lines[:10]) and 'heading "Sign in"' in "\n".join(lines)
+        assert all(SIGN in line for line in lines[:10]) and 'heading "Sign in"' in "\n".join(lines)
         if graphics is Graphics.SIXEL:
             assert shelf.sixels.with_graphics("\n".join(lines)).count("\x1bP0;1;0q") == 10
         else:

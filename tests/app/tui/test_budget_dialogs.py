@@ -17,8 +17,7 @@ from agent.events import AgentEnded, AgentStarted, TurnEnded
 from app.tui.questions import request_queue
 from app.tui.questions.dialogs import CeilingDialog, ForecastDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import Dialog
+from app.tui.screens.dialog import DetailScreen, Dialog
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of

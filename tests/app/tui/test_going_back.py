@@ -16,7 +16,7 @@ from app.tui.conversation.session_host import SessionRequest
 from app.tui.conversation.session_screen import DoublePress
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen, RewindScreen, SaidRows
-from app.tui.screens.history.timeline_services import TimelinePick
+from app.tui.screens.history.timeline_files import TimelinePick
 from tests.agent.session.history.test_navigation import Engineer
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import call, say

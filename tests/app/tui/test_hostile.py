@@ -29,8 +29,7 @@ from agent.events import (
 )
 from app.tui.questions.dialogs import ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ConfirmDialog, Dialog
+from app.tui.screens.dialog import ConfirmDialog, DetailScreen, Dialog
 from tests.support.hostile import KINDS, SHORT, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.context import Todo

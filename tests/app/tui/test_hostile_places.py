@@ -32,7 +32,7 @@ from app.tui.commands.shell import run_shell
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen
 from app.tui.screens.audit import AuditScreen
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.page import Page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.tui.screens import logviewer
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.logviewer import LogScreen, LogTail, LogUpdate
 from tests.app.tui.pages import PageHost, lines_of
 from tests.app.tui.test_log_tail import record

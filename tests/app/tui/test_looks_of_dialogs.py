@@ -16,8 +16,7 @@ from agent.model.detect import DetectedServer
 from agent.model.local.sources import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ConfirmDialog, Dialog, TextDialog
+from app.tui.screens.dialog import ConfirmDialog, DetailScreen, Dialog, TextDialog
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog
 from app.tui.screens.models.model_menu import Offers

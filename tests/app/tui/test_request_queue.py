@@ -13,8 +13,7 @@ from app.tui.questions import request_queue
 from app.tui.questions.dialogs import ClarifyDialog
 from app.tui.questions.request_queue import TYPING_PAUSE, Request, RequestQueue
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import TextDialog
+from app.tui.screens.dialog import DetailScreen, TextDialog
 from app.tui.screens.palette import PaletteScreen
 from tests.support import story
 from tests.support.staged import Staged, drawn, scene

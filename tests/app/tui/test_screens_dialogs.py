@@ -16,9 +16,16 @@ from agent.events import ApprovalAsked, Decision, QuestionAsked
 from agent.model.providers import NoModelError
 from app.tui.questions.dialogs import DANGEROUS, ApprovalDialog, ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, indent_choice, share_lines
-from app.tui.screens.history.timeline_services import BRING_BACK, TimelinePick
+from app.tui.screens.dialog import (
+    Choices,
+    ConfirmDialog,
+    DetailScreen,
+    Dialog,
+    TextDialog,
+    indent_choice,
+    share_lines,
+)
+from app.tui.screens.history.timeline_files import BRING_BACK, TimelinePick
 from app.tui.screens.models.models import OnboardingScreen
 from app.tui.screens.page import KeyLine, fit_keys
 from tests.support.waiting import until

@@ -21,8 +21,7 @@ from agent.integrations.server_events import FormAsked, ServerLogged
 from app.tui.questions.engine_question import FORM
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import ConfirmDialog
+from app.tui.screens.dialog import ConfirmDialog, DetailScreen
 from app.tui.screens.servers import ServerFile, ServersScreen, SignInDialog, shows_pages, sign_in_text
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until

@@ -11,8 +11,7 @@ from textual.selection import SELECT_ALL
 from textual.widgets import Static
 
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import TextDialog
+from app.tui.screens.dialog import DetailScreen, TextDialog
 from tests.support import story
 from tests.support.staged import Staged, drawn
 from tests.support.waiting import until

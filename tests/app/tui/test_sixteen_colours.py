@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from tests.app.tui.test_application import stage
 
 

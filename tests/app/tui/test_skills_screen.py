@@ -12,8 +12,7 @@ from textual.widgets import Input
 from agent.core.config.loader import load
 from agent.core.home import Home
 from app.tui.commands.slash_menu import palette_entries
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import TextDialog
+from app.tui.screens.dialog import DetailScreen, TextDialog
 from app.tui.screens.skill_offers import CandidateScreen
 from app.tui.screens.skills import DiskShelf, SkillRow, SkillRows, SkillsScreen, rows_of
 from tests.app.tui.test_application import stage

@@ -16,8 +16,7 @@ from textual.widgets import Static
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import Dialog
 from app.tui.screens.history.timeline import TimelineScreen
-from app.tui.screens.history.timeline_files import FileScreen, FilesScreen, diff_of
-from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
+from app.tui.screens.history.timeline_files import FileDifferenceRow, FileScreen, FilesScreen, Sides, diff_of
 from tests.app.tui.pages import PageHost, lines_of, settled
 from tests.app.tui.timeline_stage import NOW, Book, opened, small, three
 from tests.support.waiting import until

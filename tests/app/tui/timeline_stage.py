@@ -11,7 +11,7 @@ from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Kind, Node
 from agent.core.store.store import Store
 from agent.errors import StoreError
-from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What
+from app.tui.screens.history.timeline_files import FileDifferenceRow, Sides, What
 from tools.files.diffs import diff_texts
 
 NOW = 1_770_000_000.0

@@ -21,7 +21,7 @@ from tools import web_extract_tool, web_search_tool
 from tools.browser import tool as browser_tool
 from tools.registry import registry
 from tools.results import Display
-from widgets.pictures.graphics import Graphics
+from widgets.pictures.shelf import Graphics
 from widgets.transcript.parts import Fold
 
 assert web_extract_tool and web_search_tool and browser_tool

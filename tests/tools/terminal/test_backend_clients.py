@@ -236,7 +236,7 @@ async def test_a_real_client_says_that_a_port_is_closed(tmp_path: Path):
 
 async def test_the_socket_of_the_connection_is_in_a_folder_of_our_own(tmp_path: Path):
     task = far_task(place("ssh", tmp_path), tmp_path)
-    from tools.terminal.backends.ssh import SshConnector
+    from tools.terminal.backends.opening import SshConnector
 
     reach = SshConnector(SshOptions(host="h", port=2200, user="me"), environment(tmp_path))
     channel = reach.anchor(["sh", "-c", "echo $1", "sh", "a'b"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tools.results import ToolError
 from tools.terminal.backends.channel import mount_parts
-from tools.terminal.backends.containers import _mount as docker_mount
+from tools.terminal.backends.opening import _mount as docker_mount
 from tools.terminal.backends.remote_backend import MarkerSplitter, OutputMarker
 from tools.terminal.backends.scripts import anchor_script, quoted
 

@@ -11,11 +11,10 @@ from textual.containers import Container
 from tests.widgets.prompt.test_buffer import ODD
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.prompt import queue_view
 from widgets.prompt.buffer import TOKENS
 from widgets.prompt.completion import CompletionChoice, CompletionMenu, paint_choice
 from widgets.prompt.grapheme_cells import settle
-from widgets.prompt.picture import SearchView, View, lay_out, paint, paint_search, text_width
+from widgets.prompt.picture import SearchView, View, lay_out, paint, paint_queue, paint_search, text_width
 
 PALETTE = Palette(Skin())
 LABELS = {chr(TOKENS[0]): "[paste #1 · 340 lines]"}
@@ -55,7 +54,7 @@ def test_search_menu_and_queue_fill_the_width(text: str, width: int, at: int) ->
     )
     choice = CompletionChoice("", text.replace("\n", " ").replace("\t", " "), "<x>", text, (at,))
     strips = [paint_search(search, PALETTE), paint_choice(choice, True, width, width // 2, "1/9", PALETTE)]
-    strips += queue_view.paint((text,) * 5, (text,) * 2, 2, width, PALETTE)
+    strips += paint_queue((text,) * 5, (text,) * 2, 2, width, PALETTE)
     for strip in strips:
         assert sum(segment.cell_length for segment in strip) == width
         assert "\n" not in strip.text

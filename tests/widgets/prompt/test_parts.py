@@ -11,8 +11,7 @@ from widgets.prompt.completion import CommandChoice, Completer, CompletionChoice
 from widgets.prompt.draft import FOLDED_WHEN_SET, Draft
 from widgets.prompt.history import History
 from widgets.prompt.keys import KeyHints, PromptKeys, PromptState
-from widgets.prompt.picture import PromptPicture
-from widgets.prompt.queue_view import QueueView
+from widgets.prompt.picture import PromptPicture, QueueView
 
 PALETTE = Palette(Skin())
 

@@ -18,11 +18,17 @@ from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.conversation.replay import newest_first
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import load
 from app.tui.screens.history.restoring import RestoreServices, RewindServices, SaidMessage
-from app.tui.screens.history.timeline_files import SIGNS, FileChanges, FileScreen, diff_of
-from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
+from app.tui.screens.history.timeline_files import (
+    SIGNS,
+    FileChanges,
+    FileDifferenceRow,
+    FileScreen,
+    Sides,
+    diff_of,
+)
 from app.tui.screens.page import Page
 from themes.states import glyph, state_of
 from tools.text.safe_text import clean

@@ -27,13 +27,15 @@ from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem, PlanState, Way
 from agent.workspace.checkpoints.state_listings import alike
 from app.tui.screens.entry_page import EntryPage, EntryRows, load
-from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
-from app.tui.screens.history.timeline_services import (
+from app.tui.screens.history.timeline_files import (
     BRING_BACK,
+    SIGNS,
     WHATS,
     FileDifferenceRow,
+    FileScreen,
     Sides,
     TimelinePick,
+    diff_of,
     file_line,
 )
 from app.tui.screens.page import PAUSE, PointedRows, Skinned, SplitPage, line

@@ -25,13 +25,13 @@ from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.git_words import git_apart, step_apart, step_names
 from agent.workspace.checkpoints.unit_marks import units_of
 from app.tui.commands.history_actions import HistoryActions
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import TextDialog
-from app.tui.screens.history.timeline_files import FileChanges, FilesScreen
-from app.tui.screens.history.timeline_services import (
+from app.tui.screens.dialog import DetailScreen, TextDialog
+from app.tui.screens.history.timeline_files import (
     BRING_BACK,
     WHATS,
+    FileChanges,
     FileDifferenceRow,
+    FilesScreen,
     Sides,
     TimelinePick,
     What,
