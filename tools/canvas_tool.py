@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from tools.context import ToolContext
 from tools.kit.lazy_pattern import lazy_pattern
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
 from tools.services.canvases import Canvas, CanvasBoard, CanvasKind, result_of
@@ -131,26 +131,21 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="canvas",
     toolset="canvas",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Show a drawing, plot or small page: self-contained HTML or SVG as content, or an image file. "
             "The same name updates it; edit puts new in place of old."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string"},
-                "action": {"type": "string", "enum": ["show", "edit", "undo", "close"], "default": "show"},
-                "content": {"type": "string"},
-                "path": {"type": "string"},
-                "title": {"type": "string"},
-                "alt": {"type": "string"},
-                "old": {"type": "string"},
-                "new": {"type": "string"},
-            },
-            "required": ["name"],
-        },
-    },
+        "name",
+        name={"type": "string"},
+        action={"type": "string", "enum": ["show", "edit", "undo", "close"], "default": "show"},
+        content={"type": "string"},
+        path={"type": "string"},
+        title={"type": "string"},
+        alt={"type": "string"},
+        old={"type": "string"},
+        new={"type": "string"},
+    ),
     handler=canvas,
     describe=_describe,
     bundles=("default",),

@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.files.diffs import shorten_diff
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.actions import RestoreFiles
 from tools.services.checkpoints import Checkpoints
@@ -122,31 +122,26 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="checkpoint",
     toolset="checkpoint",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Name the present place (save), list places and steps, see what changed in files since (diff), "
             "take files back to it (restore), or leave a branch of the conversation here (branch). Every "
             "step that changes files is kept anyway; save before trying something risky. What others "
             "changed since is never overwritten. A restore is a step too and can be undone."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTIONS)},
-                "name": {
-                    "type": "string",
-                    "description": "A name; for diff and restore also the number of a step (state after it).",
-                },
-                "path": {"type": "string", "description": "diff, restore: only this file or folder."},
-                "hunks": {
-                    "type": "array",
-                    "items": {"type": "integer", "minimum": 1},
-                    "description": "restore: only these hunks of the file, as diff with path numbers them.",
-                },
-            },
-            "required": ["action"],
+        "action",
+        action={"type": "string", "enum": list(ACTIONS)},
+        name={
+            "type": "string",
+            "description": "A name; for diff and restore also the number of a step (state after it).",
         },
-    },
+        path={"type": "string", "description": "diff, restore: only this file or folder."},
+        hunks={
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1},
+            "description": "restore: only these hunks of the file, as diff with path numbers them.",
+        },
+    ),
     handler=checkpoint,
     describe=_describe,
     place=60,

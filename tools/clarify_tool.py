@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import Asker, ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, ToolError
 from tools.text.safe_text import clean
 
@@ -54,31 +54,26 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="clarify",
     toolset="clarify",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Ask the user one question and wait, when a decision is really theirs: the request can be read "
             "in ways that lead to different work, or a choice is hard to undo. Not for what you can find "
             "out, nor for permissions: those are asked for you. Offer short choices, the best first. Unless "
             "the outcome is answered, nothing was chosen."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "question": {"type": "string", "maxLength": MAX_QUESTION},
-                "choices": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "maxItems": MAX_CHOICES,
-                    "default": [],
-                },
-                "allow_freetext": {
-                    "type": "boolean",
-                    "default": True,
-                },
-            },
-            "required": ["question"],
+        "question",
+        question={"type": "string", "maxLength": MAX_QUESTION},
+        choices={
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": MAX_CHOICES,
+            "default": [],
         },
-    },
+        allow_freetext={
+            "type": "boolean",
+            "default": True,
+        },
+    ),
     handler=clarify,
     describe=_describe,
     place=40,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.services import SendMessage
 from tools.services.actions import RunCommand, ScheduleJob, WritePath
@@ -105,33 +105,28 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="cronjob",
     toolset="cronjob",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Have something done later, in a session of its own, by a prompt that says all it needs: nobody "
             "is there, what would need a yes is refused. An answer of [SILENT] is not shown."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTIONS)},
-                "job_id": {"type": "string"},
-                "schedule": {"type": "string", "description": "30m (once), every 2h, 0 9 * * 1-5, ISO time."},
-                "prompt": {"type": "string"},
-                "script": {"type": "string", "description": "A command instead; no model."},
-                "name": {"type": "string"},
-                "deliver": {
-                    "type": "string",
-                    "description": "notice, none, telegram, file:PATH, mail:COMMAND, message:TARGET",
-                },
-                "more": {
-                    "type": "object",
-                    "description": "timezone, repeat, until, missed (skip, once, all), overlap (skip, queue, "
-                    "parallel), skills, model, enabled_toolsets, workdir, context_from (jobs).",
-                },
-            },
-            "required": ["action"],
+        "action",
+        action={"type": "string", "enum": list(ACTIONS)},
+        job_id={"type": "string"},
+        schedule={"type": "string", "description": "30m (once), every 2h, 0 9 * * 1-5, ISO time."},
+        prompt={"type": "string"},
+        script={"type": "string", "description": "A command instead; no model."},
+        name={"type": "string"},
+        deliver={
+            "type": "string",
+            "description": "notice, none, telegram, file:PATH, mail:COMMAND, message:TARGET",
         },
-    },
+        more={
+            "type": "object",
+            "description": "timezone, repeat, until, missed (skip, once, all), overlap (skip, queue, "
+            "parallel), skills, model, enabled_toolsets, workdir, context_from (jobs).",
+        },
+    ),
     handler=cronjob,
     describe=_describe,
     place=90,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail
 from tools.services.learning_notes import LearningKeeper, LearningNote, LearningView
 from tools.text.safe_text import clean
@@ -97,25 +97,20 @@ def _describe_search(arguments: Arguments, result: Mapping[str, Any] | None) -> 
 registry.register(
     name="save_learning",
     toolset="learnings",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Keep what failed and what worked, so that you are reminded before the same call. For how tools "
             "and commands behave here (flags, environment, setup), not for mistakes in code that you fixed. "
             "With candidate, the number of one that you were told of, the rest may be left out."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "description": "The call that fails, as you made it."},
-                "error_type": {"type": "string"},
-                "fix": {"type": "string", "description": "What works instead: a call, or one sentence."},
-                "context": {"type": "string", "description": "When it matters, if not always."},
-                "tags": {"type": "array", "items": {"type": "string"}},
-                "candidate": {"type": "integer"},
-                "everywhere": {"type": "boolean", "description": "It holds in every project."},
-            },
-        },
-    },
+        pattern={"type": "string", "description": "The call that fails, as you made it."},
+        error_type={"type": "string"},
+        fix={"type": "string", "description": "What works instead: a call, or one sentence."},
+        context={"type": "string", "description": "When it matters, if not always."},
+        tags={"type": "array", "items": {"type": "string"}},
+        candidate={"type": "integer"},
+        everywhere={"type": "boolean", "description": "It holds in every project."},
+    ),
     handler=save_learning,
     describe=_describe_save,
     prepare=_prepare,
@@ -126,17 +121,12 @@ registry.register(
 registry.register(
     name="search_learnings",
     toolset="learnings",
-    schema={
-        "description": "Look up what failed before in this project, and what worked.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "A program, an error, words."},
-                "limit": {"type": "integer", "minimum": 1, "description": "Default 10."},
-            },
-            "required": ["query"],
-        },
-    },
+    schema=tool_schema(
+        "Look up what failed before in this project, and what worked.",
+        "query",
+        query={"type": "string", "description": "A program, an error, words."},
+        limit={"type": "integer", "minimum": 1, "description": "Default 10."},
+    ),
     handler=search_learnings,
     describe=_describe_search,
     read_only=True,

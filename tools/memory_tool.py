@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import MemoryChange, MemoryKeeper, MemoryView, ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
 
@@ -83,8 +83,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="memory",
     toolset="memory",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Keep short notes that outlive this session. Targets: user (who the user is: preferences, "
             "manner, corrections), project (facts about this project), memory (this machine, tools, the "
             "rest). "
@@ -95,29 +95,24 @@ registry.register(
             "when it is full, replace and remove in one batch of operations, which applies completely or "
             "not at all. What is written is in the prompt from the next session on."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "target": {"type": "string", "enum": list(TARGETS)},
-                "action": {"type": "string", "description": "add, replace or remove."},
-                "content": {"type": "string"},
-                "old_text": {"type": "string"},
-                "operations": {
-                    "type": "array",
-                    "description": "Several at once, instead of action.",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "action": {"type": "string"},
-                            "content": {"type": "string"},
-                            "old_text": {"type": "string"},
-                        },
-                    },
+        "target",
+        target={"type": "string", "enum": list(TARGETS)},
+        action={"type": "string", "description": "add, replace or remove."},
+        content={"type": "string"},
+        old_text={"type": "string"},
+        operations={
+            "type": "array",
+            "description": "Several at once, instead of action.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "action": {"type": "string"},
+                    "content": {"type": "string"},
+                    "old_text": {"type": "string"},
                 },
             },
-            "required": ["target"],
         },
-    },
+    ),
     handler=memory,
     describe=_describe,
     prepare=_prepare,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tools.context import AgentSaid, Assignment, Delegates, ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
 
@@ -287,39 +287,32 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name=NAME,
     toolset="mixture",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Put a hard question to several models, or to one in several ways, and get one answer made of "
             "theirs. They have no tools and see nothing but the question. It costs as much as all of them: "
             "for questions where being right matters more than that. `members` of the result says who failed."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "question": {"type": "string", "description": "Complete in itself, with all that is needed."},
-                "models": {"type": "array", "items": {"type": "string"}, "description": "2 to 8."},
-                "prompts": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Ways to look at it, instead of models, or one for each.",
-                },
-                "rounds": {
-                    "type": "integer",
-                    "description": "1 to 3; from the second on they see each other's.",
-                },
-                "aggregator": {"type": "string", "description": "Model that puts together; default yours."},
-                "budget": {
-                    "type": "object",
-                    "description": "Ceilings for each member.",
-                    "properties": {
-                        name: {"type": "number"} for name in ("turns", "tokens", "money", "seconds")
-                    },
-                    "additionalProperties": False,
-                },
-            },
-            "required": ["question"],
+        "question",
+        question={"type": "string", "description": "Complete in itself, with all that is needed."},
+        models={"type": "array", "items": {"type": "string"}, "description": "2 to 8."},
+        prompts={
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Ways to look at it, instead of models, or one for each.",
         },
-    },
+        rounds={
+            "type": "integer",
+            "description": "1 to 3; from the second on they see each other's.",
+        },
+        aggregator={"type": "string", "description": "Model that puts together; default yours."},
+        budget={
+            "type": "object",
+            "description": "Ceilings for each member.",
+            "properties": {name: {"type": "number"} for name in ("turns", "tokens", "money", "seconds")},
+            "additionalProperties": False,
+        },
+    ),
     handler=mixture_of_agents,
     describe=_describe,
     # It changes nothing: its members have no tools.

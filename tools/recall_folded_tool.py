@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import Folded, FoundMessage, ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
 from tools.text.words import brief, plural
@@ -65,20 +65,15 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="recall_folded",
     toolset="session",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Get back what was folded or left out of this conversation to make room. With id (marks name it) "
             "one message in full; without, a list of them, or of those with the words of query."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "id": {"type": "integer", "minimum": 1},
-                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "First character."},
-                "query": {"type": "string", "default": ""},
-            },
-        },
-    },
+        id={"type": "integer", "minimum": 1},
+        offset={"type": "integer", "minimum": 0, "default": 0, "description": "First character."},
+        query={"type": "string", "default": ""},
+    ),
     handler=recall_folded,
     describe=_describe,
     read_only=True,

@@ -298,6 +298,13 @@ LAST = 1_000
 """The place of tools that declare none."""
 
 
+def tool_schema(description: str, /, *required: str, **properties: Any) -> dict[str, Any]:
+    """Return the schema of a tool: its description and parameters, some of them required."""
+    needed = {"required": list(required)} if required else {}
+    parameters = {"type": "object", "properties": properties, **needed}
+    return {"description": description, "parameters": parameters}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
     """One registered tool.

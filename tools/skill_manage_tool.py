@@ -13,7 +13,7 @@ from typing import Any, cast
 from tools.context import Asker, ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.diffs import shorten_diff
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.actions import Action
 from tools.services.skill_keeper import SkillAct, SkillChange, SkillDraft, SkillKeeper
@@ -115,8 +115,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="skill_manage",
     toolset="skills",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Write down a way of doing a kind of task, or fix one that turned out wrong; later sessions "
             "follow it. create and edit take the whole SKILL.md as content, with name and description as "
             "YAML between two lines of ---; create also a category. patch takes old_string, new_string, "
@@ -124,22 +124,18 @@ registry.register(
             "references/, templates/, scripts/ or assets/ and take file_path and file_content. A bundled "
             "skill is copied before it is changed. Read the skill writing-a-skill first."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTS)},
-                "name": {"type": "string", "description": "a-z, 0-9 and single hyphens."},
-                "content": {"type": "string"},
-                "category": {"type": "string"},
-                "old_string": {"type": "string"},
-                "new_string": {"type": "string"},
-                "replace_all": {"type": "boolean"},
-                "file_path": {"type": "string"},
-                "file_content": {"type": "string"},
-            },
-            "required": ["action", "name"],
-        },
-    },
+        "action",
+        "name",
+        action={"type": "string", "enum": list(ACTS)},
+        name={"type": "string", "description": "a-z, 0-9 and single hyphens."},
+        content={"type": "string"},
+        category={"type": "string"},
+        old_string={"type": "string"},
+        new_string={"type": "string"},
+        replace_all={"type": "boolean"},
+        file_path={"type": "string"},
+        file_content={"type": "string"},
+    ),
     handler=skill_manage,
     describe=_describe,
     place=74,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail
 from tools.services.skill_keeper import SkillKeeper
 from tools.text.safe_text import clean
@@ -50,13 +50,9 @@ def _describe_view(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
 registry.register(
     name="skills_list",
     toolset="skills",
-    schema={
-        "description": "List the skills: written-down ways of doing a kind of task.",
-        "parameters": {
-            "type": "object",
-            "properties": {"category": {"type": "string"}},
-        },
-    },
+    schema=tool_schema(
+        "List the skills: written-down ways of doing a kind of task.", category={"type": "string"}
+    ),
     handler=skills_list,
     describe=_describe_list,
     read_only=True,
@@ -68,17 +64,12 @@ registry.register(
 registry.register(
     name="skill_view",
     toolset="skills",
-    schema={
-        "description": ("Read a skill, or with file_path one of its files."),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string"},
-                "file_path": {"type": "string"},
-            },
-            "required": ["name"],
-        },
-    },
+    schema=tool_schema(
+        "Read a skill, or with file_path one of its files.",
+        "name",
+        name={"type": "string"},
+        file_path={"type": "string"},
+    ),
     handler=skill_view,
     describe=_describe_view,
     read_only=True,

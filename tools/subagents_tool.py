@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tools.context import Delegates, ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import DiffDetail, Display, TextDetail, ToolError
 from tools.services.actions import MergeCopy
 from tools.text.safe_text import clean
@@ -99,31 +99,26 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="subagents",
     toolset="delegate",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Look after agents you sent: list, wait (for one or all), result, send_input (steers it; one "
             "that has ended continues), pause, resume (also one that was interrupted or ran out of budget), "
             "kill. For one with isolation `copy`: diff shows what it changed, merge brings all of it or "
             "`paths` into the workspace, discard throws the rest away."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTIONS)},
-                "id": {"type": "string"},
-                "text": {"type": "string", "description": "For send_input and resume."},
-                "timeout": {"type": "number", "description": "Seconds to wait."},
-                "paths": {"type": "array", "items": {"type": "string"}, "description": "For diff, merge."},
-                "conflicts": {
-                    "type": "string",
-                    "enum": ["keep", "take", "merge"],
-                    "description": "For merge, files changed on both sides: keep the workspace's (default), "
-                    "take the copy's, or put both together.",
-                },
-            },
-            "required": ["action"],
+        "action",
+        action={"type": "string", "enum": list(ACTIONS)},
+        id={"type": "string"},
+        text={"type": "string", "description": "For send_input and resume."},
+        timeout={"type": "number", "description": "Seconds to wait."},
+        paths={"type": "array", "items": {"type": "string"}, "description": "For diff, merge."},
+        conflicts={
+            "type": "string",
+            "enum": ["keep", "take", "merge"],
+            "description": "For merge, files changed on both sides: keep the workspace's (default), "
+            "take the copy's, or put both together.",
         },
-    },
+    ),
     handler=subagents,
     describe=_describe,
     read_only=True,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from tools.context import Todo, TodoList, TodoStatus, ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
 
@@ -196,36 +196,31 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="todo_write",
     toolset="todo",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Write your task list, which the user watches, for work of three or more steps or several "
             "requests. merge=false starts a new list; merge=true updates items by id and appends new ones. "
             "Keep exactly one item in_progress, the first at once; mark it completed the moment it is done, "
             "never before. Cancel what fails or is moot and add a revised item. No items for testing unless "
             "asked for. Update it beside other calls."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "todos": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "id": {"type": "string"},
-                            "content": {"type": "string"},
-                            "status": {
-                                "type": "string",
-                                "description": "pending, in_progress, completed or cancelled.",
-                            },
-                        },
+        "todos",
+        todos={
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string"},
+                    "content": {"type": "string"},
+                    "status": {
+                        "type": "string",
+                        "description": "pending, in_progress, completed or cancelled.",
                     },
                 },
-                "merge": {"type": "boolean", "default": False},
             },
-            "required": ["todos"],
         },
-    },
+        merge={"type": "boolean", "default": False},
+    ),
     handler=todo_write,
     describe=_describe,
     prepare=_prepare,
@@ -237,10 +232,7 @@ registry.register(
 registry.register(
     name="todo_read",
     toolset="todo",
-    schema={
-        "description": "Read your task list back, with counts and how many tool calls ago it was updated.",
-        "parameters": {"type": "object", "properties": {}},
-    },
+    schema=tool_schema("Read your task list back, with counts and how many tool calls ago it was updated."),
     handler=todo_read,
     describe=_describe,
     place=31,

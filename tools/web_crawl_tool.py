@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail
 from tools.services.web_reader import CrawlOrder, WebReader
 from tools.text.outside_text import unfenced
@@ -54,30 +54,25 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="web_crawl",
     toolset="web",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Fetch the pages of a site (one host) as text files with an index. Called again with the same "
             "arguments, it continues."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "url": {"type": "string"},
-                "depth": {"type": "integer", "description": f"Default {DEPTH}."},
-                "limit": {"type": "integer", "description": f"Pages, default {PAGES}."},
-                "include": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Paths such as /docs/*.",
-                },
-                "exclude": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                },
-            },
-            "required": ["url"],
+        "url",
+        url={"type": "string"},
+        depth={"type": "integer", "description": f"Default {DEPTH}."},
+        limit={"type": "integer", "description": f"Pages, default {PAGES}."},
+        include={
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Paths such as /docs/*.",
         },
-    },
+        exclude={
+            "type": "array",
+            "items": {"type": "string"},
+        },
+    ),
     handler=web_crawl,
     describe=_describe,
     prepare=_prepare,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.services.web_reader import WebReader
 from tools.text.outside_text import unfenced
@@ -64,28 +64,23 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="web_extract",
     toolset="web",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Read web pages and documents (PDF, DOCX, feeds) as text. With query: only passages that answer "
             "it, far cheaper. The whole text is in the file full_text."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "urls": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": f"At most {MOST_URLS}.",
-                },
-                "query": {"type": "string", "description": "What you want to know."},
-                "char_limit": {
-                    "type": "integer",
-                    "description": f"Of all pages together, default {CHARACTERS:,}.",
-                },
-            },
-            "required": ["urls"],
+        "urls",
+        urls={
+            "type": "array",
+            "items": {"type": "string"},
+            "description": f"At most {MOST_URLS}.",
         },
-    },
+        query={"type": "string", "description": "What you want to know."},
+        char_limit={
+            "type": "integer",
+            "description": f"Of all pages together, default {CHARACTERS:,}.",
+        },
+    ),
     handler=web_extract,
     describe=_describe,
     prepare=_prepare,

@@ -14,7 +14,7 @@ from tools.code.runner import AVAILABLE, CodeRunner
 from tools.code.stubs import is_allowed
 from tools.context import InnerCaller, ToolContext
 from tools.kit.threads import on_thread
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunScript
 from tools.terminal.terminals import Terminals
@@ -178,30 +178,25 @@ def _title(code: str) -> str:
 registry.register(
     name="execute_code",
     toolset="code",
-    schema={
-        "description": DESCRIPTION.replace("{imports}", "from hermes_tools import ..."),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string"},
-                "mode": {
-                    "type": "string",
-                    "enum": ["strict", "project"],
-                    "description": "project: its own interpreter and packages.",
-                },
-                "session": {
-                    "type": "string",
-                    "description": "Name of an interpreter that keeps its variables.",
-                },
-                "reset": {"type": "boolean"},
-                "resume": {
-                    "type": "string",
-                    "description": "Id of a cut-off script, with the same code.",
-                },
-            },
-            "required": ["code"],
+    schema=tool_schema(
+        DESCRIPTION.replace("{imports}", "from hermes_tools import ..."),
+        "code",
+        code={"type": "string"},
+        mode={
+            "type": "string",
+            "enum": ["strict", "project"],
+            "description": "project: its own interpreter and packages.",
         },
-    },
+        session={
+            "type": "string",
+            "description": "Name of an interpreter that keeps its variables.",
+        },
+        reset={"type": "boolean"},
+        resume={
+            "type": "string",
+            "description": "Id of a cut-off script, with the same code.",
+        },
+    ),
     handler=execute_code,
     check_fn=lambda: AVAILABLE,
     describe=describe,

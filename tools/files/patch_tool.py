@@ -18,7 +18,7 @@ from tools.files.planning import Delete, PatchPlan, Rename, Simulation, Write, l
 from tools.files.scanning import digest_of, remember_written, warning_before_change
 from tools.files.syntax import check_syntax
 from tools.kit.files import entry_status
-from tools.registry import registry
+from tools.registry import registry, tool_schema
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.diagnostics import Diagnostics, FileEdit, edit_of
 from tools.services.editor import EditorSide
@@ -27,27 +27,22 @@ NAME = "patch"
 TRIES = 3
 """How often a patch is planned again because a file changed while it waited."""
 
-SCHEMA: dict[str, Any] = {
-    "description": (
+SCHEMA: dict[str, Any] = tool_schema(
+    (
         "Change parts of text files. mode=replace: replace old_string (quoted from the file, unique unless "
         "replace_all) by new_string in path. mode=patch: change several files with a V4A patch: "
         "*** Begin Patch / *** Update File: p (or Add File, Delete File, Move File: a -> b) / "
         "@@ nearby line / lines starting with space, - or + / *** End Patch. "
         "All or nothing is written."
     ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "mode": {"type": "string", "enum": ["replace", "patch"]},
-            "path": {"type": "string"},
-            "old_string": {"type": "string"},
-            "new_string": {"type": "string"},
-            "replace_all": {"type": "boolean"},
-            "patch": {"type": "string"},
-        },
-        "required": ["mode"],
-    },
-}
+    "mode",
+    mode={"type": "string", "enum": ["replace", "patch"]},
+    path={"type": "string"},
+    old_string={"type": "string"},
+    new_string={"type": "string"},
+    replace_all={"type": "boolean"},
+    patch={"type": "string"},
+)
 
 
 async def patch(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tools.files.editor_text import readable_copy
 from tools.files.scanning import BinaryFile, Window, scan
 from tools.kit.files import NotAFileError
 from tools.kit.threads import in_thread
-from tools.registry import registry
+from tools.registry import registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.services.editor import EditorSide
 from tools.text.words import plural
@@ -26,26 +26,21 @@ MAX_CHARS = 100_000
 """The content limit of one result in characters."""
 _LISTED = 50
 
-SCHEMA: dict[str, Any] = {
-    "description": (
+SCHEMA: dict[str, Any] = tool_schema(
+    (
         "Read a text file, rather than with cat, head or sed, as lines `N|line`; the number is not part "
         "of the file."
     ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "path": {"type": "string"},
-            "offset": {"type": "integer", "minimum": 0, "default": 1},
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "default": DEFAULT_LIMIT,
-                "description": f"Lines, at most {MAX_LIMIT}.",
-            },
-        },
-        "required": ["path"],
+    "path",
+    path={"type": "string"},
+    offset={"type": "integer", "minimum": 0, "default": 1},
+    limit={
+        "type": "integer",
+        "minimum": 1,
+        "default": DEFAULT_LIMIT,
+        "description": f"Lines, at most {MAX_LIMIT}.",
     },
-}
+)
 
 
 async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:

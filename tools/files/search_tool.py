@@ -29,7 +29,7 @@ from tools.files.searching import (
 )
 from tools.kit.files import entry_status, require_file
 from tools.kit.threads import in_thread
-from tools.registry import registry
+from tools.registry import registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 
 NAME = "search"
@@ -40,31 +40,26 @@ MAX_PATTERN = 20_000
 MAX_FILES = 200_000
 """Files after which a list of files ends."""
 
-SCHEMA: dict[str, Any] = {
-    "description": (
+SCHEMA: dict[str, Any] = tool_schema(
+    (
         "Find text or files, rather than with grep, find or ls. target=content: a regular expression in the "
         "lines of files. target=files: a glob (`src/**/test_*`) or part of a path, newest first. "
         "Leaves out binary and gitignored files."
     ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string"},
-            "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
-            "path": {"type": "string", "default": "."},
-            "file_glob": {"type": "string", "description": "Such as `*.{ts,tsx}` or `!*.min.js`."},
-            "limit": {"type": "integer", "minimum": 1, "default": DEFAULT_LIMIT},
-            "offset": {"type": "integer", "minimum": 0, "default": 0},
-            "output_mode": {
-                "type": "string",
-                "enum": ["content", "files_only", "count"],
-                "default": "content",
-            },
-            "context": {"type": "integer", "minimum": 0, "default": 0, "description": "Lines around a hit."},
-        },
-        "required": ["pattern"],
+    "pattern",
+    pattern={"type": "string"},
+    target={"type": "string", "enum": ["content", "files"], "default": "content"},
+    path={"type": "string", "default": "."},
+    file_glob={"type": "string", "description": "Such as `*.{ts,tsx}` or `!*.min.js`."},
+    limit={"type": "integer", "minimum": 1, "default": DEFAULT_LIMIT},
+    offset={"type": "integer", "minimum": 0, "default": 0},
+    output_mode={
+        "type": "string",
+        "enum": ["content", "files_only", "count"],
+        "default": "content",
     },
-}
+    context={"type": "integer", "minimum": 0, "default": 0, "description": "Lines around a hit."},
+)
 
 
 @dataclass(frozen=True, slots=True)

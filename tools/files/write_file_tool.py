@@ -19,7 +19,7 @@ from tools.files.scanning import digest_of, remember_written, stat_digest, warni
 from tools.files.syntax import check_syntax
 from tools.files.text_files import TextFile, decode, to_newlines
 from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
-from tools.registry import registry
+from tools.registry import registry, tool_schema
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.diagnostics import Diagnostics, edit_of
 from tools.services.editor import EditorSide
@@ -31,20 +31,16 @@ _NEW_DIFF_CHARS = 2_000
 # Tables in which lines may well begin with a number and a bar.
 _TABLES = (".csv", ".psv", ".tsv", ".tbl", ".dat")
 
-SCHEMA: dict[str, Any] = {
-    "description": (
+SCHEMA: dict[str, Any] = tool_schema(
+    (
         "Create a file and its folders, or replace its whole content. For changes to parts of a file use "
         "patch."
     ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "path": {"type": "string"},
-            "content": {"type": "string"},
-        },
-        "required": ["path", "content"],
-    },
-}
+    "path",
+    "content",
+    path={"type": "string"},
+    content={"type": "string"},
+)
 
 
 def without_patch(schema: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:

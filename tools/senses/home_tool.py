@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail
 from tools.senses.services import Senses, until_ready
 from tools.text.safe_text import clean
@@ -36,23 +36,18 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name="homeassistant",
     toolset="homeassistant",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Devices of the home: list entities, read one's state, list services, or call a service "
             "(such as light.turn_on), which asks."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": ["list", "state", "services", "call"]},
-                "domain": {"type": "string", "description": "Only this domain, such as light."},
-                "entity": {"type": "string", "description": "Such as light.kitchen."},
-                "service": {"type": "string", "description": "Such as light.turn_on (call)."},
-                "data": {"type": "object", "description": "Further data of the call."},
-            },
-            "required": ["action"],
-        },
-    },
+        "action",
+        action={"type": "string", "enum": ["list", "state", "services", "call"]},
+        domain={"type": "string", "description": "Only this domain, such as light."},
+        entity={"type": "string", "description": "Such as light.kitchen."},
+        service={"type": "string", "description": "Such as light.turn_on (call)."},
+        data={"type": "object", "description": "Further data of the call."},
+    ),
     handler=homeassistant,
     check_fn=until_ready,
     describe=describe,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, ToolError
 from tools.senses.keeping import keep, read_file
 from tools.senses.pictures import LARGEST_FILE
@@ -65,27 +65,22 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name=NAME,
     toolset="image_gen",
-    schema={
-        "description": "Draw a picture from a description, or change pictures; the result is a file.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "prompt": {"type": "string"},
-                "aspect_ratio": {"type": "string", "enum": ["square", "landscape", "portrait"]},
-                "images": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Paths of pictures to start from.",
-                },
-                "seed": {"type": "integer"},
-                "path": {
-                    "type": "string",
-                    "description": "Where to keep it; else in images/.",
-                },
-            },
-            "required": ["prompt"],
+    schema=tool_schema(
+        "Draw a picture from a description, or change pictures; the result is a file.",
+        "prompt",
+        prompt={"type": "string"},
+        aspect_ratio={"type": "string", "enum": ["square", "landscape", "portrait"]},
+        images={
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Paths of pictures to start from.",
         },
-    },
+        seed={"type": "integer"},
+        path={
+            "type": "string",
+            "description": "Where to keep it; else in images/.",
+        },
+    ),
     handler=image_generate,
     check_fn=until_ready,
     describe=describe,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
 from tools.senses.services import MessageFile, Senses, until_ready
@@ -55,27 +55,23 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name=NAME,
     toolset="messaging",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Send a message, with files where it is a chat, to a target of the settings; `here` is the chat "
             "that you are in."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "target": {"type": "string"},
-                "text": {"type": "string"},
-                "title": {"type": "string"},
-                "files": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "maxItems": 10,
-                    "description": "Paths in the workspace.",
-                },
-            },
-            "required": ["target", "text"],
+        "target",
+        "text",
+        target={"type": "string"},
+        text={"type": "string"},
+        title={"type": "string"},
+        files={
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": 10,
+            "description": "Paths in the workspace.",
         },
-    },
+    ),
     handler=send_message,
     check_fn=until_ready,
     describe=describe,

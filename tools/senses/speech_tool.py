@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import keep, read_file
 from tools.senses.services import Senses, until_ready
@@ -65,21 +65,16 @@ def _describe_hear(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
 registry.register(
     name=SPEAK,
     toolset="tts",
-    schema={
-        "description": "Read a text aloud into a sound file.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "voice": {"type": "string"},
-                "path": {
-                    "type": "string",
-                    "description": "Where to keep it; else in audio/.",
-                },
-            },
-            "required": ["text"],
+    schema=tool_schema(
+        "Read a text aloud into a sound file.",
+        "text",
+        text={"type": "string"},
+        voice={"type": "string"},
+        path={
+            "type": "string",
+            "description": "Where to keep it; else in audio/.",
         },
-    },
+    ),
     handler=text_to_speech,
     check_fn=until_ready,
     describe=_describe_speak,
@@ -90,20 +85,15 @@ registry.register(
 registry.register(
     name=HEAR,
     toolset="tts",
-    schema={
-        "description": "Write down what is said in a sound file.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "language": {
-                    "type": "string",
-                    "description": "Two letters, such as en; found out otherwise.",
-                },
-            },
-            "required": ["path"],
+    schema=tool_schema(
+        "Write down what is said in a sound file.",
+        "path",
+        path={"type": "string"},
+        language={
+            "type": "string",
+            "description": "Two letters, such as en; found out otherwise.",
         },
-    },
+    ),
     handler=transcribe,
     check_fn=until_ready,
     describe=_describe_hear,

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
 from tools.senses.pictures import LARGEST_FILE
@@ -72,17 +72,12 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
 registry.register(
     name=NAME,
     toolset="vision",
-    schema={
-        "description": "Look at a picture: a path, an http(s) address or a data: address.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "image": {"type": "string", "description": "Path, address or data: of the picture."},
-                "question": {"type": "string", "description": "What you want to know of it."},
-            },
-            "required": ["image"],
-        },
-    },
+    schema=tool_schema(
+        "Look at a picture: a path, an http(s) address or a data: address.",
+        "image",
+        image={"type": "string", "description": "Path, address or data: of the picture."},
+        question={"type": "string", "description": "What you want to know of it."},
+    ),
     handler=vision_analyze,
     check_fn=until_ready,
     describe=describe,

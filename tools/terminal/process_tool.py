@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import SendInput
 from tools.terminal.output import LIMIT
@@ -153,29 +153,24 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
 registry.register(
     name="process",
     toolset="terminal",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Look after background processes. poll: status and new output. log: output by lines. "
             "wait: until it ends or timeout. kill: it and all it started. write: type data. "
             "submit: data and Enter. close: end its input."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": ["list", *_ACTIONS]},
-                "session_id": {"type": "string"},
-                "data": {"type": "string"},
-                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds."},
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "log: first line; default: the end.",
-                },
-                "limit": {"type": "integer", "minimum": 1},
-            },
-            "required": ["action"],
+        "action",
+        action={"type": "string", "enum": ["list", *_ACTIONS]},
+        session_id={"type": "string"},
+        data={"type": "string"},
+        timeout={"type": "integer", "minimum": 1, "description": "Seconds."},
+        offset={
+            "type": "integer",
+            "minimum": 0,
+            "description": "log: first line; default: the end.",
         },
-    },
+        limit={"type": "integer", "minimum": 1},
+    ),
     handler=process,
     describe=_describe,
     place=11,

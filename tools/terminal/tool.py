@@ -11,7 +11,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.kit.threads import on_thread
-from tools.registry import Arguments, registry
+from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunCommand
 from tools.services.editor import EditorSide
@@ -240,42 +240,37 @@ _BACKGROUND_HINT = (
 registry.register(
     name="terminal",
     toolset="terminal",
-    schema={
-        "description": (
+    schema=tool_schema(
+        (
             "Run a bash command. Folder, variables and functions persist between calls. Standard input is "
             "empty: pass -y, -m. Of long output the middle is cut; full_output names the file with all of it."
             + _BACKGROUND_HINT
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "timeout": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "Seconds, default 180, at most 600.",
-                },
-                "workdir": {"type": "string", "description": "Folder for this call only."},
-                "pty": {
-                    "type": "boolean",
-                    "description": "For programs that need a terminal.",
-                },
-                "background": {"type": "boolean"},
-                "outside": {
-                    "type": "boolean",
-                    "description": "Only after the sandbox refused something; a person is asked.",
-                },
-                "notify_on_complete": {"type": "boolean"},
-                "watch_patterns": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "maxItems": 10,
-                    "description": "Tell you when a line matches (regex).",
-                },
-            },
-            "required": ["command"],
+        "command",
+        command={"type": "string"},
+        timeout={
+            "type": "integer",
+            "minimum": 1,
+            "description": "Seconds, default 180, at most 600.",
         },
-    },
+        workdir={"type": "string", "description": "Folder for this call only."},
+        pty={
+            "type": "boolean",
+            "description": "For programs that need a terminal.",
+        },
+        background={"type": "boolean"},
+        outside={
+            "type": "boolean",
+            "description": "Only after the sandbox refused something; a person is asked.",
+        },
+        notify_on_complete={"type": "boolean"},
+        watch_patterns={
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": 10,
+            "description": "Tell you when a line matches (regex).",
+        },
+    ),
     handler=terminal,
     describe=_describe,
     patch=_patch,
