@@ -19,7 +19,7 @@ from agent.knowledge.skills.viewing import CapabilitiesInForce
 from agent.model.protocol import Profile, ToolSpec
 from tools.context import ToolContext
 from tools.inner_call import CALL, SEARCH, inner_call
-from tools.registry import Registry, ToolEntry, check_arguments, tool_schema
+from tools.registry import Registry, ToolEntry, check_arguments
 from tools.results import Display, TextDetail, ToolError
 from tools.services.service import Service
 from tools.text.json_text import to_json
@@ -40,21 +40,32 @@ MOST_NAMES = 6
 """Tools of one kind that the description of `tool_search` names one by one."""
 BOTH = frozenset({SEARCH, CALL})
 
-_SEARCH_SCHEMA: dict[str, Any] = tool_schema(
-    ("Find tools that are not listed here, by what they do. Call them with tool_call or by name."),
-    query={
-        "type": "string",
-        "default": "",
-        "description": "A few words, or a name.",
+_SEARCH_SCHEMA: dict[str, Any] = {
+    "description": "Find tools that are not listed here, by what they do. Call them with tool_call or "
+    "by name.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "default": "",
+                "description": "A few words, or a name.",
+            },
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_MATCHES, "default": MATCHES},
+        },
     },
-    limit={"type": "integer", "minimum": 1, "maximum": MOST_MATCHES, "default": MATCHES},
-)
-_CALL_SCHEMA: dict[str, Any] = tool_schema(
-    "Call a tool that tool_search found or named.",
-    "name",
-    name={"type": "string", "minLength": 1},
-    arguments={"type": "object"},
-)
+}
+_CALL_SCHEMA: dict[str, Any] = {
+    "description": "Call a tool that tool_search found or named.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "arguments": {"type": "object"},
+        },
+        "required": ["name"],
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)

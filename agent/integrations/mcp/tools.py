@@ -15,7 +15,7 @@ from agent.integrations.mcp.service import McpService, OfferedTool
 from agent.model.protocol import ToolSpec
 from tools.context import ToolContext
 from tools.kit.lazy_pattern import lazy_pattern
-from tools.registry import Handler, Registry, tool_schema
+from tools.registry import Handler, Registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import CallServer
 from tools.text.safe_text import clean
@@ -27,12 +27,17 @@ READING = "resources/read"
 """What rules call the reading of a resource, as in `mcp(server/resources/read)`."""
 _SHOWN = 20_000
 
-_READ_SCHEMA = tool_schema(
-    "Read a resource of an MCP server; without `uri`, list the resources it has.",
-    "server",
-    server={"type": "string", "description": "Name of the server."},
-    uri={"type": "string", "description": "Address of the resource, as the server names it."},
-)
+_READ_SCHEMA = {
+    "description": "Read a resource of an MCP server; without `uri`, list the resources it has.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "server": {"type": "string", "description": "Name of the server."},
+            "uri": {"type": "string", "description": "Address of the resource, as the server names it."},
+        },
+        "required": ["server"],
+    },
+}
 
 
 def register_servers(service: McpService, registry: Registry) -> None:
