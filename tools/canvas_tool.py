@@ -12,7 +12,7 @@ from xml.parsers import expat
 from tools.context import ToolContext
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.senses.keeping import read_file
 from tools.services.canvases import Canvas, CanvasBoard, CanvasKind, result_of
 from tools.text.safe_text import clean
@@ -116,10 +116,8 @@ def _line(text: str) -> str:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     name = _line(str(arguments.get("title") or arguments.get("name") or ""))
-    if result is None:
-        return Display("canvas", name)
-    if result.get("error"):
-        return Display("canvas", name, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("canvas", name, error_text(result))
     content = arguments.get("content") or arguments.get("new")
     detail = TextDetail(clean(str(content)), "html") if content else None
     if not result.get("version"):

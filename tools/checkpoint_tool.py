@@ -10,7 +10,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.files.diffs import shorten_diff
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import DiffDetail, Display, ToolError
+from tools.results import DiffDetail, Display, ToolError, error_text
 from tools.services.actions import RestoreFiles
 from tools.services.checkpoints import Checkpoints
 from tools.text.safe_text import clean
@@ -103,10 +103,8 @@ def _iso(seconds: float) -> str:
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     action = str(arguments.get("action", ""))
     subject = clean(" ".join(f"{action} {arguments.get('name', '')} {arguments.get('path', '')}".split()))
-    if result is None:
-        return Display("checkpoint", subject)
-    if result.get("error"):
-        return Display("checkpoint", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("checkpoint", subject, error_text(result))
     files = result.get("files", 0)
     counted = plural(files, "file")
     if action == "diff":

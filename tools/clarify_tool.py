@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import Asker, ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, ToolError
+from tools.results import Display, ToolError, error_text
 from tools.text.safe_text import clean
 
 MAX_CHOICES = 6
@@ -43,10 +43,8 @@ async def clarify(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     question = clean(" ".join(str(arguments.get("question", "")).split()))
-    if result is None:
-        return Display("ask", question)
-    if result.get("error"):
-        return Display("ask", question, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("ask", question, error_text(result))
     answered = result.get("outcome") == "answered"
     return Display("ask", question, str(result["answer"]) if answered else str(result.get("outcome", "")))
 

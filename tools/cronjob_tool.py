@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.senses.services import SendMessage
 from tools.services.actions import RunCommand, ScheduleJob, WritePath
 from tools.services.job_keeper import JobKeeper
@@ -87,10 +87,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     action = clean(str(arguments.get("action") or ""))[:20]
     given = arguments.get("name") or arguments.get("job_id") or arguments.get("prompt") or ""
     subject = clean(" ".join(f"{action} {given}".split()))[:80]
-    if result is None:
-        return Display("schedule", subject)
-    if result.get("error"):
-        return Display("schedule", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("schedule", subject, error_text(result))
     if "jobs" in result:
         jobs = [each for each in result["jobs"] if isinstance(each, Mapping)]
         lines = [f"{each.get('id')}  {each.get('state')}  {each.get('schedule')}" for each in jobs]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -61,10 +61,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     elif not goal and isinstance(tasks, list) and tasks and isinstance(tasks[0], Mapping):
         goal = clean(str(tasks[0].get("goal", "")))
     subject = goal.split("\n", 1)[0][:120]
-    if result is None:
-        return Display("delegate", subject)
-    if result.get("error"):
-        return Display("delegate", subject, clean(str(result["error"]))[:200])
+    if result is None or result.get("error"):
+        return Display("delegate", subject, error_text(result)[:200])
     if started := result.get("started"):
         return Display("delegate", subject, f"{', '.join(map(str, started))} in the background")
     reports = [each for each in result.get("results", ()) if isinstance(each, Mapping)]

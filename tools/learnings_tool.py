@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail
+from tools.results import Display, TextDetail, error_text
 from tools.services.learning_notes import LearningKeeper, LearningNote, LearningView
 from tools.text.safe_text import clean
 
@@ -74,10 +74,8 @@ def _line(learning: Mapping[str, Any]) -> str:
 def _describe_save(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     given = arguments.get("pattern") or arguments.get("fix") or f"candidate {arguments.get('candidate', '')}"
     subject = clean(" ".join(str(given).split()))[:80]
-    if result is None:
-        return Display("learn", subject)
-    if result.get("error"):
-        return Display("learn", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("learn", subject, error_text(result))
     kept = result.get("learning")
     line = _line(kept) if isinstance(kept, Mapping) else ""
     return Display("learn", subject, "kept", TextDetail(line))
@@ -85,10 +83,8 @@ def _describe_save(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
 
 def _describe_search(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(" ".join(str(arguments.get("query", "")).split()))[:80]
-    if result is None:
-        return Display("look up learnings", subject)
-    if result.get("error"):
-        return Display("look up learnings", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("look up learnings", subject, error_text(result))
     found = result.get("learnings") or []
     lines = "\n".join(_line(each) for each in found if isinstance(each, Mapping))
     return Display("look up learnings", subject, f"{len(found)} found", TextDetail(lines))

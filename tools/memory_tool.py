@@ -11,7 +11,7 @@ from typing import Any
 
 from tools.context import MemoryChange, MemoryKeeper, MemoryView, ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
 
 TARGETS = ("memory", "user", "project")
@@ -72,10 +72,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     first = operations[0] if isinstance(operations, list) and operations else {}
     text = first.get("content") or first.get("old_text") or "" if isinstance(first, Mapping) else ""
     subject = clean(" ".join(str(text).split()))[:80] or target
-    if result is None:
-        return Display("remember", subject)
-    if result.get("error"):
-        return Display("remember", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("remember", subject, error_text(result))
     entries = "\n".join(f"- {clean(' '.join(str(each).split()))}" for each in result.get("entries", ()))
     return Display("remember", subject, f"{target} {result.get('usage', '')}", TextDetail(entries))
 

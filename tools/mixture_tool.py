@@ -10,7 +10,7 @@ from typing import Any
 
 from tools.context import AgentSaid, Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
 
 NAME = "mixture_of_agents"
@@ -264,10 +264,8 @@ def _nobody(talk: _Talk) -> str:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(str(arguments.get("question") or "")).strip().split("\n", 1)[0][:120]
-    if result is None:
-        return Display("mixture", subject)
-    if result.get("error"):
-        return Display("mixture", subject, clean(str(result["error"]))[:200])
+    if result is None or result.get("error"):
+        return Display("mixture", subject, error_text(result)[:200])
     members = [each for each in result.get("members", ()) if isinstance(each, Mapping)]
     done = sum(each.get("outcome") == "completed" for each in members)
     summary = f"{done} of {len(members)} answered"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import Folded, FoundMessage, ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
 from tools.text.words import brief, plural
 
@@ -51,10 +51,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     subject = (
         f"message {arguments['id']}" if "id" in arguments else str(arguments.get("query", "") or "folded")
     )
-    if result is None:
-        return Display("recall", clean(subject))
-    if result.get("error"):
-        return Display("recall", clean(subject), clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("recall", clean(subject), error_text(result))
     if "text" in result:
         text = str(result["text"])
         return Display("recall", clean(subject), f"{result['characters']:,} characters", TextDetail(text))

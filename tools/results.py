@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from tools.text.safe_text import clean
 
 Outcome = Literal["done", "failed", "denied", "interrupted"]
 """The end of a call. `failed` covers every `{"error": …}` result."""
@@ -56,3 +59,8 @@ class Display:
     """Path of a picture that it made or read, in the form for tools; empty if there is none."""
     exit_code: int | None = None
     """The code with which a program ended; None if none ran or it still runs."""
+
+
+def error_text(result: Mapping[str, Any] | None) -> str:
+    """Return why a call failed, for its display; empty while it runs."""
+    return clean(str(result["error"])) if result else ""

@@ -11,7 +11,7 @@ from typing import Any
 from tools.context import FoundMessage, FoundNote, FoundSession, SessionSearch, ToolContext
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, ToolError
+from tools.results import Display, ToolError, error_text
 from tools.text.safe_text import clean
 
 ROLES = ("user", "assistant", "tool")
@@ -115,10 +115,8 @@ async def session_search(arguments: Arguments, context: ToolContext) -> dict[str
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     query = clean(" ".join(str(arguments.get("query", "")).split()))
-    if result is None:
-        return Display("recall", query)
-    if result.get("error"):
-        return Display("recall", query, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("recall", query, error_text(result))
     total = result.get("total", 0)
     return Display("recall", query, f"{total} match{'' if total == 1 else 'es'}")
 

@@ -14,7 +14,7 @@ from tools.context import Asker, ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.diffs import shorten_diff
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import DiffDetail, Display, ToolError
+from tools.results import DiffDetail, Display, ToolError, error_text
 from tools.services.actions import Action
 from tools.services.skill_keeper import SkillAct, SkillChange, SkillDraft, SkillKeeper
 from tools.text.safe_text import clean
@@ -104,10 +104,8 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     act, name = clean(str(arguments.get("action", ""))), clean(str(arguments.get("name", "")))
     file = clean(str(arguments.get("file_path") or ""))
     subject = " ".join(each for each in (act, name, file) if each)
-    if result is None:
-        return Display("skill", subject)
-    if result.get("error"):
-        return Display("skill", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("skill", subject, error_text(result))
     summary = f"+{result.get('added', 0)} −{result.get('removed', 0)}"
     return Display("skill", subject, summary, DiffDetail(str(result.get("diff", ""))))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail
+from tools.results import Display, TextDetail, error_text
 from tools.services.skill_keeper import SkillKeeper
 from tools.text.safe_text import clean
 
@@ -26,10 +26,8 @@ async def skill_view(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 def _describe_list(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(str(arguments.get("category") or "")) or "all"
-    if result is None:
-        return Display("skills", subject)
-    if result.get("error"):
-        return Display("skills", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("skills", subject, error_text(result))
     lines = "\n".join(
         f"- {clean(str(each['name']))}: {clean(str(each['description']))}" for each in result["skills"]
     )
@@ -38,10 +36,8 @@ def _describe_list(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
 
 def _describe_view(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(" ".join(f"{arguments.get('name', '')} {arguments.get('file_path') or ''}".split()))
-    if result is None:
-        return Display("skill", subject)
-    if result.get("error"):
-        return Display("skill", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("skill", subject, error_text(result))
     tools = result.get("allowed_tools")
     summary = f"only with {', '.join(map(str, tools))}" if isinstance(tools, list) else ""
     return Display("skill", subject, clean(summary), TextDetail(clean(str(result.get("content", "")))))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.context import Delegates, ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import DiffDetail, Display, TextDetail, ToolError
+from tools.results import DiffDetail, Display, TextDetail, ToolError, error_text
 from tools.services.actions import MergeCopy
 from tools.text.safe_text import clean
 from tools.text.words import plural
@@ -78,10 +78,8 @@ def _paths(arguments: Arguments) -> list[str]:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(" ".join(f"{arguments.get('action', '')} {arguments.get('id', '')}".split()))
-    if result is None:
-        return Display("agents", subject)
-    if result.get("error"):
-        return Display("agents", subject, clean(str(result["error"]))[:200])
+    if result is None or result.get("error"):
+        return Display("agents", subject, error_text(result)[:200])
     if isinstance(agents := result.get("agents"), list):
         return Display("agents", subject, plural(len(agents), "agent"))
     if (diff := result.get("diff")) is not None:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from tools.context import Todo, TodoList, TodoStatus, ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
 
 MAX_ITEMS = 256
@@ -181,10 +181,8 @@ async def todo_read(arguments: Arguments, context: ToolContext) -> dict[str, Any
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     verb = "plan" if "todos" in arguments else "review"
-    if result is None:
-        return Display(verb, "")
-    if result.get("error"):
-        return Display(verb, "", clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display(verb, "", error_text(result))
     items = [Todo(str(i["id"]), str(i["content"]), i["status"]) for i in result["todos"]]
     counts = summary(items)
     current = next((item.content for item in items if item.status == "in_progress"), "")

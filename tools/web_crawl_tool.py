@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail
+from tools.results import Display, TextDetail, error_text
 from tools.services.web_reader import CrawlOrder, WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
@@ -39,10 +39,8 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(str(arguments.get("url", "")))
-    if result is None:
-        return Display("crawl", subject)
-    if result.get("error"):
-        return Display("crawl", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("crawl", subject, error_text(result))
     summary = f"{result.get('pages', 0)} pages"
     if stopped := result.get("stopped"):
         summary += f" · {stopped}"

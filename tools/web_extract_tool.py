@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.services.web_reader import WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
@@ -44,10 +44,8 @@ async def web_extract(arguments: Arguments, context: ToolContext) -> dict[str, A
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     urls = arguments.get("urls") or [arguments.get("url") or ""]
     subject = clean(", ".join(map(str, [urls] if isinstance(urls, str) else urls)))
-    if result is None:
-        return Display("read", subject)
-    if result.get("error"):
-        return Display("read", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("read", subject, error_text(result))
     parts, texts = [], []
     for each in result.get("results", ()):
         if error := each.get("error"):

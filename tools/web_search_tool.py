@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.services.web_reader import WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
@@ -34,10 +34,8 @@ async def web_search(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(" ".join(str(arguments.get("query", "")).split()))
-    if result is None:
-        return Display("search", subject)
-    if result.get("error"):
-        return Display("search", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("search", subject, error_text(result))
     results = result.get("results", ())
     lines = []
     for each in results:

@@ -19,7 +19,7 @@ from tools.files.scanning import digest_of, remember_written, warning_before_cha
 from tools.files.syntax import check_syntax
 from tools.kit.files import entry_status
 from tools.registry import registry, tool_schema
-from tools.results import DiffDetail, Display, ToolError
+from tools.results import DiffDetail, Display, ToolError, error_text
 from tools.services.diagnostics import Diagnostics, FileEdit, edit_of
 from tools.services.editor import EditorSide
 
@@ -241,8 +241,8 @@ def _exists(path: Path) -> bool:
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     """Return a display such as `edit src/money.py · +6 −3`, with the diff as detail."""
     subject = str(args.get("path") or "files")
-    if result is None or "error" in result:
-        return Display("edit", subject, "" if result is None else str(result["error"]))
+    if result is None or result.get("error"):
+        return Display("edit", subject, error_text(result))
     touched = [
         str(name).rpartition(" -> ")[2]
         for key in ("files_modified", "files_created", "files_deleted", "files_moved")

@@ -30,7 +30,7 @@ from tools.files.searching import (
 from tools.kit.files import entry_status, require_file
 from tools.kit.threads import in_thread
 from tools.registry import registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 
 NAME = "search"
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
@@ -244,8 +244,8 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     """Return a display such as `search "round(" in src · 14 hits in 6 files`."""
     where = args.get("path") or "."
     subject = f'"{args.get("pattern", "")}"' + (f" in {where}" if where != "." else "")
-    if result is None or "error" in result:
-        return Display("search", subject, "" if result is None else str(result["error"]))
+    if result is None or result.get("error"):
+        return Display("search", subject, error_text(result))
     total = int(result.get("total_count", 0))
     if "files_with_matches" in result:
         files = int(result["files_with_matches"])

@@ -20,7 +20,7 @@ from tools.files.syntax import check_syntax
 from tools.files.text_files import TextFile, decode, to_newlines
 from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
 from tools.registry import registry, tool_schema
-from tools.results import DiffDetail, Display, ToolError
+from tools.results import DiffDetail, Display, ToolError, error_text
 from tools.services.diagnostics import Diagnostics, edit_of
 from tools.services.editor import EditorSide
 
@@ -188,8 +188,8 @@ def _remember(ctx: ToolContext, write: Write) -> None:
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     """Return a display such as `write src/money.py · +6 −3`, with the diff as detail."""
     subject = str(args.get("path", ""))
-    if result is None or "error" in result:
-        return Display("write", subject, "" if result is None else str(result["error"]))
+    if result is None or result.get("error"):
+        return Display("write", subject, error_text(result))
     subject = str(result.get("path", subject))
     if "diff" not in result:
         return Display("write", subject, f"{result.get('bytes_written', 0)} bytes")

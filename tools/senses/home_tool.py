@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail
+from tools.results import Display, TextDetail, error_text
 from tools.senses.services import Senses, until_ready
 from tools.text.safe_text import clean
 
@@ -22,10 +22,8 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     """Return a display such as `home call light.turn_on light.kitchen · done`."""
     parts = (arguments.get("action"), arguments.get("service"), arguments.get("entity"))
     subject = clean(" ".join(str(part) for part in parts if part)) or clean(str(arguments.get("domain", "")))
-    if result is None:
-        return Display("home", subject)
-    if result.get("error"):
-        return Display("home", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("home", subject, error_text(result))
     count = result.get("count")
     summary = f"{count} found" if isinstance(count, int) else clean(str(result.get("state", "done")))
     return Display(

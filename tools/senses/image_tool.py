@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, ToolError
+from tools.results import Display, ToolError, error_text
 from tools.senses.keeping import keep, read_file
 from tools.senses.pictures import LARGEST_FILE
 from tools.senses.reading_apart import fit_apart
@@ -54,10 +54,8 @@ async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     """Return a display such as `draw a red bicycle · images/a-red-bicycle.png, gpt-image-1`."""
     subject = clean(" ".join(str(arguments.get("prompt", "")).split()))[:80]
-    if result is None:
-        return Display("draw", subject)
-    if result.get("error"):
-        return Display("draw", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("draw", subject, error_text(result))
     made = clean(str(result.get("image", "")))
     return Display("draw", subject, f"{made}, {clean(str(result.get('by', '')))}", picture=made)
 

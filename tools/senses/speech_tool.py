@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.senses.keeping import keep, read_file
 from tools.senses.services import Senses, until_ready
 from tools.senses.spoken import LONGEST, spoken
@@ -45,19 +45,15 @@ async def transcribe(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 def _describe_speak(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(" ".join(str(arguments.get("text", "")).split()))[:80]
-    if result is None:
-        return Display("speak", subject)
-    if result.get("error"):
-        return Display("speak", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("speak", subject, error_text(result))
     return Display("speak", subject, clean(f"{result.get('audio', '')}, {result.get('by', '')}"))
 
 
 def _describe_hear(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = clean(str(arguments.get("path", "")))
-    if result is None:
-        return Display("hear", subject)
-    if result.get("error"):
-        return Display("hear", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("hear", subject, error_text(result))
     text = clean(str(result.get("text", "")))
     return Display("hear", subject, f"{len(text.split())} words", TextDetail(text))
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.senses.keeping import read_file
 from tools.senses.pictures import LARGEST_FILE
 from tools.senses.services import Senses, until_ready
@@ -59,10 +59,8 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     """Return a display such as `look chart.png · text by OCR`."""
     source = clean(" ".join(str(arguments.get("image", "")).split()))
     subject = "inline picture" if source.startswith("data:") else source[-80:]
-    if result is None:
-        return Display("look", subject)
-    if result.get("error"):
-        return Display("look", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("look", subject, error_text(result))
     detail = str(result.get("analysis") or result.get("text") or "")
     seen = source if source.partition(":")[0].lower() not in ("http", "https", "data", "file") else ""
     found = TextDetail(clean(detail)) if detail else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.services.actions import SendInput
 from tools.terminal.output import LIMIT
 from tools.terminal.terminals import MAX_LINES, BackgroundProcess, Terminals
@@ -135,10 +135,8 @@ def _state(process: BackgroundProcess) -> dict[str, Any]:
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     verb = str(arguments.get("action", "process"))
     subject = clean(str(arguments.get("session_id") or "processes"))
-    if result is None:
-        return Display(verb, subject)
-    if result.get("error"):
-        return Display(verb, subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display(verb, subject, error_text(result))
     if "processes" in result:
         running = sum(one["status"] == "running" for one in result["processes"])
         return Display("list", "processes", f"{running} of {len(result['processes'])} running")

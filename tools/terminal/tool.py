@@ -12,7 +12,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.kit.threads import on_thread
 from tools.registry import Arguments, registry, tool_schema
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail, ToolError, error_text
 from tools.services.actions import RunCommand
 from tools.services.editor import EditorSide
 from tools.terminal.backend import Leave
@@ -196,10 +196,8 @@ def _limit(asked: int | None, context: ToolContext, background: bool) -> int:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = _subject(str(arguments.get("command", "")))
-    if result is None:
-        return Display("run", subject)
-    if result.get("error"):
-        return Display("run", subject, clean(str(result["error"])))
+    if result is None or result.get("error"):
+        return Display("run", subject, error_text(result))
     output = str(result.get("output", ""))
     if "session_id" in result:
         return Display("run", subject, f"in the background as {result['session_id']}")
