@@ -131,7 +131,7 @@ class Credentials:
             token_secret = secrets.token_urlsafe(32)
             device = Device(
                 id=secrets.token_hex(4),
-                name=_short_name(name) or known.name or "device",
+                name=known.name or _short_name(name) or "device",
                 scope=known.scope,
                 hash=_hash(token_secret),
                 created=self._now(),

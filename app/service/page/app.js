@@ -29,6 +29,9 @@ async function begin() {
   await enter();
 }
 
+// A link of `hermes serve pair` opened where the page is already.
+addEventListener("hashchange", () => { if (location.hash) location.reload(); });
+
 async function enter() {
   try {
     const me = await ask("/api/me");
@@ -58,6 +61,7 @@ function nameOfDevice() {
 
 function pairing(error) {
   document.body.classList.add("unpaired");
+  byId("title").textContent = document.title = "Hermes";
   const field = make("input", { id: "code", autocomplete: "one-time-code", autocapitalize: "characters", spellcheck: "false", placeholder: "ABCD-EFGH-JKMN" });
   const words = make("p", { role: "alert" }, error || "");
   const form = make("form", { class: "welcome" },

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.service.credentials import Credentials
 from tests.support import command
 from tests.support.chromium import PATIENCE, Browser
 from tests.support.service import Head
@@ -230,3 +231,21 @@ def test_where_the_newest_session_is_in_use_elsewhere_the_page_begins_another(
 
 def newest(head: Head) -> dict[str, Any]:
     return next(iter(head.get("/api/sessions")[1]["sessions"]), {})
+
+
+def test_a_revoked_page_shows_nothing_more_until_a_new_link_is_opened_in_it(
+    head: Head, browser: Browser
+) -> None:
+    service = head.service
+    credentials = Credentials(service.home / "serve")
+    for device in credentials.devices():
+        if device.id != head.device:
+            credentials.revoke(device.id)
+    browser.until("document.querySelector('#code')")
+    assert browser.run("document.title + document.querySelector('h1').innerText") == "HermesHermes"
+    shown = browser.text()
+    assert "This device was revoked." in shown and "No connection" not in shown
+    # The same page with another fragment: nothing is loaded unless the page asks for it.
+    browser.open(f"{service.url}/#pair={service.code('approve', 'desk')}")
+    browser.until("document.querySelector('#list li') && !document.querySelector('.unpaired')")
+    assert [each.name for each in credentials.devices() if each.id != head.device] == ["desk"]
