@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 GARBAGE = (50_000, 20, 20)
 """New objects after which garbage is searched for, and how often older ones are (Python: 700, 10, 10)."""
+START = (300_000, *GARBAGE[1:])
+"""The same until the first search. A start creates fewer, and nearly all of them stay."""
 
 
 def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) -> list[str]:
@@ -54,6 +56,19 @@ def own_home(environ: MutableMapping[str, str]) -> None:
         environ["HOME"] = home
 
 
+def search_garbage_after_start() -> None:
+    """Search for garbage only after a start, and then never among the objects that it created."""
+    gc.callbacks.append(_keep_objects)
+    gc.set_threshold(*START)
+
+
+def _keep_objects(phase: str, _info: object) -> None:
+    # The full screen sets its own thresholds.
+    if phase == "stop" and gc.get_threshold() == START:
+        gc.freeze()
+        gc.set_threshold(*GARBAGE)
+
+
 def run_and_exit() -> NoReturn:
     """Run `hermes` and end the process with its exit code."""
     code = main()
@@ -69,8 +84,7 @@ def main() -> int:
     except OSError:
         folder = os.sep
     own_home(os.environ)
-    # Nearly everything that the imports of a start create is kept, so searching it for garbage is in vain.
-    gc.set_threshold(*GARBAGE)
+    search_garbage_after_start()
     sys.path[:] = own_search_path(sys.path, os.environ, folder)
     os.environ["PATH"] = own_program_path(os.environ.get("PATH", "")) or os.defpath
     from app.tui.startup import skeleton

@@ -1,4 +1,4 @@
-"""The search path of the program is its own."""
+"""The search path of the program is its own, and its start is not searched for garbage."""
 
 from __future__ import annotations
 
@@ -87,3 +87,37 @@ def test_a_home_that_is_a_full_path_stays(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HOME", "/nowhere/of mine/")
     own_home(os.environ)
     assert os.environ["HOME"] == "/nowhere/of mine/"
+
+
+def printed(program: str) -> str:
+    return subprocess.check_output([sys.executable, "-c", program], cwd=OWN, text=True)
+
+
+def test_what_a_start_creates_is_never_searched_for_garbage_and_later_garbage_is() -> None:
+    program = """
+import gc, hermes_launcher as launcher
+before = gc.get_stats()[0]["collections"]
+class Node:
+    freed = 0
+    def __init__(self): self.itself = self
+    def __del__(self): Node.freed += 1
+launcher.search_garbage_after_start()
+start = [[] for _ in range(100_000)]
+print(gc.get_freeze_count(), gc.get_stats()[0]["collections"] - before)
+more = [[] for _ in range(launcher.START[0])]
+print(gc.get_freeze_count() > 100_000, gc.get_threshold() == launcher.GARBAGE)
+for _ in range(2 * launcher.GARBAGE[0]): Node()
+print(Node.freed >= launcher.GARBAGE[0])
+"""
+    assert printed(program).split("\n") == ["0 0", "True True", "True", ""]
+
+
+def test_the_thresholds_of_the_full_screen_stay() -> None:
+    program = """
+import gc, hermes_launcher as launcher
+launcher.search_garbage_after_start()
+gc.set_threshold(2_000, 2, 1_000_000)
+more = [[] for _ in range(10_000)]
+print(gc.get_threshold(), gc.get_freeze_count())
+"""
+    assert printed(program) == "(2000, 2, 1000000) 0\n"
