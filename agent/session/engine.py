@@ -8,7 +8,7 @@ with a result are coroutines. They raise `HermesError`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from agent.session.wiring.agent import Agent
 from agent.session.wiring.session_plugins import PluginCommands
 from agent.session.wiring.shared_services import MAIN_AGENT, SharedServices
 from tools.kit.files import write_atomically
+from tools.kit.threads import close_all
 from tools.text.safe_text import printable
 
 if TYPE_CHECKING:
@@ -363,17 +364,13 @@ class Engine:
         return file
 
     async def aclose(self) -> None:
-        """Stop all work and close everything in order. A failure of one part does not keep the others from
-        closing.
-        """
+        """Stop all work and close everything in order, also if this is cancelled or a part fails."""
         self.interrupt()
-        await self.idle()
-        await self.history.under_way.wait()
-        errors = [
-            error for close in reversed(self._closers) if (error := await _close_safely(close)) is not None
-        ]
-        if errors:
-            raise errors[0]
+        try:
+            await self.idle()
+            await self.history.under_way.wait()
+        finally:
+            await close_all(reversed(self._closers))
 
     def _begin(self, message: QueuedMessage, origin: str, *, kept: bool = True) -> None:
         """Begin a turn. With `kept`, a message that cannot be stored returns to the queue."""
@@ -447,14 +444,6 @@ class Engine:
 
 def _begins_turn(node: Node) -> bool:
     return node.kind == "user" and node.data.get("origin") in ("prompt", "queue")
-
-
-async def _close_safely(close: Callable[[], Awaitable[None]]) -> Exception | None:
-    try:
-        await close()
-    except Exception as error:
-        return error
-    return None
 
 
 def _model_price(model: str) -> ModelInfo | None:

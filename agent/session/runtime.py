@@ -74,6 +74,7 @@ from agent.session.wiring.session_senses import SessionSenses, offer_ready
 from agent.session.wiring.session_servers import open_servers, session_references
 from agent.session.wiring.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
 from agent.workspace.cut_off_edits import finish_cut_off, notes_for
+from tools.kit.threads import close_all
 from tools.registry import registry
 from tools.services.editor import EditorSide
 from tools.terminal.environment import child_environment
@@ -146,10 +147,8 @@ async def open_engine(
         )
         return await _assemble(base, problems, folder, automation)
     except BaseException:
-        for close in reversed(closers):
-            # A second cancellation, as the program ends, must not leave the rest open.
-            with suppress(Exception, asyncio.CancelledError):
-                await close()
+        with suppress(Exception, asyncio.CancelledError):
+            await close_all(reversed(closers))
         raise
 
 

@@ -189,9 +189,13 @@ class Messengers:
     ) -> Messengers:
         """Start the enabled gateways. Raises `StoreError`."""
         store = await Store.open(home.database)
-        gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
-        hub.opened = lambda hosted: gateways.wake_session(GatewaySession(hosted))
-        await gateways.start()
+        try:
+            gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
+            hub.opened = lambda hosted: gateways.wake_session(GatewaySession(hosted))
+            await gateways.start()
+        except BaseException:
+            await store.close()
+            raise
         return cls(hub, gateways, store)
 
     async def move(self, hosted: HostedSession, where: str) -> str:
@@ -502,7 +506,6 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         # Before any session opens: this imports libraries that must not be imported during a request.
         messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
         terminals = TerminalHeads(hub, home)
-        await terminals.listen()
         calls.append(messengers.gateways)
         hub.mover, hub.move_checker = messengers.move, messengers.check_move
         loop = asyncio.get_running_loop()
@@ -512,6 +515,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="serve")
         asked = asyncio.create_task(ending.wait())
         try:
+            await terminals.listen()
             server.listens = lambda: ready(url)
             await asyncio.wait([serving, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:

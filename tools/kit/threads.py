@@ -1,10 +1,10 @@
-"""Blocking work off the event loop: in the shared pool and stoppable, or on a new thread."""
+"""Blocking work off the event loop, in the shared pool or on a new thread; work that is done to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -73,3 +73,20 @@ async def to_the_end(work: asyncio.Future[R]) -> R:
     if cancelled is not None:
         raise cancelled
     return work.result()
+
+
+async def close_all(closers: Iterable[Callable[[], Awaitable[object]]]) -> None:
+    """Call all, one after the other, also if one fails or is cancelled.
+
+    Raises the cancellation, or else the first error, at the end.
+    """
+    errors: list[BaseException] = []
+    for close in closers:
+        try:
+            await close()
+        except asyncio.CancelledError as error:
+            errors.insert(0, error)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -98,9 +98,8 @@ class SharedStore:
         """
         async with self._opening:
             if self._store is None:
-                store = await Store.open(self._path)
-                await store.database.read(_keep_little)
-                self._store = store
+                self._store = await Store.open(self._path)
+                await self._store.database.read(_keep_little)
             return self._store.database
 
     async def aclose(self) -> None:

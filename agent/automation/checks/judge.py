@@ -23,6 +23,7 @@ from agent.errors import ModelError
 from agent.model.protocol import ModelRequest, ReplyEnd, TextDelta
 from agent.model.transport.reply import ModelRoute
 from agent.session.wiring.routes import open_routes, plan_routes
+from tools.kit.threads import close_all
 
 Winner = Literal["a", "b", "tie"]
 _MOST_OUTPUT = 2_000
@@ -160,8 +161,7 @@ async def open_judge(
         first = plan.targets[0]
         yield Judge(metered(routes[0]), first.base_url or first.path)
     finally:
-        for close in closers:
-            await close()
+        await close_all(closers)
 
 
 def _pair(prompt: str, first: str, second: str) -> str:

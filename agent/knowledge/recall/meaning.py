@@ -17,6 +17,7 @@ from agent.errors import HermesError, StoreError
 from agent.knowledge.recall import stored_messages
 from agent.knowledge.recall.embedding import Embedder
 from agent.knowledge.recall.message_index import DerivedFile
+from tools.kit.threads import close_all
 
 if TYPE_CHECKING:
     from agent.core.store.connection import Database
@@ -211,12 +212,12 @@ class Meaning:
 
     async def close(self) -> None:
         """Close the file for good."""
-        for task in self._asked.values():
-            task.cancel()
-        await asyncio.gather(*self._asked.values(), return_exceptions=True)
+        asked = list(self._asked.values())
         self._asked.clear()
-        await self._file.close()
-        await self._embedder.aclose()
+        for task in asked:
+            task.cancel()
+        ended = asyncio.gather(*asked, return_exceptions=True)
+        await close_all((lambda: ended, self._file.close, self._embedder.aclose))
 
     # Building
 

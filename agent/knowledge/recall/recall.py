@@ -27,6 +27,7 @@ from agent.knowledge.recall.scoring import words_of
 from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
 from tools.extras import add_hint
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.kit.threads import close_all
 from tools.text.redact import redact
 
 if TYPE_CHECKING:
@@ -197,12 +198,9 @@ class Recall:
 
     async def close(self) -> None:
         """Close the files of the index and the vectors."""
-        await self._upkeep.close()
-        for shelf in self._shelves.values():
-            await shelf.close()
-        await self.index.close()
-        if self.meaning is not None:
-            await self.meaning.close()
+        shelves = [each.close for each in self._shelves.values()]
+        meaning = [] if self.meaning is None else [self.meaning.close]
+        await close_all((self._upkeep.close, *shelves, self.index.close, *meaning))
 
     async def forget(self, sessions: Sequence[str]) -> None:
         """Remove sessions that are being deleted from the index."""

@@ -16,6 +16,7 @@ from agent.model.providers import Target, resolve
 from agent.model.transport.reply import ModelRoute
 from agent.session.spending.spending import Prices
 from agent.session.wiring.routes import Closer, RoutePlan, open_routes, profile_of
+from tools.kit.threads import close_all
 from tools.results import ToolError
 from tools.text.safe_text import clean
 
@@ -110,8 +111,7 @@ class AgentModels:
         """Close the clients that were opened here."""
         closers, self._closers = self._closers, []
         self._opened.clear()
-        for close in reversed(closers):
-            await close()
+        await close_all(reversed(closers))
 
     async def _open(self, target: Target) -> Voice:
         target = await self._plan.servers.inform(target)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.session.turns.tool_context import Acting
 from agent.session.wiring.execution_context import ExecutionContext, ExecutionScope
+from tools.kit.threads import close_all
 
 if TYPE_CHECKING:
     from agent.session.wiring.shared_services import Closer
@@ -65,11 +66,10 @@ class AgentWorkspace:
 
     async def close(self) -> None:
         """Close what was opened for this workspace alone. Never raises."""
-        for close in reversed(self.closers):
-            try:
-                await close()
-            except Exception:
-                log.exception("what an agent acted through could not be closed")
+        try:
+            await close_all(reversed(self.closers))
+        except Exception:
+            log.exception("what an agent acted through could not be closed")
 
 
 async def open_in_copy(

@@ -1,4 +1,4 @@
-"""A session whose opening is cancelled leaves nothing open, wherever the cancellation strikes."""
+"""A session whose opening or closing is cancelled leaves nothing open, wherever the cancellation strikes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent.automation.unattended.session_automation import AUTOMATION
+from agent.session.engine import Engine
 from agent.session.options import Options
 from agent.session.runtime import open_engine
 from tests.support.waiting import PATIENCE
@@ -49,8 +50,7 @@ def threads_of_connections() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if "_connection_worker_thread" in each.name}
 
 
-async def opened(folder: Path, *waits: int) -> tuple[int, bool]:
-    """How often the opening waited, and whether a session came of it, which is closed."""
+def opening(folder: Path) -> Coroutine[Any, Any, Engine]:
     environ = {
         "HERMES_HOME": str(folder / "home"),
         "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
@@ -58,19 +58,29 @@ async def opened(folder: Path, *waits: int) -> tuple[int, bool]:
         "HERMES_MODEL": "scripted",
     }
     (folder / "work").mkdir(parents=True, exist_ok=True)
-    work = open_engine(Options(workspace=folder / "work"), environ=environ, automation=AUTOMATION)
-    cut = Cut(work, *waits)
+    return open_engine(Options(workspace=folder / "work"), environ=environ, automation=AUTOMATION)
+
+
+async def cut(work: Coroutine[Any, Any, Any], *waits: int) -> tuple[int, Any]:
+    """How often a coroutine waited, and what came of it: None if it was cancelled."""
+    running = Cut(work, *waits)
 
     async def run() -> Any:
-        return await cut
+        return await running
 
-    task = asyncio.create_task(run())
     try:
-        engine = await task
+        result = await asyncio.create_task(run())
     except asyncio.CancelledError:
-        return cut.seen, False
-    await engine.aclose()
-    return cut.seen, True
+        result = None
+    return running.seen, result
+
+
+async def opened(folder: Path, *waits: int) -> tuple[int, bool]:
+    """How often the opening waited, and whether a session came of it, which is closed."""
+    seen, engine = await cut(opening(folder), *waits)
+    if engine is not None:
+        await engine.aclose()
+    return seen, engine is not None
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
@@ -83,3 +93,19 @@ async def test_an_opening_that_is_cancelled_leaves_no_connection(tmp_path: Path,
         async with asyncio.timeout(PATIENCE):
             while not threads_of_connections() <= before:
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+async def test_a_closing_that_is_cancelled_leaves_no_connection(tmp_path: Path, times: int) -> None:
+    before = threads_of_connections()
+    waits = times
+    first = 0
+    while first < waits:
+        engine = await opening(tmp_path)
+        await engine.stored.search("what was said before?")
+        waits, _ = await cut(engine.aclose(), *range(first, first + times))
+        async with asyncio.timeout(PATIENCE):
+            while not threads_of_connections() <= before:
+                await asyncio.sleep(0.01)
+        first += STRIDE
+    assert waits > STRIDE
