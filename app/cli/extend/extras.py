@@ -99,7 +99,8 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
         raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")
     say(f"$ {line}", sys.stderr)
     if ask and not _ask_yes(f"Run it{f', about {size} MB' if size else ''}?"):
-        raise ConfigError("Nothing was changed, as nobody can be asked here; add --yes.")
+        alone = "" if sys.stdin.isatty() else ", as nobody can be asked here; add --yes"
+        raise ConfigError(f"Nothing was changed{alone}.")
     shown = ProgressLine()
     try:
         code, said = run_pip(with_raw_progress(command), size * 1_000_000, shown.show, person_umask())

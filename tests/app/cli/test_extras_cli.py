@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from agent.integrations.extras import adding, check_names, removing
+from app.main import main
 from app.tui.terminal.pip_progress import PipProgress, with_raw_progress
 from tests.support import command
 from tools.extras import EXTRAS
@@ -38,6 +42,27 @@ def test_an_extra_of_a_checkout_is_installed_with_its_pins_and_hashes(
     pins.unlink()
     assert all(f"{name}==" in text for name in ("starlette", "uvicorn", "websockets", "segno", "anyio"))
     assert "pytest==" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(b"n\n", "changed.\n"), (b"", "as nobody can be asked here; add --yes.\n")]
+)
+def test_a_no_is_told_from_nobody_being_there(
+    answer: bytes,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("agent.integrations.extras.is_installed", lambda name: False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    master, slave = pty.openpty()
+    os.write(master, answer)
+    with open(slave if answer else os.devnull) as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        assert main(["extras", "add", "serve"]) == 2
+    os.close(master)
+    assert capsys.readouterr().err.endswith(f"Nothing was {said}" if answer else said)
 
 
 def test_removing_leaves_what_others_need() -> None:
