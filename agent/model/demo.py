@@ -345,7 +345,7 @@ class DemoClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Stream the next message of the script. Raises `ModelError` if the request is not a conversation."""
-        move = next_move(_messages(request), _tool_names(request))
+        move = next_move([_object(frame.data, strict=True) for frame in request.frames], _tool_names(request))
         if move.pause:
             await self._sleep(move.pause)
         for piece in _PIECE.findall(move.text):
@@ -502,10 +502,6 @@ def _begin(text: str, number: int, following: int) -> tuple[_Turn, int]:
 
 def _is_success(result: Mapping[str, Any]) -> bool:
     return not result.get("error") and result.get("exit_code") in (None, 0)
-
-
-def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    return [_object(frame.data, strict=True) for frame in request.frames]
 
 
 def _tool_names(request: ModelRequest) -> Iterator[str]:

@@ -31,7 +31,7 @@ def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[b
         frames = list(_one_by_one(frames))
     messages: list[bytes] = []
     role = ""
-    opening = b"" if rules.system or not system else _text_of(system)
+    opening = b"" if rules.system or not system else compact(json.loads(system)["content"])
     if rules.system and system:
         messages.append(system)
     for frame in frames:
@@ -78,11 +78,6 @@ def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
                 yield result
             if message.get("content"):
                 message["content"] = CALLS_ONLY
-
-
-def _text_of(message: bytes) -> bytes:
-    """Return the content of a message as a JSON string."""
-    return compact(json.loads(message)["content"])
 
 
 def _joined_users(first: bytes, second: bytes) -> bytes:

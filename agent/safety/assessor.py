@@ -27,7 +27,7 @@ from agent.safety.reader.tree import UNKNOWN, literal, words
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 from agent.safety.scope import Scope, mark_text
 from agent.safety.verdict import SEVERITY, UndoCoverage, Verdict
-from agent.workspace.checkpoints.git_settings import may_go, passes
+from agent.workspace.checkpoints.git_index import may_go, passes
 from tools.kit.lazy_pattern import lazy_pattern
 
 MOST_JUDGED = 120
@@ -333,7 +333,7 @@ class _Judge:
         return [reason for reason in reasons if reason]
 
     def _write_reason(self, path: str) -> str | None:
-        if UNKNOWN in path and not path.startswith("/dev/") and (self._closed or _is_new(path)):
+        if UNKNOWN in path and not path.startswith("/dev/"):
             return None if self._closed else "writes to a place that is not known here"
         return self._scope.write(path)
 
@@ -341,10 +341,6 @@ class _Judge:
         if UNKNOWN in path and self._closed:
             return None
         return self._scope.delete(path, recursive=recursive)
-
-
-def _is_new(path: str) -> bool:
-    return UNKNOWN in path
 
 
 def _readable_files(command: Command, found: Deed) -> list[str]:

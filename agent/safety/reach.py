@@ -155,9 +155,5 @@ def _clause(error: DeniedError) -> str:
         case "cancelled":
             return f"{_UNLISTED}, and the question was cancelled"
         case _:
-            said = f": {feedback}" if (feedback := _feedback(str(error))) else ""
+            said = f": {feedback}" if (feedback := str(error).partition("The user says: ")[2]) else ""
             return f"{_UNLISTED} and was not allowed{said}"
-
-
-def _feedback(sentence: str) -> str:
-    return sentence.partition("The user says: ")[2]

@@ -189,16 +189,12 @@ def _result(line: Mapping[str, Any]) -> TaskResult | None:
         return None
 
 
-def _line(given: Mapping[str, Any]) -> str:
-    return json.dumps(given, ensure_ascii=True) + "\n"
-
-
 def _append(path: Path, given: Mapping[str, Any]) -> None:
     try:
         # One write: lines of several processes never mix.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
         try:
-            rest = memoryview(_after_cut(descriptor) + _line(given).encode())
+            rest = memoryview(_after_cut(descriptor) + (json.dumps(given, ensure_ascii=True) + "\n").encode())
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
         finally:

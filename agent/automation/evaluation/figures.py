@@ -43,7 +43,7 @@ class RunFigures:
     @property
     def is_judged(self) -> bool:
         """Return whether a model judged the run."""
-        return any(_by_judge(check) for check in self.checks)
+        return any(str(check["check"]).removeprefix("not ").startswith("judge: ") for check in self.checks)
 
     @property
     def why(self) -> str:
@@ -211,10 +211,6 @@ def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None
             raise TypeError(name)
         if isinstance(value, int | float) and (not math.isfinite(value) or (value < 0 and name != "seed")):
             raise ValueError(name)
-
-
-def _by_judge(check: Mapping[str, Any]) -> bool:
-    return str(check["check"]).removeprefix("not ").startswith("judge: ")
 
 
 def sort_figures(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:

@@ -635,7 +635,7 @@ def parse_schedule(text: str, zone_name: str) -> Schedule:
         or in_numbers(lower) != lower
         or (lower.count(" ") != 4 and looks_like_duration(lower))
     ):
-        return replace(found, delay=_delay(lower))
+        return replace(found, delay=parse_duration(in_numbers(lower.removeprefix("in "))))
     if _DATE_LIKE.match(lower) and len(words.split()) < 4:
         raise ScheduleError(
             f"{words[:40]!r} is not an ISO time; "
@@ -644,10 +644,6 @@ def parse_schedule(text: str, zone_name: str) -> Schedule:
     if " " not in words and not words.startswith("@"):
         raise ScheduleError(f"{words[:40]!r} is not a schedule; {FORMS}.")
     return replace(found, kind="cron", cron=parse_cron(words))
-
-
-def _delay(lower: str) -> timedelta:
-    return parse_duration(in_numbers(lower.removeprefix("in ")))
 
 
 def _interval(lower: str) -> timedelta:

@@ -12,7 +12,7 @@ from agent.events import ApprovalAsked, Asked, CeilingAsked, ForecastAsked, Ques
 from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import Button, GatewayError, Incoming, Outgoing, PlatformLimits
 from agent.integrations.gateways.book import BoundPlace, Delivery, ReceivedMessage
-from agent.integrations.gateways.people import ChatScope, may
+from agent.integrations.gateways.people import may
 from themes.states import STATES
 
 if TYPE_CHECKING:
@@ -62,11 +62,6 @@ def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
         "scope": scope,
         "free": free,
     }
-
-
-def needed_scope(body: Mapping[str, Any]) -> ChatScope:
-    """Return the scope that a person needs to answer a question."""
-    return "approve" if body["scope"] == "approve" else "talk"
 
 
 def shown_ask(body: Mapping[str, Any], row: int, limits: PlatformLimits) -> Outgoing:
@@ -187,7 +182,7 @@ class ChatQuestions:
         Returns a sentence if the answer was not accepted, else an empty text.
         """
         scope = await self._head.scope_of(incoming)
-        if not may(scope, needed_scope(ask.body)):
+        if not may(scope, "approve" if ask.body["scope"] == "approve" else "talk"):
             return "You may not answer this." if scope else ""
         session = self._head.session
         if session is None or session.id != ask.session:

@@ -325,7 +325,7 @@ def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> 
         "version": 2,
         "listed": catalog.listed,
         "agreed": catalog.agreed,
-        "texts": _pack(catalog.told),
+        "texts": base64.b64encode(zlib.compress(json.dumps(catalog.told).encode("ascii"))).decode("ascii"),
         "able": list(catalog.able),
     }
     write_private(catalog_path(folder, config), data)
@@ -379,10 +379,6 @@ def _difference(before: str | None, tool: ToolDefinition, room: int) -> str:
             f"{LONGEST_DESCRIPTION:,} characters.\n"
         )
     return shorten_diff(diff, room)
-
-
-def _pack(texts: Mapping[str, str]) -> str:
-    return base64.b64encode(zlib.compress(json.dumps(texts).encode("ascii"))).decode("ascii")
 
 
 def _unpack(packed: Any) -> dict[str, str]:

@@ -390,11 +390,6 @@ def skill_folders(shelved: Sequence[ShelvedPlugin]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def plugin_skills(home: Home, workspace: Path) -> tuple[Path, ...]:
-    """Return the folder of each skill of the plugins that are enabled for a workspace. Reads the disk."""
-    return skill_folders(find_agreed(home, workspace))
-
-
 def skill_catalog(
     home: Home, workspace: Path, settings: Settings, folders: Sequence[Path] | None = None
 ) -> SkillCatalog:
@@ -402,7 +397,7 @@ def skill_catalog(
 
     `folders` are those of plugins; if it is None, they are looked up on disk.
     """
-    found = plugin_skills(home, workspace) if folders is None else tuple(folders)
+    found = skill_folders(find_agreed(home, workspace)) if folders is None else tuple(folders)
     plain = catalog.skill_catalog(home, workspace, settings)
     if not found:
         return plain

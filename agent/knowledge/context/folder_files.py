@@ -85,14 +85,10 @@ def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:
     ways: dict[Path, None] = {}
     for place in reached:
         for folder in folders_between(root, place):
-            if folder != root and _is_foreign(folder.name):
+            if folder != root and (folder.name.startswith(".") or folder.name in FOREIGN):
                 break
             ways[folder] = None
     return tuple(ways)
-
-
-def _is_foreign(name: str) -> bool:
-    return name.startswith(".") or name in FOREIGN
 
 
 def read_folders(

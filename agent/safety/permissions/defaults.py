@@ -23,7 +23,7 @@ from agent.safety.scope import Scope
 from agent.safety.secrets import is_secret
 from agent.safety.typed_input import as_command, follows
 from agent.safety.verdict import DELETERS, OWNERS, WRITERS, Verdict
-from agent.workspace.checkpoints.git_settings import known_commands, may_go, passes
+from agent.workspace.checkpoints.git_index import known_commands, may_go, passes
 from tools.services.actions import (
     Action,
     ChangeFiles,

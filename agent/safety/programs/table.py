@@ -181,7 +181,7 @@ def programs(own: Path | None = None) -> Table:
 def program_mistakes(own: Path) -> tuple[str, ...]:
     """Return the mistakes in the user's own files, one sentence each."""
     found: list[str] = []
-    for path in _files(own):
+    for path in sorted(own.glob("*.yaml")) if own.is_dir() else []:
         try:
             _read(path)
         except ProgramError as error:
@@ -209,10 +209,6 @@ def _ours() -> Table:
                 raise ProgramError(f"{path.name}: {name} stands in another file too")
             table[name] = program
     return table
-
-
-def _files(own: Path) -> list[Path]:
-    return sorted(own.glob("*.yaml")) if own.is_dir() else []
 
 
 def _stamps(own: Path) -> tuple[tuple[str, int, int], ...]:

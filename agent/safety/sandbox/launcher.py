@@ -296,7 +296,7 @@ def _landlock(spec):
             descriptor = _open_unchanged(path, known)
         except FileNotFoundError:
             continue
-        if not _is_folder(descriptor):
+        if os.fstat(descriptor).st_mode & 0o170000 != 0o040000:
             rights &= _OF_FILES
         rights &= spec["handled"]
         rule = rights.to_bytes(8, "little") + descriptor.to_bytes(4, "little", signed=True)
@@ -305,10 +305,6 @@ def _landlock(spec):
         os.close(descriptor)
     _syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
     os.close(ruleset)
-
-
-def _is_folder(descriptor):
-    return os.fstat(descriptor).st_mode & 0o170000 == 0o040000
 
 
 class _Program(ctypes.Structure):

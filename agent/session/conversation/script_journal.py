@@ -30,7 +30,7 @@ from typing import Any
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.recovery import Unfinished
 from agent.errors import StoreError
-from agent.workspace.checkpoints.elapsed_age import read_clock
+from agent.workspace.checkpoints.garbage_collection import read_clock
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import on_thread, to_the_end
 from tools.results import Outcome, ToolError
@@ -78,11 +78,6 @@ class Recorded:
         """
         return self.outcome in _COMPLETED and self.result is not None
 
-    @property
-    def was_under_way(self) -> bool:
-        """True if the call was interrupted, so that it is unknown how much of it was done."""
-        return self.outcome in ("", "interrupted")
-
 
 @dataclass(frozen=True, slots=True)
 class ScriptRecord:
@@ -96,7 +91,7 @@ class ScriptRecord:
     def report(self, path: Path) -> str:
         """Return a text for the model: what was done, what is unknown, and how to continue."""
         done = [call for call in self.calls if call.is_completed]
-        cut = [call for call in self.calls if call.was_under_way]
+        cut = [call for call in self.calls if (call.outcome in ("", "interrupted"))]
         parts: list[str] = []
         if done:
             tools = Counter(call.tool for call in done)

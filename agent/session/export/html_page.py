@@ -215,7 +215,7 @@ def page_of(
 
 def _facts(session: Session, nodes: Sequence[Node], branch: str) -> Iterator[str]:
     if nodes:
-        yield _day(nodes[0].created)
+        yield f"{datetime.fromtimestamp(nodes[0].created, UTC):%Y-%m-%d}"
     yield _line(session.model)
     if branch != MAIN:
         yield f"branch {_line(branch)}"
@@ -346,7 +346,3 @@ def _count(number: int, thing: str) -> str:
 
 def _moment(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _day(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"

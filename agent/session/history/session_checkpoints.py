@@ -18,9 +18,9 @@ from agent.session.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
+from agent.workspace.checkpoints.restore.git_group import Choice
 from agent.workspace.checkpoints.restore.hunk_restore import numbered, part_of
 from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position, inside, plan_back
-from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
 from tools.services.checkpoints import (
     Checkpoints,
@@ -110,7 +110,7 @@ def _tidy(
     store: CheckpointStore, settings: CheckpointSettings, further: Callable[[], object]
 ) -> Callable[[], Awaitable[None]]:
     """Start a task that keeps the store within its limits while the session runs; return what stops it."""
-    from agent.workspace.checkpoints.background_cleanup import keep_tidy
+    from agent.workspace.checkpoints.garbage_collection import keep_tidy
 
     kept = keep_tidy(store, settings, None, further=further)
     return _stopping(asyncio.create_task(kept, name="checkpoints-tidy"))
@@ -160,7 +160,7 @@ async def steps_of_all(
 
 def _open_store(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
     """Return the store, and sentences about restores that were interrupted. Raises `StoreError`."""
-    from agent.workspace.checkpoints.elapsed_age import read_clock
+    from agent.workspace.checkpoints.garbage_collection import read_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore
 

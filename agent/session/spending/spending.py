@@ -156,16 +156,6 @@ class SharedBudget:
             )
 
 
-def day_ceilings(budget: Budget) -> SharedBudget:
-    """Return the spending limits that apply per day."""
-    return SharedBudget("this day", DAY_SETTING, budget)
-
-
-def total_ceilings(budget: Budget) -> SharedBudget:
-    """Return the limits on the total spending of all requests made from one home folder."""
-    return SharedBudget("this home", "budget.total", budget, ever=True)
-
-
 def session_ceilings(budget: Budget, session: str) -> SharedBudget:
     """Return the ceilings of a session and its agents, by its id."""
     return SharedBudget("this session", "budget.session", budget, session)
@@ -189,15 +179,11 @@ def take(
     used = [(each, *each.charge(connection, prices, now)) for each in bounds if each.has_ceiling]
     for each, so_far, _ in used:
         output = max(_fit_budget(info, each.budget, so_far, most_input, output), least)
-    wanted = Charge(1, most_input + output, _cost(info, most_input, output))
+    wanted = Charge(1, most_input + output, most_cost(most_input, output, info))
     for each, so_far, unpriced in used:
         each.check(so_far, wanted, payer.model if wanted.money is None else unpriced, connection, now)
     amount = RequestAmount(most_input, output, 0, wanted.money)
     return request_table.add(connection, payer, amount, "open", now, os.getpid()), output
-
-
-def _cost(info: ModelInfo, most_input: int, output: int) -> float | None:
-    return most_cost(most_input, output, info)
 
 
 def _fit_budget(info: ModelInfo, budget: Budget, used: Charge, most_input: int, output: int) -> int:
@@ -233,9 +219,9 @@ class Spending:
     ) -> None:
         self.database = database
         self.prices = prices
-        self.today = day_ceilings(today or Budget())
+        self.today = SharedBudget("this day", DAY_SETTING, today or Budget())
         self.session = session or session_ceilings(Budget(), "")
-        self.total = total_ceilings(total or Budget())
+        self.total = SharedBudget("this home", "budget.total", total or Budget(), ever=True)
         self.bounds = (self.session, self.today, self.total)
         """The ceilings that each request must fit."""
         self.firm = any(each.has_ceiling for each in self.bounds)

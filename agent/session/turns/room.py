@@ -301,7 +301,7 @@ class ContextRoom:
                 pins=self._meter.characters(int(level.pins * window)),
             )
             draft = await asyncio.to_thread(plan_fold, path, room, unchanged, earlier)
-            if not self._folds_news(path, draft, earlier):
+            if not (bool(self._new_nodes(path, draft)) and (earlier is None or draft.start > earlier.start)):
                 continue
             after = await self._measure_path(path_after_compaction(path, draft.data())) + reserve
             if after < used:
@@ -362,10 +362,6 @@ class ContextRoom:
     def _new_nodes(self, path: Sequence[Node], fold: ContextFold) -> list[Node]:
         """Return the nodes that a fold removes and that were still sent before."""
         return [node for node in sent_whole(path) if node.id < fold.start]
-
-    def _folds_news(self, path: Sequence[Node], fold: ContextFold, earlier: ContextFold | None) -> bool:
-        """Return whether a fold removes more than the fold before it."""
-        return bool(self._new_nodes(path, fold)) and (earlier is None or fold.start > earlier.start)
 
     def _has_news(self, path: Sequence[Node]) -> bool:
         """Return whether there are messages since the last fold."""

@@ -4,44 +4,313 @@ There are no reference counts. Every step log, register and pending restore is r
 names (mark). Then objects that nothing names are removed (sweep). So no count can be wrong, and a killed run
 simply starts again. The work is done in small pieces under the lock; between them other processes can add
 objects.
+
+Ages are in elapsed time instead of clock time. If a clock is set a year ahead, everything seems a year old. A
+store that trusted it would delete the data of this morning. So the store records when it last read the clock.
+However far the clock has advanced since, at most a day of it counts. After a month without use nothing is a
+month older, and a wrong clock does no harm.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import math
+import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent.workspace.checkpoints.elapsed_age import ElapsedAge, read_clock
+from agent.core.home import PRIVATE_FILE
+from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.git_keep import tidy
-from agent.workspace.checkpoints.objects import TEMPORARY, Stored
-from agent.workspace.checkpoints.reachability import ReachabilityMarker, ReachableObjects
-from agent.workspace.checkpoints.step_log import BusyError, MissingLineError, usable_name
-from agent.workspace.checkpoints.store import CheckpointStore, on_disk
-from agent.workspace.checkpoints.verification import (
-    StoreFinding,
-    StoreReport,
-    StoreStatus,
-    json_files,
-    status,
-    verify,
+from agent.workspace.checkpoints.objects import TEMPORARY, Stored, store_error
+from agent.workspace.checkpoints.store import (
+    BusyError,
+    CheckpointStore,
+    MissingLineError,
+    Needs,
+    StepLog,
+    on_disk,
+    usable_name,
 )
+from tools.kit.files import read_bytes, write_atomically
 
-__all__ = [
-    "Collected",
-    "StoreFinding",
-    "StoreReport",
-    "StoreStatus",
-    "collect",
-    "collecting",
-    "drop_sessions",
-    "status",
-    "verify",
-]
+if TYPE_CHECKING:
+    from agent.core.config.schema import CheckpointSettings
+
+CLOCK_FILE = "clock"
+MOST_SECONDS = 86_400.0
+"""The largest counted time between two readings of the clock."""
+MAX_GAPS = 1_000
+_MAX_BYTES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class ElapsedAge:
+    """The clock readings of a store. Times are in seconds since the epoch, as given by the clock."""
+
+    seen: float
+    """The last reading of the clock."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """Periods longer than `MOST_SECONDS` between two readings, from and to, in order."""
+
+    def after_look(self, now: float) -> ElapsedAge:
+        """Return the clock readings after another one at `now`. Pure."""
+        # What a clock said before it was set back never was.
+        gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
+        if now - self.seen > MOST_SECONDS:
+            gaps.append((self.seen, now))
+        return ElapsedAge(now, tuple(gaps[-MAX_GAPS:]))
+
+    def before(self, seconds: float, *, most: float = MOST_SECONDS) -> float:
+        """Return the clock time `seconds` of elapsed time before the last reading. Pure.
+
+        A gap between two readings counts at most `most` seconds.
+        """
+        moment = self.seen
+        for start, end in reversed(self.gaps):
+            seconds -= moment - end
+            if seconds <= 0:
+                return end - seconds
+            seconds -= min(most, end - start)
+            if seconds <= 0:
+                return start
+            moment = start
+        return moment - seconds
+
+
+def read_clock(folder: Path, now: float) -> ElapsedAge:
+    """Record in the store at `folder` that the clock says `now`, and return the clock readings.
+
+    If the record cannot be read, no time before `now` counts. If it cannot be written, that is ignored,
+    because a full disk must not prevent the cleanup of the store. Blocking; never raises.
+    """
+    known = _read(folder / CLOCK_FILE, now).after_look(now)
+    data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()
+    with suppress(OSError):
+        write_atomically(
+            folder / CLOCK_FILE, data, PRIVATE_FILE, replace_any=True, durable=False, prefix=TEMPORARY
+        )
+    return known
+
+
+def _read(path: Path, now: float) -> ElapsedAge:
+    try:
+        data, _ = read_bytes(path.parent.resolve() / path.name, _MAX_BYTES)
+        found = json.loads(data)
+        gaps = tuple((float(start), float(end)) for start, end in found["gaps"])
+        known = ElapsedAge(float(found["seen"]), gaps)
+    except FileNotFoundError:
+        return ElapsedAge(now)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return _nothing_counts(now)
+    moments = [moment for gap in known.gaps for moment in gap]
+    sound = all(map(math.isfinite, (known.seen, *moments))) and moments == sorted(moments)
+    return known if sound else _nothing_counts(now)
+
+
+def _nothing_counts(now: float) -> ElapsedAge:
+    return ElapsedAge(now, ((0.0, now),))
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """The statistics of the store."""
+
+    sessions: int
+    steps: int
+    objects: int
+    size: int
+    """Bytes on the disk, each file in whole blocks."""
+    oldest: float | None
+    """The time of the oldest step, in seconds since the epoch; None without any."""
+    flaws: int
+    """The number of unusable lines, records and steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFinding:
+    """A damaged or missing part of the store."""
+
+    place: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The result of `verify`."""
+
+    sessions: int
+    steps: int
+    objects: int
+    problems: tuple[StoreFinding, ...]
+    notes: tuple[StoreFinding, ...]
+    """Oddities without effect on any step."""
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems
+
+
+def status(store: CheckpointStore) -> StoreStatus:
+    """Return the statistics of the store. Blocks; raises `StoreError` if the folder cannot be read."""
+    needs, problems = _lines(store)
+    return StoreStatus(
+        sessions=len(store.sessions()),
+        steps=len(needs),
+        objects=sum(len(store.objects.listing(shard)) for shard in store.objects.shards()),
+        size=store.size(),
+        oldest=min((need.created for _, need in needs), default=None),
+        flaws=len(problems),
+    )
+
+
+def verify(store: CheckpointStore) -> StoreReport:
+    """Read all step logs and objects; return damaged or missing parts with the affected steps.
+
+    Blocks for as long as reading the whole store takes. Raises `StoreError` only if the folder cannot be
+    read.
+    """
+    with store.sharing():
+        needs, problems = _lines(store)
+        owners: dict[str, str] = {}
+        for session, need in needs:
+            for digest in need.digests:
+                owners.setdefault(digest, f"step {need.number} of session {session}")
+        there = tuple(store.objects.names())
+        damaged = [digest for digest in there if not store.objects.check(digest)]
+        missing = sorted(owners.keys() - set(there))
+        problems += [_loss(digest, "missing", owners) for digest in missing]
+        problems += [_loss(digest, "damaged", owners) for digest in damaged if digest in owners]
+        problems += _unreadable(store.pending)
+        notes = [_unneeded(digest) for digest in damaged if digest not in owners]
+        notes += _unreadable(store.baselines)
+    return StoreReport(len(store.sessions()), len(needs), len(there), tuple(problems), tuple(notes))
+
+
+def _lines(store: CheckpointStore) -> tuple[list[tuple[str, Needs]], list[StoreFinding]]:
+    """Return the objects needed by all steps, with their sessions, and the unusable parts of the step
+    logs.
+    """
+    needs: list[tuple[str, Needs]] = []
+    problems: list[StoreFinding] = []
+    for session in store.sessions():
+        line = StepLog(store.lines, session, store.objects)
+        place = f"lines/{line.path.name}"
+        try:
+            needs += [(session, need) for need in line.needs()]
+            problems += [StoreFinding(f"{place}:{flaw.place}", flaw.sentence) for flaw in line.flaws()]
+        except StoreError as error:
+            problems.append(StoreFinding(place, str(error)))
+    return needs, problems
+
+
+def _loss(digest: str, how: str, owners: Mapping[str, str]) -> StoreFinding:
+    return StoreFinding(
+        f"objects/{digest[:2]}/{digest}",
+        f"The contents are {how}; {owners[digest]} is the first to need them.",
+    )
+
+
+def _unneeded(digest: str) -> StoreFinding:
+    return StoreFinding(f"objects/{digest[:2]}/{digest}", "The contents are damaged, but no step needs them.")
+
+
+def _unreadable(folder: Path) -> Iterator[StoreFinding]:
+    """Yield findings for the unreadable files in a folder of JSON files, one value a line."""
+    for path in json_files(folder):
+        try:
+            for line in path.read_bytes().splitlines() or [b""]:
+                json.loads(line)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError):
+            yield StoreFinding(f"{folder.name}/{path.name}", "The file cannot be read.")
+
+
+def json_files(folder: Path) -> tuple[Path, ...]:
+    """Return the JSON files of a folder, in order; none if it is missing."""
+    with suppress(FileNotFoundError):
+        try:
+            names = [path for path in folder.iterdir() if not path.name.startswith(TEMPORARY)]
+        except NotADirectoryError as error:
+            raise store_error(error, folder, "read") from error
+        return tuple(sorted(path for path in names if path.name.endswith(".json")))
+    return ()
+
+
+_DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
+@dataclass(frozen=True)
+class ReachableObjects:
+    """The needed objects at one moment, and the steps that need them."""
+
+    needs: tuple[tuple[str, Needs], ...]
+    """Session and needs of each of its steps, line by line, oldest first."""
+    held: frozenset[str]
+    """Objects that baselines and pending restores name."""
+
+    @cached_property
+    def all_digests(self) -> frozenset[str]:
+        return self.held.union(*(need.digests for _, need in self.needs))
+
+
+class ReachabilityMarker:
+    """Finds needed objects repeatedly at little cost: only new parts of files are read."""
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._store = store
+        self._lines: dict[str, StepLog] = {}
+        self._files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
+
+    def line(self, session: str) -> StepLog:
+        """Return the step log of a session, cached between calls of `mark`."""
+        if session not in self._lines:
+            self._lines[session] = StepLog(self._store.lines, session, self._store.objects)
+        return self._lines[session]
+
+    def mark(self, seconds: float) -> ReachableObjects:
+        """Return the objects that are needed now.
+
+        Raises `BusyError` if the store is in use for longer than `seconds`. Raises `StoreError` if a file
+        that names objects cannot be read.
+        """
+        # Most is read before the lock is taken: nobody waits for it.
+        self._look()
+        with self._store.alone(seconds):
+            return self._look()
+
+    def _look(self) -> ReachableObjects:
+        sessions = self._store.sessions()
+        for gone in self._lines.keys() - set(sessions):
+            del self._lines[gone]
+        needs = tuple((session, need) for session in sessions for need in self.line(session).needs())
+        files = (*json_files(self._store.pending), *json_files(self._store.baselines))
+        return ReachableObjects(needs, frozenset().union(*map(self._named_in, files)))
+
+    def _named_in(self, path: Path) -> frozenset[str]:
+        """Return every digest in a file, whatever its format is."""
+        try:
+            status = path.stat()
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            known = self._files.get(path)
+            if known is None or known[0] != stamp:
+                found = frozenset(digest.decode() for digest in _DIGEST.findall(path.read_bytes()))
+                known = self._files[path] = (stamp, found)
+        except FileNotFoundError:
+            return frozenset()
+        except OSError as error:
+            raise store_error(error, path, "read") from error
+        return known[1]
+
 
 YOUNG_SECONDS = 3600.0
 """Objects and lines used within this time are kept, named or not."""
@@ -81,7 +350,7 @@ def collect(
 ) -> Collected:
     """Bring the store under its limits: `max_bytes` on disk, no steps older than `max_age` seconds.
 
-    The age is elapsed time (see `elapsed_age`). `living` are the existing sessions; the step logs of others
+    The age is elapsed time (see `ElapsedAge`). `living` are the existing sessions; the step logs of others
     are deleted. None means unknown, so all are kept. Blocks until done; `collecting` does the same piece by
     piece.
 
@@ -299,3 +568,60 @@ def _fitting(
         freed = (digest for digest in need.digests if not counts[digest] and digest not in mark.held)
         excess -= sum(on_disk(objects[digest].size) for digest in freed if digest in objects)
     return found
+
+
+log = logging.getLogger(__name__)
+
+FIRST_SECONDS = 180.0
+"""Seconds from the start to the first cleanup, so that it does not slow the start."""
+AGAIN_SECONDS = 6 * 3600.0
+BUSY_SECONDS = 600.0
+"""Seconds before a retry while somebody uses the store."""
+REST_SECONDS = 0.05
+"""Seconds between two pieces, so that cleanup takes a small share of a core and of the disk."""
+
+
+async def keep_tidy(
+    store: CheckpointStore,
+    settings: CheckpointSettings,
+    living: Collection[str] | None,
+    *,
+    further: Callable[[], object] = lambda: None,
+    first: float = FIRST_SECONDS,
+) -> None:
+    """Remove checkpoints beyond the limits, first after `first` seconds and then every few hours.
+
+    `living` returns the existing sessions before each cleanup (None: unknown, so all are kept). `further`
+    cleans up something else. Each piece of work runs in a thread; a failure is logged and retried later. Runs
+    until cancelled.
+    """
+    pause = first
+    while True:
+        await asyncio.sleep(pause)
+        done = Collected(busy=True)
+        try:
+            done = await _collected(store, settings, living)
+            await asyncio.to_thread(further)
+        except (HermesError, OSError) as error:
+            log.warning("checkpoints could not be cleared: %s", error)
+        pause = BUSY_SECONDS if done.busy else AGAIN_SECONDS
+
+
+async def _collected(
+    store: CheckpointStore, settings: CheckpointSettings, living: Collection[str] | None
+) -> Collected:
+    pieces = collecting(
+        store,
+        max_bytes=settings.max_total_mb * 1_000_000,
+        max_age=settings.max_age_days * 86_400,
+        living=None if living is None else frozenset(living),
+    )
+    done = Collected()
+    while (piece := await asyncio.to_thread(_next, pieces)) is not None:
+        done = piece
+        await asyncio.sleep(REST_SECONDS)
+    return done
+
+
+def _next(pieces: Iterator[Collected]) -> Collected | None:
+    return next(pieces, None)

@@ -6,10 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
+from agent.workspace.checkpoints.entries import (
+    NO_UNITS,
+    PathChange,
+    PathEntry,
+    PathKind,
+    Step,
+    UnitMark,
+    Units,
+    kinds,
+)
 from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
 from agent.workspace.checkpoints.unit_marks import changed_sides, is_folder, ref_changes, units_of
-from agent.workspace.checkpoints.units import NO_UNITS, Units, kinds
 from tools.text.safe_text import clean
 from tools.text.words import plural
 
@@ -40,17 +48,12 @@ class GitApart:
     git: tuple[PathChange, ...]
 
 
-def of_git(change: PathChange, units: Units = NO_UNITS) -> bool:
-    """Return whether a change is inside a unit, or stands for a whole one."""
-    return _told_as_one(change) or units.part(change.path) is not None
-
-
 def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApart:
     """Separate the changes of workspace files from those inside units."""
     files: list[PathChange] = []
     git: list[PathChange] = []
     for change in changes:
-        (git if of_git(change, units) else files).append(change)
+        (git if (_told_as_one(change) or units.part(change.path) is not None) else files).append(change)
     return GitApart(tuple(files), tuple(git))
 
 

@@ -1,26 +1,436 @@
-"""Storing the contents of a whole workspace before anything changes them.
+"""Reading and storing the contents of files, of whole workspaces and of git's objects.
 
 Files whose contents git has are only compared with git's data, and not stored again. Everything else is
 stored, users' work first.
+
+Reading the state of a path in the workspace, safely and exactly. A path is opened folder by folder without
+following links, so it never leads out of the workspace. Only plain files are opened. A file that changes
+during reading is read again. If it keeps changing, that is reported, and nothing is stored.
+
+Contents of git objects, read through the one way to run git. A command may delete `.git`, or make git remove
+objects. They have hard links in a folder of Hermes (`git_keep`), from which they can still be read and
+restored.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
-from collections.abc import Iterable, Iterator
+import stat
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, TypeVar
 
-from agent.workspace.checkpoints.entries import KnownPath, is_settled, stamp_of
-from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.git_blobs import GitObjects
+from agent.errors import HermesError, StoreError
+from agent.workspace.checkpoints.entries import (
+    NO_UNITS,
+    TOP,
+    KnownPath,
+    LeftOut,
+    PathEntry,
+    PathKind,
+    Units,
+    is_settled,
+    stamp_of,
+    unreadable,
+)
 from agent.workspace.checkpoints.git_index import Index, blob_id
-from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.units import NO_UNITS, Units
+from agent.workspace.checkpoints.git_keep import GitKeep
+from agent.workspace.checkpoints.objects import CHUNK, ObjectStore
+from agent.workspace.git import GitError, common_folder, git_folder, run_git, top_folder
 from agent.workspace.ignore import is_noise
 from agent.workspace.project_tree import in_order
-from tools.kit.files import read_bytes
+from tools.kit.files import open_folder, read_bytes
+
+ATTEMPTS = 3
+"""How often a file that keeps changing is read."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after which a file's time certainly reveals a later change, on any file system."""
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+# O_NONBLOCK: what became a pipe after it was looked at must not hold us.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+_AT_ONCE = 1_000_000
+_ATTRIBUTES = ("system.posix_acl", "security.capability", "user.")
+
+
+class _ChangedError(Exception):
+    """The file changed while it was read."""
+
+
+def take(
+    root: Path,
+    path: str,
+    objects: ObjectStore | None,
+    *,
+    limit: int,
+    known: PathEntry | None = None,
+    link: bool = False,
+) -> PathEntry | None:
+    """Return the current state of `path` (relative to the resolved folder `root`, with `/`); None if missing.
+
+    An absolute path (resolved) is used unchanged, and `.` is the folder `root`: see `entries.PathChange`.
+    Contents are added to `objects`; without it they are only hashed. A file above `limit` bytes, or one that
+    is unreadable or keeps changing, has a reason instead of a digest.
+
+    A file with the size, mode and time of `known` is not read again. It is read anyway if it changed within
+    the last seconds, or if its contents are not in `objects`. A caller that knows more (the inode, the change
+    time) uses that to decide whether to pass `known`. With `link` contents are kept by a hard link if
+    possible, whatever their size.
+
+    Blocks. Raises `StoreError` if contents cannot be stored, or for a path that leads out of the workspace.
+    """
+    if path.startswith("/"):
+        root, path = Path(path).parent, Path(path).name
+    parts = [] if path == TOP else _parts(path)
+    try:
+        with open_folder(root) as top:
+            if not parts:
+                return _plain(os.fstat(top), PathKind.FOLDER)
+            return _below(top, parts, objects, limit, known, link)
+    except OSError as error:
+        if error.errno in _NOTHING:
+            return None
+        return PathEntry(PathKind.OTHER, 0, reason=unreadable(error))
+
+
+def inode_of(status: os.stat_result) -> str:
+    """Return a text that identifies a file with several names; empty for anything else. Pure."""
+    return str(status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
+
+
+def _parts(path: str) -> list[str]:
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        raise StoreError(f"{path[:200]!r} is not a path inside a workspace.")
+    return parts
+
+
+def _below(
+    top: int,
+    parts: list[str],
+    objects: ObjectStore | None,
+    limit: int,
+    known: PathEntry | None,
+    link: bool,
+) -> PathEntry | None:
+    """Open the folder that contains the path and read the path's state. Raises `OSError`."""
+    reason = ""
+    device = os.fstat(top).st_dev
+    folder = os.dup(top)
+    try:
+        for name in parts[:-1]:
+            below = os.open(name, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        if os.fstat(folder).st_dev != device:
+            reason = "is on another file system"
+        attempts = ATTEMPTS
+        while True:
+            status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_dev != device:
+                reason = "is on another file system"
+            if reason:
+                return _plain(status, PathKind.OTHER, reason=reason)
+            try:
+                entry = _entry(folder, parts[-1], status, objects, limit, known, link)
+                inode = inode_of(status)
+                return entry if entry.inode == inode else replace(entry, inode=inode)
+            except _ChangedError:
+                attempts -= 1
+                if not attempts:
+                    return _plain(status, PathKind.FILE, reason="changed while it was read")
+    finally:
+        os.close(folder)
+
+
+def _entry(
+    folder: int,
+    name: str,
+    status: os.stat_result,
+    objects: ObjectStore | None,
+    limit: int,
+    known: PathEntry | None,
+    link: bool,
+) -> PathEntry:
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        return _link(folder, name, status)
+    if stat.S_ISDIR(mode):
+        return _plain(status, PathKind.FOLDER)
+    if not stat.S_ISREG(mode):
+        return _plain(status, PathKind.OTHER, reason=_special(mode))
+    if link and objects is not None and (digest := _linked(folder, name, status, objects)):
+        return PathEntry(PathKind.FILE, stat.S_IMODE(mode), status.st_size, status.st_mtime_ns, digest)
+    if status.st_size > limit:
+        return _plain(status, PathKind.FILE, reason=f"larger than {_amount(limit)}")
+    if known is not None and _unchanged(known, status, objects):
+        return known
+    try:
+        digest, size, attributes = _contents(folder, name, status, objects)
+    except OSError as error:
+        if error.errno in _NOTHING:
+            raise _ChangedError from error
+        return _plain(status, PathKind.FILE, reason=unreadable(error))
+    entry = PathEntry(PathKind.FILE, stat.S_IMODE(mode), size, status.st_mtime_ns, digest)
+    return replace(entry, attributes=attributes) if attributes else entry
+
+
+def attributes_of(file: int | Path) -> str:
+    """Return the names of a file's access list, privileges and attributes, separated by spaces.
+
+    The result is often empty.
+    """
+    try:
+        names = os.listxattr(file, **({"follow_symlinks": False} if isinstance(file, Path) else {}))
+    except (AttributeError, OSError):
+        return ""
+    return " ".join(sorted(name for name in names if name.startswith(_ATTRIBUTES)))
+
+
+def _linked(folder: int, name: str, status: os.stat_result, objects: ObjectStore) -> str | None:
+    try:
+        with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+            if not os.path.samestat(os.fstat(file.fileno()), status):
+                raise _ChangedError
+            return objects.link(folder, name, file.read)
+    except OSError:
+        return None
+
+
+def _link(folder: int, name: str, status: os.stat_result) -> PathEntry:
+    try:
+        target = os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        raise _ChangedError from error
+    return PathEntry(PathKind.LINK, 0, 0, status.st_mtime_ns, target=target)
+
+
+def _unchanged(known: PathEntry, status: os.stat_result, objects: ObjectStore | None) -> bool:
+    return (
+        known.kind is PathKind.FILE
+        and known.digest is not None
+        and (known.size, known.mode, known.modified)
+        == (status.st_size, stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+        and status.st_mtime_ns < time.time_ns() - SETTLED
+        and (objects is None or objects.has(known.digest))
+    )
+
+
+def _contents(
+    folder: int, name: str, status: os.stat_result, objects: ObjectStore | None
+) -> tuple[str, int, str]:
+    """Return digest, size and attribute names of a plain file.
+
+    Raises `_ChangedError` if it changed in the meantime, and `OSError`.
+    """
+    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+        before = os.fstat(file.fileno())
+        if not os.path.samestat(before, status) or _stamp(before) != _stamp(status):
+            raise _ChangedError
+        reading = _Bounded(file.read, status.st_size)
+        digest, size = _keep(reading, status.st_size, objects)
+        if size != status.st_size or _stamp(os.fstat(file.fileno())) != _stamp(status):
+            raise _ChangedError
+        return digest, size, attributes_of(file.fileno())
+
+
+class _Bounded:
+    """Reads at most one byte beyond the expected size, however fast a file grows."""
+
+    def __init__(self, read: Callable[[int], bytes], size: int) -> None:
+        self._read = read
+        self._left = size + 1
+
+    def __call__(self, count: int) -> bytes:
+        data = self._read(min(count, self._left)) if self._left else b""
+        self._left -= len(data)
+        return data
+
+
+def _keep(read: Callable[[int], bytes], size: int, objects: ObjectStore | None) -> tuple[str, int]:
+    if objects is not None and size > _AT_ONCE:
+        return objects.put_stream(read)
+    if objects is not None:
+        data = b"".join(iter(lambda: read(CHUNK), b""))
+        if len(data) != size:
+            raise _ChangedError
+        return objects.add(data), size
+    hashed, count = sha256(), 0
+    while data := read(CHUNK):
+        hashed.update(data)
+        count += len(data)
+    return hashed.hexdigest(), count
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
+
+
+def _plain(status: os.stat_result, kind: PathKind, *, reason: str = "") -> PathEntry:
+    size = status.st_size if kind is PathKind.FILE else 0
+    return PathEntry(kind, stat.S_IMODE(status.st_mode), size, status.st_mtime_ns, reason=reason)
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "is a pipe"
+    return "is a socket" if stat.S_ISSOCK(mode) else "is a device"
+
+
+def _amount(limit: int) -> str:
+    return f"{limit // 1_000_000:,} MB" if limit >= 1_000_000 else f"{limit:,} bytes"
+
+
+T = TypeVar("T")
+
+_COUNT, _BYTES = 500, 32_000_000
+"""The number of objects, and of bytes, requested at once."""
+_ANSWER = 2 * _BYTES + 60_000_000
+"""The size limit of one answer: a single object may have up to 50 MB."""
+_SECONDS = 20.0
+_PATIENCE = 60.0
+"""Seconds for all requests of one call: a broken repository must not block for hours."""
+_ASKED = 5_000
+
+
+class GitObjects:
+    """The objects of the repositories in and around `root`. Methods block: use a thread.
+
+    `folder` holds the hard links to objects of all repositories.
+    """
+
+    def __init__(self, root: Path, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
+        self._root = root
+        self._loop = loop
+        self._folder = folder
+        self._keeps: dict[Path, GitKeep] = {}
+
+    def read(self, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
+        """Yield id and contents of objects, in groups; `wanted` gives the expected sizes.
+
+        Unavailable objects are left out.
+        """
+        until = time.monotonic() + _PATIENCE
+        left = dict(wanted)
+        for place in (self._root, *(keep.place for keep in self._keeps.values())):
+            if not left:
+                continue
+            for ids in _portions(left):
+                found = self._run(_some(place, ids, until))
+                yield from found.items()
+                for each in found:
+                    left.pop(each, None)
+
+    def present(self, ids: Iterable[str]) -> Iterator[set[str]]:
+        """Yield which of these objects exist, in groups. Reads no contents."""
+        wanted = set(ids)
+        for keep in self._keeps.values():
+            held = keep.holds(wanted)
+            wanted -= held
+            yield held
+        until = time.monotonic() + _PATIENCE
+        ordered = in_order(wanted)
+        for start in range(0, len(ordered), _ASKED):
+            yield set(self._run(_present(self._root, ordered[start : start + _ASKED], until)))
+
+    def hold(self, places: Iterable[Path]) -> Iterator[None]:
+        """Make hard links to new objects in these object folders, and in that of the work tree.
+
+        Yields between pieces of work. Never raises.
+        """
+        for place in dict.fromkeys((*_own(self._root), *places)):
+            try:
+                objects = place.resolve(strict=True)
+                keep = self._keeps.setdefault(objects, GitKeep(self._folder, objects))
+                yield from keep.refresh()
+            except (OSError, HermesError) as error:
+                keep = self._keeps.setdefault(place, GitKeep(self._folder, place))
+                keep.reason = str(getattr(error, "strerror", None) or error).lower()
+
+    def uncovered(self) -> tuple[LeftOut, ...]:
+        """Return the object folders that are not completely kept."""
+        found = []
+        for keep in self._keeps.values():
+            if keep.reason:
+                inside = keep.source.is_relative_to(self._root)
+                name = keep.source.relative_to(self._root).as_posix() if inside else str(keep.source)
+                found.append(LeftOut(name, keep.reason))
+        return tuple(found)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _own(root: Path) -> list[Path]:
+    """Return the object folder of the repository that contains `root`."""
+    with suppress(OSError, RuntimeError):
+        top = top_folder(root)
+        git = git_folder(top) if top is not None else None
+        if git is not None:
+            return [common_folder(git).resolve() / "objects"]
+    return []
+
+
+def _portions(wanted: Mapping[str, int]) -> list[tuple[str, ...]]:
+    portions: list[list[str]] = [[]]
+    size = 0
+    for each in sorted(wanted):
+        if portions[-1] and (len(portions[-1]) == _COUNT or size + wanted[each] > _BYTES):
+            portions.append([])
+            size = 0
+        portions[-1].append(each)
+        size += wanted[each]
+    return [tuple(portion) for portion in portions]
+
+
+async def _some(place: Path, ids: tuple[str, ...], until: float) -> dict[str, bytes]:
+    if time.monotonic() > until:
+        return {}
+    lines = "".join(f"{each}\n" for each in ids).encode("ascii")
+    try:
+        result = await run_git(place, "cat-file", "--batch", seconds=_SECONDS, input=lines, limit=_ANSWER)
+    except (GitError, OSError):
+        if len(ids) == 1:
+            return {}
+        half = len(ids) // 2
+        return await _some(place, ids[:half], until) | await _some(place, ids[half:], until)
+    return dict(_objects(result.output))
+
+
+async def _present(root: Path, ids: list[str], until: float) -> list[str]:
+    if time.monotonic() > until:
+        return []
+    lines = "".join(f"{each}\n" for each in ids).encode("ascii")
+    try:
+        result = await run_git(root, "cat-file", "--batch-check", seconds=_SECONDS, input=lines)
+    except (GitError, OSError):
+        return []
+    words = (line.split() for line in result.output.split(b"\n"))
+    return [each[0].decode("ascii") for each in words if len(each) == 3 and each[1] == b"blob"]
+
+
+def _objects(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield id and contents of objects in git's output.
+
+    Each has a line `id kind size` before it and a line feed after it.
+    """
+    at = 0
+    while (end := data.find(b"\n", at)) >= 0:
+        words = data[at:end].split()
+        at = end + 1
+        if len(words) == 3 and words[2].isdigit():
+            size = int(words[2])
+            if words[1] == b"blob":
+                yield words[0].decode("ascii"), data[at : at + size]
+            at += size + 1
+
 
 NOT_YET = "was not read yet"
 TOO_MUCH = "more than checkpoints keep beforehand"

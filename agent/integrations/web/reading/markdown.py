@@ -56,7 +56,7 @@ class CodeBlocks:
             if block.getparent() is None and block is not part:
                 continue
             found = CodeBlock(_code_text(block).strip("\n"), _language(block))
-            if _is_in_cell(block):
+            if next(block.iterancestors("td", "th"), None) is not None:
                 inline = etree.Element("code")
                 inline.text = found.text.strip()
                 _replace(block, inline)
@@ -160,10 +160,6 @@ def _unfold(etree: Any, table: Any) -> None:
             below.text = cell.text
             below.extend(list(cell))
     _replace(table, whole)
-
-
-def _is_in_cell(block: Any) -> bool:
-    return next(block.iterancestors("td", "th"), None) is not None
 
 
 def _lines(element: Any) -> int:

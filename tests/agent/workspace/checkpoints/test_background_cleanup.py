@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.core.config.schema import CheckpointSettings
-from agent.workspace.checkpoints import background_cleanup
-from agent.workspace.checkpoints.background_cleanup import keep_tidy
+from agent.workspace.checkpoints import garbage_collection
+from agent.workspace.checkpoints.garbage_collection import keep_tidy
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.support import write
 
@@ -44,7 +44,7 @@ async def test_a_store_that_cannot_be_read_is_tried_again(
     path = store.lines / "s.log"
     whole = path.read_bytes()
     path.write_bytes(b"not a line of steps\n")
-    monkeypatch.setattr(background_cleanup, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(garbage_collection, "BUSY_SECONDS", 0.0)
     task = asyncio.create_task(keep_tidy(store, SETTINGS, set(), first=0.0))
     await until(lambda: "could not be cleared" in caplog.text)
     path.write_bytes(whole)

@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.workspace.checkpoints.elapsed_age import MAX_GAPS, MOST_SECONDS, NAME, ElapsedAge, read_clock
-from agent.workspace.checkpoints.garbage_collection import Collected, collect, verify
+from agent.workspace.checkpoints.garbage_collection import (
+    CLOCK_FILE,
+    MAX_GAPS,
+    MOST_SECONDS,
+    Collected,
+    ElapsedAge,
+    collect,
+    read_clock,
+    verify,
+)
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.support import write
 
@@ -111,15 +119,15 @@ def test_a_store_that_never_looked_at_the_clock_goes_by_it(store: CheckpointStor
 )
 def test_where_the_note_is_damaged_nothing_counts_as_old(store: CheckpointStore, note: bytes) -> None:
     write(store, "a", b"kept", created=NOW - YEAR)
-    (store.folder / NAME).write_bytes(note)
+    (store.folder / CLOCK_FILE).write_bytes(note)
     assert cleared(store, NOW).steps == 0
     assert cleared(store, NOW + DAY).steps == 0
 
 
 def test_a_note_that_is_a_pipe_holds_up_nobody(store: CheckpointStore) -> None:
-    os.mkfifo(store.folder / NAME)
+    os.mkfifo(store.folder / CLOCK_FILE)
     assert read_clock(store.folder, NOW).before(HOUR) == 0
-    assert stat.S_ISREG((store.folder / NAME).lstat().st_mode)
+    assert stat.S_ISREG((store.folder / CLOCK_FILE).lstat().st_mode)
 
 
 def test_a_disk_that_takes_no_note_is_cleared_all_the_same(
@@ -130,7 +138,7 @@ def test_a_disk_that_takes_no_note_is_cleared_all_the_same(
     def full(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("agent.workspace.checkpoints.elapsed_age.write_atomically", full)
+    monkeypatch.setattr("agent.workspace.checkpoints.garbage_collection.write_atomically", full)
     assert cleared(store, NOW).steps == 1
     assert {path.name for path in store.folder.iterdir()} == {"format", "lock", "objects", "lines"}
 
@@ -138,8 +146,8 @@ def test_a_disk_that_takes_no_note_is_cleared_all_the_same(
 def test_the_note_is_for_its_owner_only_and_leaves_nothing_beside_it(store: CheckpointStore) -> None:
     for hour in range(3):
         read_clock(store.folder, NOW + hour * HOUR)
-    assert stat.S_IMODE((store.folder / NAME).stat().st_mode) == 0o600
-    assert {path.name for path in store.folder.iterdir()} == {"format", NAME}
+    assert stat.S_IMODE((store.folder / CLOCK_FILE).stat().st_mode) == 0o600
+    assert {path.name for path in store.folder.iterdir()} == {"format", CLOCK_FILE}
 
 
 @pytest.mark.thorough
