@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.api.wire import CALLS, CASTS, VIEW, Outlet, WireError, decode, encode, encode_error, read_frame
+from agent.api.remote import CALLS, CASTS, VIEW, Outlet, WireError, decode, encode, encode_error, read_frame
 from agent.errors import HermesError
 from agent.events import Event
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.api.opening import open_session
-from agent.automation.schedule.book import JobNeeds
-from agent.automation.schedule.delivery import JobDelivery, Permit, foresee_refusals
+from agent.automation.schedule.book import JobDelivery, JobNeeds, Permit, foresee_refusals
 from agent.automation.schedule.heartbeat import Heartbeats, last_session
 from agent.automation.schedule.job import Job, JobRun, check_new_intent
 from agent.automation.schedule.job_table import job as stored_job

@@ -1,7 +1,7 @@
 """The engine of one open session: commands, queries and a view that follows its events, for every surface.
 
-All arguments and results are data: `agent.api.wire` encodes them as JSON, so the same interface works over a
-socket (`agent.api.remote`). Properties are available without a request and reflect the last event. Methods
+All arguments and results are data: `agent.api.remote` encodes them as JSON, so the same interface works
+over a socket. Properties are available without a request and reflect the last event. Methods
 with a result are coroutines. They raise `HermesError`.
 """
 

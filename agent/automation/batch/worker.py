@@ -16,8 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agent.automation.batch.attempt import AssignedTask, Conditions, SharedStore, attempt
-from agent.automation.batch.results import ResultFolder
+from agent.automation.batch.attempt import AssignedTask, Conditions, ResultFolder, SharedStore, attempt
 from agent.automation.batch.task import task_of
 from agent.core.home import Home
 

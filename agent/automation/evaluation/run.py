@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.automation.batch.results import ResultFolder, TaskResult
+from agent.automation.batch.attempt import ResultFolder, TaskResult
 from agent.automation.batch.run import BatchOptions, BatchProgress, refuse_without_model, run_batch
 from agent.automation.batch.task import NumberedTask
-from agent.automation.evaluation.agreement import Calibration
-from agent.automation.evaluation.figures import RESULT, SuiteResult, figures_of, sort_figures
+from agent.automation.evaluation.figures import RESULT, Calibration, SuiteResult, figures_of, sort_figures
 from agent.automation.evaluation.report import page
 from agent.automation.evaluation.suite import Suite
 from agent.core.config.environment import environment

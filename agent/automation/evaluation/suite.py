@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.automation.batch.task import BatchTask, task_of, with_image
-from agent.automation.evaluation.agreement import CalibrationSet, bounded_text, pairs_in
+from agent.automation.evaluation.figures import CalibrationSet, bounded_text, pairs_in
 from agent.errors import ConfigError
 from tools.kit.yaml_text import MappingNode, Node, SequenceNode, YamlError, YamlForm, compose_yaml, load_yaml
 

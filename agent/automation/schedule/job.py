@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, get_args
+from zlib import crc32
+from zoneinfo import ZoneInfo
 
-from agent.automation.schedule.expression import Schedule, parse_moment, parse_schedule
-from agent.automation.schedule.zones import ScheduleError
+from agent.automation.schedule.expression import (
+    CronFields,
+    Kind,
+    Schedule,
+    SingleTime,
+    parse_cron,
+    parse_moment,
+    parse_schedule,
+)
+from agent.automation.schedule.zones import ScheduleError, changes, first_instant, offset_at, wall, zone
 from tools.text.words import shorten
 
 Missed = Literal["skip", "once", "all"]
@@ -239,8 +251,6 @@ def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
 
     Raises `ScheduleError` if it is invalid or never due from `now` on.
     """
-    from agent.automation.schedule.occurrences import next_due
-
     intent = check_intent(intent)
     last = intent.last_instant()
     due = next_due(intent.parse(), datetime.fromtimestamp(now, UTC), 1)
@@ -285,3 +295,309 @@ def check_intent(intent: JobIntent) -> JobIntent:
                 "word it otherwise."
             )
     return replace(intent, schedule=schedule.text, zone=schedule.zone)
+
+
+END = datetime(9999, 1, 1, tzinfo=UTC)
+"""Where the calendar ends for steps of the clock."""
+DAY = timedelta(days=1)
+
+
+def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = None) -> Iterator[datetime]:
+    """Yield the instants (UTC) strictly after `after` at which a schedule is due, in order.
+
+    `anchor` is when the schedule began (for a delay or an interval); by default it is `after`.
+    """
+    after = after.astimezone(UTC)
+    start = after if anchor is None else anchor.astimezone(UTC)
+    try:
+        if schedule.cron is not None:
+            where = zone(schedule.zone)
+            found = _wall_occurrences if schedule.cron.has_fixed_times else _elapsed_occurrences
+            yield from found(schedule.cron, where, after)
+        elif schedule.every is not None:
+            yield from _interval(schedule.every, start, after)
+        elif schedule.single is not None:
+            at = _single(schedule.single, zone(schedule.zone), start)
+            if at is not None and at > after:
+                yield at
+        else:
+            at = start + schedule.delay if schedule.delay is not None else schedule.instant()
+            if at > after:
+                yield at
+    except OverflowError:
+        # The calendar has an end.
+        return
+
+
+def next_due(
+    schedule: Schedule, after: datetime, count: int, anchor: datetime | None = None
+) -> list[datetime]:
+    """Return the first `count` instants of `due_after`, or fewer if there are not that many."""
+    return list(islice(due_after(schedule, after, anchor), count))
+
+
+def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
+    """Return when a single time of day is due that was requested at `start`; None if never."""
+    if single.days is None:
+        return next(_wall_occurrences(parse_cron(single.fields), where, start), None)
+    day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
+    return first_instant(where, day + single.days * DAY)
+
+
+def _interval(every: timedelta, start: datetime, after: datetime) -> Iterator[datetime]:
+    passed = max(0, (after - start) // every) if after >= start else -1
+    at = start + every * (passed + 1)
+    if at == start:
+        # The first one is a whole interval after the start.
+        at += every
+    while True:
+        yield at
+        at += every
+
+
+def _wall_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    last = after
+    for local in cron.wall_times(wall(where, after)):
+        # Several skipped times are one: the first minute after the gap.
+        if (at := first_instant(where, local)) > last:
+            yield at
+            last = at
+
+
+def _elapsed_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    begin = after
+    while begin < END:
+        # No offset is as much as a day: before this there is nothing. Years without a match are passed over.
+        nearest = next(cron.wall_times(begin.replace(tzinfo=None) - DAY), None)
+        if nearest is None:
+            return
+        begin = max(begin, nearest.replace(tzinfo=UTC) - DAY)
+        for start, end, offset in _stretches(where, begin):
+            first, last = ((each + offset).replace(tzinfo=None) for each in (start, end))
+            for local in cron.wall_times(first, last):
+                at = (local - offset).replace(tzinfo=UTC)
+                if after < at and start <= at < end:
+                    yield at
+            begin = end
+
+
+def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
+    """Yield periods with a constant UTC offset, from `begin` to the end of its month (UTC): start, end and
+    offset.
+    """
+    month = begin.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    after_it = (month + timedelta(days=32)).replace(day=1)
+    offset = offset_at(where, begin)
+    for end in (*changes(where, month, after_it), after_it):
+        if end > begin:
+            yield begin, end, offset
+            begin, offset = end, offset_at(where, end)
+
+
+MOST = 10_000
+"""Instants that can be asked for at once."""
+DEFAULT_COUNT = 5
+
+
+@dataclass(frozen=True)
+class Question:
+    """The question when `schedule` is next due in `zone`, strictly after `after`.
+
+    `after` is an ISO time; without an offset it is a local time.
+    """
+
+    schedule: str
+    zone: str
+    after: str
+    count: int = DEFAULT_COUNT
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The interpretation of a schedule: its kind, the next instants in its zone, and a description."""
+
+    schedule: str
+    kind: Kind
+    next: tuple[datetime, ...]
+    """Aware, with the offset of the zone; never to be compared with each other."""
+    text: str
+
+
+def ask(question: Question) -> Answer:
+    """Return the answer to a question. Raises `ScheduleError`."""
+    if not 1 <= question.count <= MOST:
+        raise ScheduleError(f"The count {question.count} is out of range; ask for 1 to {MOST}.")
+    schedule = parse_schedule(question.schedule, question.zone)
+    after = parse_moment(question.after, question.zone)
+    where = zone(schedule.zone)
+    due = tuple(each.astimezone(where) for each in next_due(schedule, after, question.count))
+    return Answer(question.schedule, schedule.kind, due, schedule.explain())
+
+
+MOST_AT_ONCE = 100
+"""Missed runs that are made up for."""
+_FIRST_LOOK = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DueTime:
+    """A due time of a job, and the time at which its run begins (seconds, UTC).
+
+    Jitter can delay the beginning.
+    """
+
+    due: int
+    begins: int
+    period: int | None
+    """Seconds to the next due time of the schedule."""
+
+
+@dataclass(frozen=True)
+class DueDecision:
+    """The decision on due times whose beginning has passed."""
+
+    run: tuple[tuple[DueTime, str], ...]
+    """Those that run, oldest first, and why: `due` or `missed`."""
+    skip: tuple[tuple[DueTime, str, str], ...]
+    """Those that do not run, oldest first: `due` or `missed`, and the reason as a person reads it."""
+    looked: int
+    """The newest due time (seconds, UTC) that is decided about; nothing up to it is due again."""
+    next: int | None
+    """When the next due time begins (seconds, UTC)."""
+
+
+def instant(seconds: int) -> datetime:
+    """Return seconds since the epoch as an aware datetime."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
+    """Yield the due times of a job strictly after an instant, until the job's end.
+
+    They are in the order in which their runs begin.
+    """
+    last = job.intent.last_instant()
+    found = due_after(job.intent.parse(), after, instant(job.anchor))
+    each = next(found, None)
+    while each is not None and (last is None or each <= last):
+        later = next(found, None)
+        due = int(each.timestamp())
+        period = None if later is None else int(later.timestamp()) - due
+        yield DueTime(due, due + delay(job.id, due, job.intent.jitter, period), period)
+        each = later
+
+
+def following(job: Job, after: int) -> int | None:
+    """Return when the first due time strictly after `after` begins (seconds, UTC).
+
+    None means that the job has used up its `repeat` or is never due again.
+    """
+    if job.is_used_up:
+        return None
+    found = next(due_times(job, instant(after)), None)
+    return None if found is None else found.begins
+
+
+def never_due(job: Job) -> ScheduleError:
+    """Return the error for a job that has no next due time."""
+    if job.is_used_up:
+        return ScheduleError(
+            f"The job {job.title!r} has had all runs of its repeat ({job.runs} of {job.intent.repeat}); "
+            "give it a larger repeat."
+        )
+    return ScheduleError(f"The job {job.title!r} is never due from now on; give it a later schedule or end.")
+
+
+def newest_due_times(job: Job, now: int) -> list[DueTime]:
+    """Return the newest due times that have begun since the last check, oldest first.
+
+    The list has at most one entry more than can be run.
+    """
+    looked, end, last = instant(job.looked), instant(now), job.intent.last_instant()
+    if last is not None:
+        end = min(end, last)
+    # One that is late on purpose was due before.
+    reach = _FIRST_LOOK + timedelta(seconds=job.intent.jitter)
+    while True:
+        # Backwards in growing steps: after a year asleep there are half a million of them.
+        begin = max(looked, end - reach)
+        newest: deque[DueTime] = deque(maxlen=MOST_AT_ONCE + 1)
+        for each in due_times(job, begin):
+            if each.begins > now:
+                break
+            newest.append(each)
+        if begin == looked or len(newest) > MOST_AT_ONCE:
+            return list(newest)
+        reach *= 8
+
+
+def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
+    """Decide about all due times that have begun by `now`.
+
+    `grace` is in seconds; `busy` means that a run of the job is still unfinished.
+    """
+    due = newest_due_times(job, now)
+    looked = due[-1].due if due else job.looked
+    why = {
+        each: "missed" if now - each.begins > min(grace, (each.period or 2 * grace) / 2) else "due"
+        for each in due
+    }
+    chosen, passed_over = _by_policy(job, due, why)
+    why |= dict.fromkeys((each for each in due if each not in chosen), "missed")
+    reasons = dict.fromkeys(due, passed_over)
+    if busy and job.intent.overlap == "skip":
+        reasons |= dict.fromkeys(chosen, "the run before was not over")
+        chosen = []
+    elif job.intent.repeat is not None:
+        left = max(0, job.intent.repeat - job.runs)
+        reasons |= dict.fromkeys(chosen[left:], "the job had all runs of its repeat")
+        chosen = chosen[:left]
+    run = tuple((each, why[each]) for each in chosen)
+    skip = tuple((each, why[each], reasons[each]) for each in due if each not in chosen)
+    return DueDecision(run, skip, looked, following(replace(job, runs=job.runs + len(run)), looked))
+
+
+def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tuple[list[DueTime], str]:
+    """Return the due times that run under the job's policy for missed runs, and why the others do not."""
+    match job.intent.missed:
+        case "all":
+            return due[-MOST_AT_ONCE:], f"missed, and only the newest {MOST_AT_ONCE} are made up for"
+        case "once":
+            return due[-1:], "missed, and a later one took its place"
+        case _:
+            fresh = [each for each in due if why[each] == "due"]
+            return fresh, "missed, and this job skips what it missed"
+
+
+def delay(job: str, due: int, jitter: int, period: int | None) -> int:
+    """Return by how many seconds jitter delays a run.
+
+    The delay of a run is always the same, and shorter than the time to the next run.
+    """
+    most = jitter if period is None else min(jitter, period - 1)
+    return crc32(f"{job} {due}".encode()) % (most + 1)
+
+
+def edit_job(before: Job, intent: JobIntent, now: int, rescheduled: bool) -> Job:
+    """Return the job with a new definition. `rescheduled` means that a schedule was given, even if it is
+    unchanged.
+
+    If the schedule changed, the job counts from now. Otherwise due times without a decision stay due. A
+    paused job stays paused. A finished job becomes active only if it is due again. Raises `ScheduleError` if
+    the change leaves the job never due.
+    """
+    intent = check_intent(intent)
+    old = before.intent
+    over = before.state == "done"
+    moved = (intent.schedule, intent.zone) != (old.schedule, old.zone) or (over and rescheduled)
+    retimed = moved or (intent.until, intent.repeat) != (old.until, old.repeat)
+    looked = before.looked if before.state == "active" and not moved else max(now, before.looked)
+    changed = replace(before, intent=intent, anchor=now if moved else before.anchor, looked=looked)
+    if before.state != "active" and not retimed:
+        return changed
+    soonest = following(changed, looked)
+    if retimed and soonest is None:
+        raise never_due(changed)
+    if before.state == "paused":
+        return changed
+    return replace(changed, state="active" if soonest is not None else "done", next=soonest)

@@ -10,8 +10,17 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from agent.automation.schedule.deciding import DueTime, decide, following, never_due
-from agent.automation.schedule.job import Job, JobIntent, JobRun, JobState, unreadable
+from agent.automation.schedule.job import (
+    DueTime,
+    Job,
+    JobIntent,
+    JobRun,
+    JobState,
+    decide,
+    following,
+    never_due,
+    unreadable,
+)
 from agent.automation.schedule.zones import ScheduleError, UnknownJobError
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import storable

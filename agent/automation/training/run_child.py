@@ -17,11 +17,16 @@ from typing import Any, TextIO
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task import NumberedTask
 from agent.automation.evaluation.suite import bundled_suites, read_suite
-from agent.automation.training.bandit import train
-from agent.automation.training.episode import read_environment
-from agent.automation.training.rollouts import RolloutGroup, TinkerWeights, roll_out
-from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
-from agent.automation.training_runs.records import (
+from agent.automation.training.episode import read_environment, train
+from agent.automation.training.rollouts import (
+    RolloutGroup,
+    TinkerWeights,
+    WeightPlan,
+    roll_out,
+    steps_before,
+    train_weights,
+)
+from agent.automation.training_runs.service import (
     TrainingConfiguration,
     TrainingRun,
     edit_configuration,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tools.text.words import shorten
 
 if TYPE_CHECKING:
-    from agent.automation.batch.results import TaskResult
+    from agent.automation.batch.attempt import TaskResult
 
 _LONGEST_ID, _MOST_TOLD = 40, 90
 

@@ -19,7 +19,7 @@ from tools.text.safe_text import clean
 from widgets.panes.status import elapsed
 
 if TYPE_CHECKING:
-    from agent.automation.batch.results import TaskResult
+    from agent.automation.batch.attempt import TaskResult
     from agent.automation.batch.run import BatchProgress
 
 _MOST_ROWS = 500

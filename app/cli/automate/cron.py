@@ -29,8 +29,7 @@ from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.automation.schedule.book import JobBook
-    from agent.automation.schedule.job import Job, JobRun
-    from agent.automation.schedule.occurrences import Answer, Question
+    from agent.automation.schedule.job import Answer, Job, JobRun, Question
     from agent.core.store.store import Store
 
 LONGEST_LINE = 100_000
@@ -74,7 +73,7 @@ def _declare_next(actions: Any) -> None:
 
 def _next(args: argparse.Namespace) -> int:
     """Print the next times of a schedule. Raises `HermesError`."""
-    from agent.automation.schedule.occurrences import ask
+    from agent.automation.schedule.job import ask
     from agent.automation.schedule.zones import machine_zone
 
     usual = {
@@ -126,7 +125,7 @@ def _skip_line(begun: bytes) -> None:
 
 
 def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
-    from agent.automation.schedule.occurrences import ask
+    from agent.automation.schedule.job import ask
     from agent.automation.schedule.zones import ScheduleError
 
     try:
@@ -146,7 +145,7 @@ def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
 
 
 def _question(asked: dict[str, Any], usual: dict[str, Any]) -> Question:
-    from agent.automation.schedule.occurrences import DEFAULT_COUNT, Question
+    from agent.automation.schedule.job import DEFAULT_COUNT, Question
     from agent.automation.schedule.zones import ScheduleError
 
     given: dict[str, Any] = {

@@ -18,8 +18,7 @@ from themes.states import glyph
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
-    from agent.automation.evaluation.agreement import Calibration
-    from agent.automation.evaluation.figures import ResultComparison, SuiteResult
+    from agent.automation.evaluation.figures import Calibration, ResultComparison, SuiteResult
 
 
 _MOST_NAMES = 20
@@ -154,7 +153,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from agent.automation.batch.run import BatchOptions
-    from agent.automation.evaluation.agreement import calibrate
+    from agent.automation.evaluation.figures import calibrate
     from agent.automation.evaluation.run import require_folder, run_suite
     from agent.automation.evaluation.suite import read_suite
     from agent.session.spending.budget import Budget
@@ -227,7 +226,7 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _judge(args: argparse.Namespace) -> None:
-    from agent.automation.evaluation.agreement import calibrate, pairs_in
+    from agent.automation.evaluation.figures import calibrate, pairs_in
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(

@@ -17,9 +17,8 @@ from app.cli.extend.extras import require
 from app.cli.frame import add_action, add_actions, answer, positive, say, say_json, whole_number
 
 if TYPE_CHECKING:
-    from agent.automation.training.bandit import BanditStep
-    from agent.automation.training.rollouts import RolloutGroup
-    from agent.automation.training.weight_training import WeightStep
+    from agent.automation.training.episode import BanditStep
+    from agent.automation.training.rollouts import RolloutGroup, WeightStep
 
 PORT = 8000
 TOKEN = "HERMES_RL_TOKEN"
@@ -189,8 +188,7 @@ def _options(args: argparse.Namespace) -> Any:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from agent.automation.training.bandit import train
-    from agent.automation.training.episode import read_environment
+    from agent.automation.training.episode import read_environment, train
 
     try:
         ways = [line.strip() for line in args.prompts.read_text("utf-8").splitlines() if line.strip()]
@@ -238,8 +236,7 @@ def _tinker(args: argparse.Namespace) -> None:
 
 async def _train_weights(args: argparse.Namespace) -> list[WeightStep]:
     from agent.automation.training.episode import read_environment
-    from agent.automation.training.rollouts import TinkerWeights
-    from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
+    from agent.automation.training.rollouts import TinkerWeights, WeightPlan, steps_before, train_weights
 
     def print_step(step: WeightStep) -> None:
         if not args.as_json:

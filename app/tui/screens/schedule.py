@@ -195,7 +195,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
 
 def schedule_text(schedule: str) -> str:
     """Return a schedule in words. Raises `HermesError`."""
-    from agent.automation.schedule.occurrences import Question, ask
+    from agent.automation.schedule.job import Question, ask
     from agent.automation.schedule.zones import machine_zone
 
     return ask(Question(schedule, machine_zone(), datetime.now().isoformat(), 1)).text

@@ -18,7 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import events
-from agent.api.wire import CALLS, CASTS, MODULES, VIEW, WireError, decode, decode_error, encode, encode_error
+from agent.api.remote import (
+    CALLS,
+    CASTS,
+    MODULES,
+    VIEW,
+    WireError,
+    decode,
+    decode_error,
+    encode,
+    encode_error,
+)
 from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import Node
 from agent.errors import HermesError, ModelError

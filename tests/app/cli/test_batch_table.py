@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from agent.automation.batch.results import TaskResult
+from agent.automation.batch.attempt import TaskResult
 from agent.automation.batch.run import BatchProgress
 from agent.automation.checks.check import CheckResult
 from app.cli.automate.batch_lines import line_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.automation.evaluation.agreement import bundled_pairs
+from agent.automation.evaluation.figures import bundled_pairs
 from app.main import main
 from tests.support.command import environment, run
 from tests.support.model_process import ServerProcess

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.deciding import instant
+from agent.automation.schedule.job import instant
 from agent.automation.schedule.job_table import ask_for, begin, end
 from agent.core.store.store import Store
 from app.tui.conversation import background_watch

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.batch import pools
-from agent.automation.batch.attempt import AssignedTask, Conditions
-from agent.automation.batch.folder import WorkspaceNotLaidError, lay_workspace
-from agent.automation.batch.pools import LocalPool, WorkerDiedError
-from agent.automation.batch.results import ResultFolder
+from agent.automation.batch import run
+from agent.automation.batch.attempt import (
+    AssignedTask,
+    Conditions,
+    ResultFolder,
+    WorkspaceNotLaidError,
+    lay_workspace,
+)
+from agent.automation.batch.run import LocalPool, WorkerDiedError
 from agent.automation.batch.task import task_of
 
 _SAYS = "import sys; [sys.stdin.readline() for _ in range(2)]; print({line!r}, flush=True); sys.stdin.read()"
@@ -31,7 +35,7 @@ async def test_a_worker_whose_answer_is_none_is_ended_so_that_its_task_does_not_
 ):
     """The process lives on after its line, as one does in which a library prints to the wrong place."""
     program = [sys.executable, "-c", _SAYS.format(line=line)]
-    monkeypatch.setattr(pools, "module_command", lambda _module: program)
+    monkeypatch.setattr(run, "module_command", lambda _module: program)
     folder = ResultFolder(tmp_path)
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     pool = LocalPool(Conditions(folder=folder, settings={}, environ={}), 1, lock)

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.batch.attempt import SharedStore
-from agent.automation.batch.results import Begun, ResultFolder, ResultsNotWrittenError, TaskResult
+from agent.automation.batch.attempt import (
+    Begun,
+    ResultFolder,
+    ResultsNotWrittenError,
+    SharedStore,
+    TaskResult,
+)
 
 
 def result(key: str, outcome: str = "done") -> TaskResult:

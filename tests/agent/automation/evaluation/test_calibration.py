@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 
-from agent.automation.evaluation.agreement import (
+from agent.automation.evaluation.figures import (
     Calibration,
     CalibrationSet,
     JudgeAgreement,
+    RunFigures,
+    SuiteResult,
     bundled_pairs,
     calibrate,
+    compare,
     pairs_in,
+    read_result,
 )
-from agent.automation.evaluation.figures import RunFigures, SuiteResult, compare, read_result
 from agent.automation.evaluation.report import page
 from tests.support.model_server import ModelServer
 from tests.support.replies import say

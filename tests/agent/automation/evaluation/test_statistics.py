@@ -8,8 +8,16 @@ from math import comb, isclose
 
 import pytest
 
-from agent.automation.evaluation.agreement import bootstrap, kappa, paired_p, pass_at, wilson
-from agent.automation.evaluation.figures import RunFigures, SuiteResult, compare
+from agent.automation.evaluation.figures import (
+    RunFigures,
+    SuiteResult,
+    bootstrap,
+    compare,
+    kappa,
+    paired_p,
+    pass_at,
+    wilson,
+)
 from agent.automation.evaluation.report import page
 from agent.errors import ConfigError
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.automation.batch.results import ResultFolder
+from agent.automation.batch.attempt import ResultFolder
 from agent.automation.batch.run import BatchOptions
-from agent.automation.checks.judge import Judge, open_judge
-from agent.automation.evaluation.agreement import PairsUnreadableError, agreement_of, read_pairs
-from agent.automation.evaluation.figures import read_result
+from agent.automation.checks.check import Judge, open_judge
+from agent.automation.evaluation.figures import PairsUnreadableError, agreement_of, read_pairs, read_result
 from agent.automation.evaluation.run import run_suite
 from agent.automation.evaluation.suite import SuiteTask, bundled_suites, read_suite
 from agent.core.config.loader import load

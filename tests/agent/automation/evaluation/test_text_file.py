@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.evaluation.agreement import bounded_text
+from agent.automation.evaluation.figures import bounded_text
 from agent.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.automation.schedule.delivery import JobDelivery, Permit
+from agent.automation.schedule.book import JobDelivery, Permit
 from agent.automation.schedule.job import Job, JobIntent, JobRun
 from agent.automation.unattended.commands import UnattendedCommands
 from agent.core.home import Home

@@ -6,8 +6,7 @@ from itertools import islice
 
 import pytest
 
-from agent.automation.schedule.deciding import DueDecision, decide, due_times, instant
-from agent.automation.schedule.job import MOST_JITTER
+from agent.automation.schedule.job import MOST_JITTER, DueDecision, decide, due_times, instant
 from tests.agent.automation.schedule.sample import HOUR, START, job
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.automation.schedule.expression import parse_moment, parse_schedule
-from agent.automation.schedule.occurrences import next_due
+from agent.automation.schedule.job import next_due
 from agent.automation.schedule.zones import ScheduleError, machine_zone
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.automation.schedule import job_table as table
-from agent.automation.schedule.book import JobBook, job_json
-from agent.automation.schedule.delivery import append
+from agent.automation.schedule.book import JobBook, append, job_json
 from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.job_table import lease
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note

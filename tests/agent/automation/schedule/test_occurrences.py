@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent.automation.schedule.expression import parse_moment, parse_schedule
-from agent.automation.schedule.occurrences import next_due
+from agent.automation.schedule.job import next_due
 from tests.agent.automation.schedule.reference import Minutes, Spec, changes_of
 from tests.support.thorough import thoroughly
 

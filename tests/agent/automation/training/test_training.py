@@ -17,8 +17,7 @@ import pytest
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task import read_tasks
 from agent.automation.training.atropos import AtroposClient, AtroposError
-from agent.automation.training.bandit import softmax, train, update_preferences
-from agent.automation.training.episode import MASKED, sequence_of
+from agent.automation.training.episode import MASKED, sequence_of, softmax, train, update_preferences
 from agent.automation.training.rollouts import RolloutGroup, roll_out
 from agent.core.store.nodes import Node
 from agent.errors import ConfigError, HermesError

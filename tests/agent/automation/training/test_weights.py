@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.automation.batch.results import TaskResult
+from agent.automation.batch.attempt import TaskResult
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task import read_tasks
 from agent.automation.training.episode import MASKED, NO_LOGPROB, TokenSequence
@@ -20,9 +20,11 @@ from agent.automation.training.rollouts import (
     RolloutGroup,
     TinkerWeights,
     WeightDatum,
+    WeightPlan,
     data_of,
+    steps_before,
+    train_weights,
 )
-from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
 from agent.errors import ConfigError
 
 SEQUENCE = TokenSequence((1, 2, 7, 8), (MASKED, MASKED, 7, 8), (NO_LOGPROB, NO_LOGPROB, -0.5, -0.25))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.automation.training_runs.records import (
+from agent.automation.training_runs.service import (
     TrainingConfiguration,
     TrainingRun,
     all_runs,
