@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.messages import Message
-from agent.knowledge.context.prefix_ledger import PrefixLedger
+from agent.knowledge.context.context_table import PrefixLedger
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ModelRequest

@@ -3,7 +3,7 @@
 Users of the table:
 
 - The file tools (`tools.files.access`) refuse stores, names of credentials and what the system protects.
-- The gate (`agent.safety.secrets`) asks before any of these is read or changed, also for likely names.
+- The gate (`agent.safety.scope`) asks before any of these is read or changed, also for likely names.
 - The boundary (`agent.safety.sandbox.secrets`) hides all of it from commands, and what only commands misuse.
 - The guard (`agent.safety.guarded`) asks in every mode before a store or a part of the system is changed.
 

@@ -134,7 +134,7 @@ class ModelRequest:
     """A request whose conversation does not change any more.
 
     `frames` and `system` are wire forms, each serialised exactly once (see
-    `agent.knowledge.context.prefix_ledger`); `tools` is the wire form of the whole tool list, or empty. A
+    `agent.knowledge.context.context_table`); `tools` is the wire form of the whole tool list, or empty. A
     client joins them and never parses them again.
     """
 

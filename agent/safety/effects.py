@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent.safety.programs.table import EFFECTS, EffectName, Operands, Program, Table, stricter
-from agent.safety.reader.state import Command
+from agent.safety.reader.expansion import Command
 from agent.safety.reader.tree import GLOBS, UNKNOWN, literal
 from tools.kit.lazy_pattern import lazy_pattern
 

@@ -25,7 +25,7 @@ from agent.core.messages import Message
 from agent.errors import HermesError
 from agent.model.protocol import ModelRequest, ReplyEnd, TextDelta, UsageDelta
 from agent.model.transport.reply import ModelRoute
-from agent.safety.verdict import SEVERITY, Verdict
+from agent.safety.rules import SEVERITY, Verdict
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.services.actions import Action, ReadPath
 from tools.text.redact import redact

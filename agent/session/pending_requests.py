@@ -25,10 +25,9 @@ from agent.events import (
     RequestResolved,
     Room,
 )
-from agent.safety.grants import Grant, Grants, rule_words
-from agent.safety.impact import Impact
-from agent.safety.sentences import Account
-from agent.safety.verdict import Verdict
+from agent.safety.gate import Grant, Grants, rule_words
+from agent.safety.impact import Account, Impact
+from agent.safety.rules import Verdict
 from tools.context import PersonAnswer
 from tools.services.actions import Action
 from tools.text.redact import mask_known

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.safety.verdict import is_listed
+from agent.safety.rules import is_listed
 
 ROOT = Path(__file__).parents[2]
 

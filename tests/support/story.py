@@ -36,7 +36,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.safety.impact import ActionEnvironment, account_of
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from tools.context import Todo
 from tools.results import Detail, DiffDetail, Display, Outcome, TextDetail
 from tools.services.actions import RunCommand

@@ -452,7 +452,7 @@ class Judge:
 
     async def meets(self, prompt: str, rubric: Any, answer: str, votes: int = 3) -> CheckResult:
         """Return whether an answer meets a rubric, by the median of `votes` scores."""
-        asked = _parts(("Task", prompt), ("Rubric", _judge_text(rubric)), ("Answer", answer))
+        asked = _parts(("Task", prompt), ("Rubric", _rubric_text(rubric)), ("Answer", answer))
         asked += "\nScore the answer by the rubric, 0 (not at all) to 10 (fully)."
         scores, reason = [], ""
         for _ in range(votes):
@@ -536,7 +536,7 @@ def _cut(text: str) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
-def _judge_text(rubric: Any) -> str:
+def _rubric_text(rubric: Any) -> str:
     if isinstance(rubric, str):
         return rubric
     return json.dumps(rubric, ensure_ascii=False)

@@ -154,7 +154,7 @@ ENOUGH = 0.6
 FEWEST = 20
 """Pairs below which agreement with them says too little."""
 _BUNDLED = Path(__file__).with_name("pairs.jsonl")
-_AGREEMENT_LARGEST = 50_000_000
+_MOST_BYTES = 50_000_000
 """Bytes of a file of pairs that are read."""
 
 
@@ -196,7 +196,7 @@ def bundled_pairs() -> CalibrationSet:
 
 def pairs_in(path: Path) -> CalibrationSet:
     """Return the pairs of a file. Raises `ConfigError` or `PairsUnreadableError` naming the fault."""
-    text = bounded_text(path, _AGREEMENT_LARGEST, "use fewer pairs")
+    text = bounded_text(path, _MOST_BYTES, "use fewer pairs")
     return CalibrationSet(path.name, tuple(read_pairs(text, path.name)))
 
 

@@ -150,8 +150,7 @@ class SessionBrowsers:
     async def _open_local(self) -> OpenedBrowser:
         from agent.integrations.browser.local import BrowserNetwork, LocalBrowser
         from agent.integrations.browser.profile import open_profile
-        from agent.safety.sandbox.bubblewrap import Bubblewrap
-        from agent.safety.sandbox.opening import NoSandbox, probe, unfiltered
+        from agent.safety.sandbox.opening import Bubblewrap, NoSandbox, probe, unfiltered
 
         program = find_browser(self._settings.program)
         if not program:

@@ -25,7 +25,7 @@ from agent.integrations.migration.reading import (
     text_of,
 )
 from agent.integrations.migration.transcript import TranscriptBuilder, call_of, outcome_of, seconds, total
-from agent.safety.permissions.rules import RuleVerdict
+from agent.safety.permissions.subjects import RuleVerdict
 
 HEAD = 60
 """Lines of a session that are read for its title and folder."""

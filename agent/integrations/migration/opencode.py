@@ -31,7 +31,7 @@ from agent.integrations.migration.transcript import (
     seconds,
     total,
 )
-from agent.safety.permissions.rules import RuleVerdict
+from agent.safety.permissions.subjects import RuleVerdict
 
 SETTINGS = ".config/opencode"
 

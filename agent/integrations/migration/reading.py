@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from agent.core.config.problem import short_text
 from agent.core.store.importing import SessionRecord
-from agent.safety.permissions.rules import RuleVerdict
+from agent.safety.permissions.subjects import RuleVerdict
 
 LARGEST = 4_000_000
 """Bytes of a settings file that is read."""

@@ -32,12 +32,10 @@ from agent.integrations.migration import (
 from agent.integrations.migration.reading import Findings, ForeignNote, ForeignSession, Part
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin
 from agent.knowledge.memory.service import MemoryFiles
-from agent.knowledge.skills.hub.bundle import HubError
-from agent.knowledge.skills.hub.installing import require_allowed
-from agent.knowledge.skills.hub.service import SkillHub, open_hub
+from agent.knowledge.skills.hub.lock import HubError
+from agent.knowledge.skills.hub.service import SkillHub, open_hub, require_allowed
 from agent.safety.permissions.file import plan_rule
-from agent.safety.permissions.rules import RuleVerdict
-from agent.safety.permissions.subjects import Setting
+from agent.safety.permissions.subjects import RuleVerdict, Setting
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

@@ -2,26 +2,169 @@
 
 It is derived only from the stored path, so it can be made at any time, even during a turn. Only the provider
 can count tokens exactly. The numbers of the layers are estimates at the ratio learned from its last count.
+
+The prompt prefix as a ledger: content that was sent is sent again unchanged. Providers cache prompts from the
+front, so one changed byte early in a request makes the rest expensive. Each frame is therefore made exactly
+once. A request is the same frames as before plus new ones at the end. A change of earlier frames must be
+declared as a break; an undeclared one is a bug, and is detected here.
+
+Cache marks tell a provider where its cached prefix should end. They move with every request and are not
+compared.
+
+Project files of folders below the workspace, given to the agent when its work first reaches one. They are
+added to the result of the call that reached the folder, never to the system prompt. So the prompt prefix
+stays unchanged. The node of that result names the files, so a reopened session knows which ones the agent has
+seen.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.core.home import Home
 from agent.core.messages import Message
 from agent.core.store.nodes import Node
 from agent.core.store.stored_path import iterate
-from agent.knowledge.context.layer import Part
+from agent.knowledge.context.context_files import (
+    PROJECT_NAMES,
+    CursorRule,
+    files_of_folders,
+    folders_between,
+    project_files,
+    read_context_file,
+    repository_root,
+    soul_file,
+)
+from agent.knowledge.context.layer import Part, fitted
+from agent.knowledge.context.layers.project import LAYER, part_of
 from agent.knowledge.context.message_history import MessageHistory, conversation, masked_nodes, sent_from
-from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage, passages_of
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import THOUGHT, Frame, ToolSpec
 from agent.model.wire_format import Wire
+from tools.files.searching import SearchEnding, SearchRequest, records
+from tools.results import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A declared point at which the next request does not begin with the previous one."""
+
+    reason: str
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """The content of the next request."""
+
+    frames: tuple[Frame, ...]
+    marks: tuple[int, ...]
+    """Positions in `frames`, ascending, at most three: the system prompt has one, providers take four."""
+    broken: Break | None
+    """The break from the previous request, if any."""
+
+
+class PrefixLedger:
+    """The frames of one conversation, in the form in which one model receives them."""
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+        self._sent: tuple[Frame, ...] = ()
+        self._sent_head = b""
+        self._left_out = ""
+        self._hasher = hashlib.sha256()
+        self._hashed = 0
+        self._declared: str | None = None
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @property
+    def size(self) -> int:
+        """The total size of all frames in bytes."""
+        return sum(map(len, self._frames))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all frames sent so far, in hex."""
+        # Only now: hashing a frame with an image takes too long for the way of a request.
+        for frame in self._sent[self._hashed :]:
+            self._hasher.update(frame.data)
+        self._hashed = len(self._sent)
+        return self._hasher.hexdigest()
+
+    def extend(self, frames: Iterable[Frame]) -> None:
+        """Append frames to the conversation."""
+        self._frames.extend(frames)
+
+    def rewrite(self, frames: Iterable[Frame], reason: str) -> None:
+        """Replace the conversation: a declared break with this `reason`."""
+        self._frames = list(frames)
+        self._declared = reason
+
+    def send(self, head: bytes = b"", *, without: str = "", reason: str = "", marked: bool = True) -> Sending:
+        """Return the frames of the next request after `head` (tools and system prompt), with marks if
+        `marked`.
+
+        Frames of the kind `without` are left out. To start or stop leaving them out is a break, declared by
+        `reason`.
+
+        Frames are compared with those of the last request, so undeclared changes are found. They are usually
+        the same objects, which makes it cheap.
+        """
+        frames = tuple(self._frames)
+        if without:
+            frames = tuple(frame for frame in frames if frame.kind != without)
+        kept = frames[: len(self._sent)] == self._sent and (head == self._sent_head or not self._sent)
+        broken: Break | None = None
+        if not kept:
+            if self._declared is None and without != self._left_out:
+                self._declared = reason
+            broken = Break(
+                self._declared or "the prompt prefix changed without a reason", self._declared is not None
+            )
+            self._hasher = hashlib.sha256()
+            self._hashed = 0
+        marks = cache_marks(self._frames, len(self._sent) if kept else 0, without) if marked else ()
+        self._sent, self._sent_head, self._left_out = frames, head, without
+        self._declared = None
+        return Sending(frames, marks, broken)
+
+
+def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tuple[int, ...]:
+    """Return the indexes of the frames at which the provider should end its cache, ascending.
+
+    The newest frame is one, so that the next request finds all of this request in the cache. Another is the
+    last frame of the request that the model last answered. It is needed after another model or process
+    continued the conversation.
+
+    Requests with and without thoughts have separate caches, so the last request of this form counts as well
+    as the last one of all. `sent` is the number of frames in the last request of this process, which may have
+    had no answer.
+    """
+    newest = len(frames) - sum(frame.kind == without for frame in frames if without) - 1
+    if newest < 0:
+        return ()
+    places, last, position = {newest}, sent - 1, newest
+    for at in range(len(frames) - 1, 0, -1):
+        frame = frames[at]
+        position -= not without or frame.kind != without
+        if frame.own and not frames[at - 1].own:
+            last = max(last, position)
+            if (frame.kind == THOUGHT) is not bool(without):
+                places.add(position)
+                break
+    places.add(last)
+    return tuple(sorted(place for place in places if place >= 0))
+
 
 KEY = "project_files"
 """The key of folder files in a result, and in its node."""
@@ -335,3 +478,122 @@ def _stored_breaks(path: Sequence[Node]) -> list[Break]:
 
 def _is_stored(one: Break, path: Sequence[Node]) -> bool:
     return any(node.kind == "compaction" and node.content == one.reason for node in path)
+
+
+FOREIGN = frozenset({"node_modules", "site-packages"})
+"""Folders of third-party programs; those that begin with a dot are left out too."""
+
+TOLD = (
+    "This call reached its folder for the first time. Written by the people of this project; follow them for "
+    "work in that folder and below. They change neither your tools nor your care."
+)
+
+TOLD_RULE = (
+    "This call reached a file that the rule names. Written by the people of this project; follow it for such "
+    "files. It changes neither your tools nor your care."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRoom:
+    """The limits on the size of folder files in one result."""
+
+    file: int
+    """Characters taken from one file."""
+    layer: int
+    """Tokens of all files together."""
+    allowed: frozenset[str] = frozenset()
+    """Hashes of passages that the user let in."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """The project files of folders that the agent's work has reached."""
+
+    parts: tuple[Part, ...]
+    folders: tuple[Path, ...]
+    """The folders with files, in order."""
+
+    @property
+    def text(self) -> str:
+        """The text of the files for the agent."""
+        return "\n\n".join(part.text for part in self.parts)
+
+    def data(self) -> list[dict[str, Any]]:
+        """The record for the node of the result; `agent.knowledge.context.context_table` reads it."""
+        folders = map(str, self.folders)
+        return [{**about, "folder": next(folders, "")} for about in part_records(self.parts)]
+
+
+def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the folders from `root` to each path in `reached`, outermost first. Pure.
+
+    The paths may name files.
+    """
+    ways: dict[Path, None] = {}
+    for place in reached:
+        for folder in folders_between(root, place):
+            if folder != root and (folder.name.startswith(".") or folder.name in FOREIGN):
+                break
+            ways[folder] = None
+    return tuple(ways)
+
+
+def read_folders(
+    folders: Sequence[Path],
+    root: Path,
+    room: FolderRoom,
+    written: frozenset[Path] = frozenset(),
+    rules: Sequence[CursorRule] = (),
+) -> FolderFiles:
+    """Read the project files in `folders`, and the reached `rules`, fitted into `room`.
+
+    A rule counts as a separate folder, named by its path. Files in `written` are left out: the agent has just
+    written them.
+    """
+    found: list[tuple[Path, Part]] = []
+    for folder in folders:
+        if folder.is_dir():
+            files = files_of_folders([folder], root, room.file, room.allowed)
+            found += [(folder, part_of(file, TOLD, LAYER.name)) for file in files if file.path not in written]
+    for rule in rules:
+        file = read_context_file(rule.path, room.file, root, room.allowed)
+        if file is not None and rule.path not in written:
+            found.append((rule.path, part_of(file, TOLD_RULE, LAYER.name)))
+    parts = fitted([part for _folder, part in found], {LAYER.name: room.layer}, None)
+    by_source = {part.source: folder for folder, part in found}
+    return FolderFiles(parts, tuple(by_source[part.source] for part in parts))
+
+
+MOST_FOLDERS = 2_000
+"""The number of folders with project files that are read."""
+
+
+def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:
+    """Return the suspicious passages of SOUL.md and of the project, each once, approved or not.
+
+    `limit` is in characters of one file. Searches the repository for project files.
+    """
+    soul = soul_file(home.soul, limit)
+    root = repository_root(workspace)
+    below = files_of_folders(_folders_with_files(root), root, limit)
+    files = [*([soul] if soul is not None else []), *project_files(workspace, limit), *below]
+    return tuple({each.digest: each for file in files for each in file.passages}.values())
+
+
+def _folders_with_files(root: Path) -> list[Path]:
+    names = [PurePosixPath(name) for kind in PROJECT_NAMES for name in kind]
+    found: dict[Path, None] = {}
+    listing = records(SearchRequest(root, None, (".git",)), SearchEnding(), threading.Event())
+    try:
+        with closing(listing) as paths:
+            for raw in paths:
+                path = PurePosixPath(raw.decode("utf-8", "surrogateescape"))
+                for name in names:
+                    if path.parts[-len(name.parts) :] == name.parts:
+                        found[root.joinpath(*path.parts[: -len(name.parts)])] = None
+                if len(found) >= MOST_FOLDERS:
+                    break
+    except ToolError:
+        pass  # what was found by then is what there is to choose from
+    return sorted(found)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from agent.core.store.connection import Database
 from agent.core.store.nodes import storable
 from agent.errors import HermesError
-from agent.knowledge.learnings.environment import restamped
 from agent.knowledge.learnings.failures import EVERYWHERE
 from agent.knowledge.learnings.learning import (
     LONGEST,
@@ -26,6 +25,7 @@ from agent.knowledge.learnings.learning import (
     check_note,
     from_note,
     merge_learnings,
+    restamped,
     same,
 )
 from agent.knowledge.memory.scopes import project_id, project_root

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agent.errors import HermesError, StoreError
-from agent.knowledge.recall import stored_messages
+from agent.knowledge.recall import message_index
 from agent.knowledge.recall.embedding import Embedder
 from agent.knowledge.recall.message_index import DerivedFile
 from tools.kit.threads import close_all
@@ -224,7 +224,7 @@ class Meaning:
     async def is_up_to_date(self) -> bool:
         """Return whether this process knows that every message has a vector."""
         return bool(self._reached) and (
-            await self._store.database.read(stored_messages.newest) == self._reached
+            await self._store.database.read(message_index.newest) == self._reached
         )
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
@@ -247,7 +247,7 @@ class Meaning:
         before = await database.read(mark)
         if before.space != space:
             before = await database.write(lambda c: begin(c, space))
-        messages = await self._store.database.read(lambda c: stored_messages.after(c, before.node))
+        messages = await self._store.database.read(lambda c: message_index.after(c, before.node))
         if not messages:
             self._reached = before.node
             return False
@@ -276,13 +276,13 @@ class Meaning:
         """Delete vectors that belong to another store or to deleted sessions."""
         node, created, _space = await database.read(mark)
         source = self._store.database
-        newest = await source.read(stored_messages.newest)
-        moment = await source.read(lambda c: stored_messages.moment_of(c, node))
+        newest = await source.read(message_index.newest)
+        moment = await source.read(lambda c: message_index.moment_of(c, node))
         if node > newest or (moment is not None and moment != created):
             await database.write(clear)
             return
         known = await database.read(sessions)
-        gone = await source.read(lambda c: stored_messages.without(c, known))
+        gone = await source.read(lambda c: message_index.without(c, known))
         if gone:
             await database.write(lambda c: remove(c, gone))
 

@@ -7,23 +7,175 @@ continues after the last one. So a killed process loses at most one step, and tw
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agent.core.store.connection import DamagedStore, Database, address
+from agent.core.store.query_line import Filters, conditions_of
 from agent.core.store.store import Store
 from agent.errors import StoreError
 from agent.knowledge.recall import index_tables as tables
-from agent.knowledge.recall import scoring, stored_messages
-from agent.knowledge.recall.scoring import Known, Scored, common_words
+from agent.knowledge.recall import scoring
+from agent.knowledge.recall.scoring import IndexedMessage, Known, Scored, common_words, indexed_text
 from tools.kit.files import create_file
+
+INDEXED_CHARS = 20_000
+"""Characters indexed of one message."""
+
+_CHARS_AT_ONCE = 200_000
+_NODES_AT_ONCE = 400
+_STEPS_UP = 64
+"""Entries without text that are skipped between two messages."""
+
+_COLUMNS = (
+    "id, session, parent, kind, nodes.created, size, "
+    f"CASE WHEN body IS '' THEN '' ELSE substr(coalesce(body, content), 1, {INDEXED_CHARS}) END"
+)
+
+
+def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
+    """Return the next nodes after `node`, in writing order; empty if there are none."""
+    gone = {name for (name,) in connection.execute("SELECT session FROM discarded")}
+    found: list[IndexedMessage] = []
+    spoken: dict[int | None, int | None] = {}
+    chars = 0
+    cursor = connection.execute(
+        f"SELECT {_COLUMNS} FROM nodes WHERE id > ? ORDER BY id LIMIT ?", (node, _NODES_AT_ONCE)
+    )
+    for each, session, parent, kind, created, size, text in cursor.fetchall():
+        if parent is not None and parent not in spoken:
+            spoken[parent] = _searchable_node(connection, parent)
+        before = spoken.get(parent)
+        if session in gone:
+            text = ""
+        spoken[each] = each if text else before
+        found.append(IndexedMessage(each, session, before, kind, created, size, text))
+        chars += len(text)
+        if chars >= _CHARS_AT_ONCE:
+            break
+    return found
+
+
+def newest_texts(
+    connection: sqlite3.Connection, before: int, count: int, chars: int
+) -> list[tuple[int, str]]:
+    """Return id and beginning of the `count` newest messages older than `before`, newest first."""
+    return connection.execute(
+        "SELECT id, substr(coalesce(body, content), 1, ?) FROM nodes "
+        "WHERE id < ? AND body IS NOT '' ORDER BY id DESC LIMIT ?",
+        (chars, before, count),
+    ).fetchall()
+
+
+def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | None:
+    """Return the node itself if it can be searched, else the nearest earlier one on its path."""
+    for _ in range(_STEPS_UP):
+        row = connection.execute("SELECT parent, body IS '' FROM nodes WHERE id = ?", (node,)).fetchone()
+        if row is None:
+            return None
+        if not row[1]:
+            return node
+        node = row[0]
+    return None
+
+
+def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
+    """Return the last two messages of a path up to and including `node`, oldest first."""
+    found: list[IndexedMessage] = []
+    at: int | None = _searchable_node(connection, node)
+    while at is not None and len(found) < 2:
+        row = connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE id = ?", (at,)).fetchone()
+        before = None if row[2] is None else _searchable_node(connection, row[2])
+        found.append(IndexedMessage(row[0], row[1], before, *row[3:]))
+        at = before
+    return found[::-1]
+
+
+def indexed_texts(
+    connection: sqlite3.Connection, places: Sequence[tuple[int, int, float]]
+) -> list[tuple[int, str]] | None:
+    """Return node id and text of what was indexed at these places (position, node, time); None if a node is
+    gone.
+    """
+    nodes = json.dumps([node for _, node, _ in places])
+    texts = {
+        row[0]: row[6]
+        for row in connection.execute(
+            f"SELECT {_COLUMNS} FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (nodes,)
+        )
+    }
+    if any(node not in texts for _, node, _ in places):
+        return None
+    return [(position, indexed_text(texts[node], created)) for position, node, created in places]
+
+
+def newest(connection: sqlite3.Connection) -> int:
+    """Return the highest node id ever used."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
+    return row[0] if row else 0
+
+
+def moment_of(connection: sqlite3.Connection, node: int) -> float | None:
+    """Return the time when a node was written; None if it does not exist."""
+    row = connection.execute("SELECT created FROM nodes WHERE id = ?", (node,)).fetchone()
+    return row[0] if row else None
+
+
+def without(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
+    """Return the sessions among `names` that no longer exist."""
+    there = {name for (name,) in connection.execute("SELECT id FROM sessions")}
+    return [name for name in names if name not in there]
+
+
+def _of_sessions(filters: Filters) -> Filters:
+    return Filters(
+        session=filters.session,
+        session_begins=filters.session_begins,
+        project=filters.project,
+        branch=filters.branch,
+    )
+
+
+def narrows_sessions(filters: Filters) -> bool:
+    """Return whether filters exclude whole sessions. Pure."""
+    return bool(_of_sessions(filters))
+
+
+def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str]:
+    """Return the sessions that pass the filters."""
+    conditions, values = conditions_of(_of_sessions(filters))
+    where = " AND ".join(condition.replace("nodes.session", "sessions.id") for condition in conditions)
+    return [name for (name,) in connection.execute(f"SELECT id FROM sessions WHERE {where}", values)]
+
+
+def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> dict[int, str]:
+    """Return the session of each node that passes the filters and whose session exists."""
+    conditions, values = conditions_of(filters)
+    where = "".join(f" AND {condition}" for condition in conditions)
+    statement = (
+        "SELECT nodes.id, nodes.session FROM nodes JOIN sessions ON sessions.id = nodes.session "
+        f"WHERE nodes.id IN (SELECT value FROM json_each(?)){where}"
+    )
+    given: list[Any] = [json.dumps(list(nodes)), *values]
+    return dict(connection.execute(statement, given).fetchall())
+
+
+def sessions_of(connection: sqlite3.Connection, nodes: Sequence[int]) -> dict[int, str]:
+    """Return the session of each node."""
+    rows = connection.execute(
+        "SELECT id, session FROM nodes WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(nodes)),),
+    )
+    return dict(rows.fetchall())
+
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +345,7 @@ class MessageIndex:
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
         """Index new messages for at most `seconds`; return whether none are left. Raises `StoreError`."""
-        if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
+        if self._reached and await self._store.database.read(newest) == self._reached:
             return True
         give_up = time.monotonic() + seconds
         while await self._step():
@@ -215,7 +367,7 @@ class MessageIndex:
         before = mark.node + 1
         while len(texts) < _LATELY:
             some = await self._store.database.read(
-                lambda c, before=before: stored_messages.newest_texts(c, before, _LATELY // 10, _BEGINNING)
+                lambda c, before=before: newest_texts(c, before, _LATELY // 10, _BEGINNING)
             )
             if not some:
                 break
@@ -236,7 +388,7 @@ class MessageIndex:
     async def progress(self) -> tuple[int, int]:
         """Return the ids of the last indexed node and of the newest node."""
         mark = await self._file.run_repairing(lambda database: database.read(tables.mark))
-        return mark.node, await self._store.database.read(stored_messages.newest)
+        return mark.node, await self._store.database.read(newest)
 
     async def _step(self) -> bool:
         """Index some messages; return False when none are left."""
@@ -246,19 +398,17 @@ class MessageIndex:
     async def _add_some(self, database: Database) -> bool:
         before = await database.read(tables.mark)
         source = self._store.database
-        messages = await source.read(lambda c: stored_messages.after(c, before.node))
+        messages = await source.read(lambda c: after(c, before.node))
         if not messages:
             self._reached = before.node
             return False
         waited = {each.before for each in messages if each.before is not None}
         ends = await database.read(lambda c: tables.lines_ending(c, waited))
         starts = scoring.waited_for(messages, ends)
-        earlier = {
-            node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
-        }
+        earlier = {node: await source.read(lambda c, node=node: up_to(c, node)) for node in starts}
         plan = await asyncio.to_thread(scoring.plan_positions, messages, ends, before.lines, earlier)
-        after = (messages[-1].node, messages[-1].created)
-        await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
+        reached = (messages[-1].node, messages[-1].created)
+        await database.write(lambda c: tables.add(c, before, reached, plan.rows, plan.lines))
         return True
 
     # Removing
@@ -276,7 +426,7 @@ class MessageIndex:
     async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
         self._reached = 0
         while places := await database.read(lambda c: tables.places_of(c, sessions, _REMOVED_AT_ONCE)):
-            rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed_texts(c, p))
+            rows = await self._store.database.read(lambda c, p=places: indexed_texts(c, p))
             if rows is None:
                 await database.write(tables.clear)
                 return
@@ -328,13 +478,13 @@ class MessageIndex:
         """Rebuild the index if it belongs to another store or contains deleted sessions."""
         node, created = await database.read(tables.marked)
         source = self._store.database
-        newest = await source.read(stored_messages.newest)
-        moment = await source.read(lambda c: stored_messages.moment_of(c, node))
-        if node > newest or (moment is not None and moment != created):
+        last = await source.read(newest)
+        moment = await source.read(lambda c: moment_of(c, node))
+        if node > last or (moment is not None and moment != created):
             await database.write(tables.clear)
             return
         known = await database.read(tables.sessions)
-        gone = await source.read(lambda c: stored_messages.without(c, known))
+        gone = await source.read(lambda c: without(c, known))
         if gone:
             await self._remove(database, gone)
 

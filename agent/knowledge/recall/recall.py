@@ -3,29 +3,35 @@
 The query may be a few words or a full question. A few words, quotes and symbols are taken literally, so
 messages with all of them come first. A question is answered by the ranking of
 `agent.knowledge.recall.scoring`.
+
+The search in the form in which tools use it (`tools.context.SessionSearch`). Each hit includes the messages
+around it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, get_args
 
 from agent.core.store import search as finding
 from agent.core.store import session_list
 from agent.core.store.branches import BranchPaths
+from agent.core.store.nodes import readable
 from agent.core.store.query_line import Filters, Query, parse
-from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits, snippet
+from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits, around_hit, snippet
 from agent.core.store.store import Store
 from agent.errors import HermesError, StoreError
-from agent.knowledge.recall import scoring, stored_messages
+from agent.knowledge.recall import message_index, scoring
 from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
 from agent.knowledge.recall.scoring import words_of
 from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
 from tools.extras import add_hint
+from tools.context import FoundMessage, FoundNote, FoundSession, SessionSearch
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import close_all
 from tools.text.redact import redact
@@ -33,7 +39,6 @@ from tools.text.redact import redact
 if TYPE_CHECKING:
     from agent.knowledge.recall.meaning import Meaning
     from agent.knowledge.recall.static_child import Vectors
-
 
 _PAUSE, _LONG_PAUSE = 2.0, 60.0
 """Seconds before a new message is indexed, and before a retry after an error."""
@@ -355,8 +360,8 @@ class Recall:
         """Return the messages nearest in meaning, with cosine similarity as the score."""
         filters = asked.filters
         within = None
-        if stored_messages.narrows_sessions(filters):
-            within = await self._store.database.read(lambda c: stored_messages.sessions_within(c, filters))
+        if message_index.narrows_sessions(filters):
+            within = await self._store.database.read(lambda c: message_index.sessions_within(c, filters))
         narrowed = bool(replace(filters, session=None, session_begins="", project="", since=None, until=None))
         count = _NEAR_NARROWED if narrowed else _NEAR_ALONE if asked.mode == "meaning" else _NEAR
         near = await meaning.nearest(vector, count, sessions=within, since=filters.since, until=filters.until)
@@ -372,9 +377,9 @@ class Recall:
         try:
             await self.index.catch_up(seconds=_MOMENT)
             within = None
-            if stored_messages.narrows_sessions(filters):
+            if message_index.narrows_sessions(filters):
                 database = self._store.database
-                within = await database.read(lambda c: stored_messages.sessions_within(c, filters))
+                within = await database.read(lambda c: message_index.sessions_within(c, filters))
             return await self.index.find(
                 words,
                 sessions=within,
@@ -406,7 +411,7 @@ class Recall:
         for start in range(0, len(found), _AT_ONCE):
             some = found[start : start + _AT_ONCE]
             nodes = [each.node for each in some]
-            sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
+            sessions = await database.read(lambda c, n=nodes: message_index.let_through(c, filters, n))
             if paths is not None:
                 held = set(await finding.on_branches(database, paths, sorted(sessions)))
                 sessions = {node: session for node, session in sessions.items() if node in held}
@@ -447,7 +452,7 @@ class Recall:
         that the word search found the right message.
         """
         exact = [each.node for each in found if each.node and not each.session]
-        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
+        sessions = await self._store.database.read(lambda c: message_index.sessions_of(c, exact))
         first: dict[str, _Found] = {}
         scores: dict[str, list[float]] = {}
         by_words: dict[str, list[float]] = {}
@@ -654,3 +659,62 @@ def _tight(latest: Collection[int], place: int) -> int | None:
         if count > last - place:
             return last
     return None
+
+
+PATIENCE = 1.0
+"""Seconds for searching older messages for parts of words."""
+
+
+class ToolSearch(SessionSearch):
+    """The search with one hit per session, because the model is shown the surrounding messages anyway."""
+
+    def __init__(self, recall: Recall, store: Store) -> None:
+        self._recall = recall
+        self._store = store
+
+    async def search(
+        self,
+        query: str,
+        *,
+        roles: Sequence[str] = (),
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 5,
+        offset: int = 0,
+        window: int = 3,
+        mode: str = "auto",
+    ) -> tuple[int, list[FoundSession | FoundNote]]:
+        """See `tools.context.SessionSearch.search`."""
+        hits = await self._recall.search(
+            query,
+            filters=Filters(roles=tuple(roles), session=session, since=since, until=until),
+            limit=limit,
+            offset=offset,
+            mode=cast(SearchMode, mode),
+            patience=PATIENCE,
+            by_session=session is None,
+        )
+        return hits.total, [await self._describe_hit(hit, window) for hit in hits.hits]
+
+    async def _describe_hit(self, hit: SearchHit, window: int) -> FoundSession | FoundNote:
+        if hit.source != MESSAGES:
+            return FoundNote(hit.source, hit.title, hit.snippet, hit.created, hit.ways)
+
+        def read(connection: sqlite3.Connection) -> FoundSession:
+            session, nodes = around_hit(connection, hit, window)
+            messages = tuple(
+                FoundMessage(
+                    each.id,
+                    each.kind,
+                    each.created,
+                    readable(each.kind, each.content, each.data),
+                    each.id == hit.node,
+                )
+                for each in nodes
+            )
+            return FoundSession(
+                session.id, session.title, session.created, hit.node, hit.snippet, messages, hit.ways
+            )
+
+        return await self._store.database.read(read)

@@ -14,8 +14,7 @@ from agent.events import Event, Noticed, ToolFinished, TurnEnded, TurnStarted
 from agent.knowledge.skills.catalog import SkillSet, missing_variables
 from agent.knowledge.skills.scanner import scan_text
 from agent.knowledge.skills.skill import Skill, SkillFormatError, linked_files, read_text
-from agent.safety.permissions.rules import PermissionRule, RuleSet
-from agent.safety.permissions.subjects import RuleSubject, Setting
+from agent.safety.permissions.subjects import PermissionRule, RuleSet, RuleSubject, Setting
 from themes.skin import nearest
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import ToolError

@@ -31,9 +31,15 @@ from agent.core.config.problem import SettingPlace, SettingProblem, short_text
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.core.messages import MODES, Mode, canonical
 from agent.errors import ConfigError
-from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet, RuleVerdict
-from agent.safety.permissions.subjects import RuleSubject, Setting
+from agent.safety.permissions.patterns import Certainty
+from agent.safety.permissions.subjects import (
+    Origin,
+    PermissionRule,
+    RuleSet,
+    RuleSubject,
+    RuleVerdict,
+    Setting,
+)
 from tools.effects import effect_named
 from tools.kit.files import write_atomically
 from tools.services.actions import (

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from ipaddress import ip_address
@@ -15,16 +16,25 @@ from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from agent.safety.permissions.certainty import Certainty
 from agent.safety.places import absolute, current, joined
 from agent.safety.programs.table import programs
 from agent.safety.reader import tree
-from agent.safety.reader.state import Command, Reading
+from agent.safety.reader.expansion import Command, Reading
 from agent.safety.reader.tree import GLOBS, UNKNOWN
 from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+
+class Certainty(IntEnum):
+    """The degrees of certainty. An effect that a rule only may cover is asked about, even if the rule
+    denies.
+    """
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
 
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING
 
 from agent.safety.programs.table import Program
 from agent.safety.reader import starts, tree
-from agent.safety.reader.expansion import Expansion, assign, declare
-from agent.safety.reader.state import Command, Reading, State, TooMuchError, Touched
+from agent.safety.reader.expansion import (
+    Command,
+    Expansion,
+    Reading,
+    State,
+    TooMuchError,
+    Touched,
+    assign,
+    declare,
+)
 from agent.safety.reader.tree import UNKNOWN, ParsedText, parse, rough_commands, unmarked, value
 from agent.safety.rules import is_ruled
 from tools.kit.lazy_pattern import lazy_pattern

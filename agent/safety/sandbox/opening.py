@@ -1,4 +1,10 @@
-"""The boundary of a new session, from the settings and the machine's abilities."""
+"""The boundary of a new session, from the settings and the machine's abilities.
+
+The boundary of macOS: a Seatbelt profile, written from a policy and applied by `sandbox-exec`. Only what the
+profile names is allowed. Of two rules for one path the later counts, so outer folders come before inner ones.
+There are no private mounts: a child writes its temporary files to `TMPDIR`, not to `/tmp`. The network is
+either the machine's or none.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent.core.home import Home
 from agent.core.net.exchange import way_out
 from agent.core.net.hosts import own_networks, services
-from agent.safety.sandbox import seatbelt
+from agent.safety.sandbox import limits
 from agent.safety.sandbox.boundary import (
     BoundaryFolders,
     CommandReading,
@@ -23,18 +30,313 @@ from agent.safety.sandbox.boundary import (
     Opened,
     SessionBoundary,
 )
-from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.caches import WorkspaceCaches
-from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
-from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version
-from agent.safety.sandbox.seccomp import supported
+from agent.safety.sandbox.filtered import FilteredNetwork, enter_arguments, entering, open_space
+from agent.safety.sandbox.layout import (
+    NOTHING,
+    SCOPES_SINCE,
+    SESSION_VARIABLES,
+    Landlock,
+    MountPlace,
+    anchored,
+    covering,
+    hidden_files,
+    landlock_version,
+    launcher_argv,
+    missing,
+    places,
+    program,
+    recognisable,
+    supported,
+)
+from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.scope import temporary_entry
+from agent.workspace.placeholders import ReservedNames, hold, unmounted
 from tools.results import ToolError
 from tools.services.actions import RunCommand
 from tools.services.sandbox import Sandbox, SandboxLimits, SandboxName, SandboxPolicy, Wrapped
 
 if TYPE_CHECKING:
     from agent.core.config.schema import SandboxSettings
+
+# What root keeps, so that a workspace that belongs to others can be worked in. None of them reaches
+# through a mount; without user namespaces these would count on the whole machine.
+_KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+_SCOPES_SINCE = 6
+_OF_THE_KERNEL = ("/proc/sys", "/proc/acpi", "/proc/fs")
+"""What root could write without a capability. Bubblewrap itself covers `sysrq-trigger`, `irq` and `bus`."""
+
+_CONSOLE = "/dev/console"
+"""The path at which bubblewrap mounts the terminal of its output."""
+
+
+class Bubblewrap:
+    """Starts programs through bubblewrap at `path`."""
+
+    name: SandboxName = "bubblewrap"
+    has_mounts = True
+    lays_read_only = True
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @property
+    def path(self) -> str:
+        """The path of the bubblewrap program."""
+        return self._path
+
+    def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
+        view = places(policy)
+        try:
+            anchors = anchored(view) if _binds_descriptors(self._path) else {}
+            reserved = _hold(view, anchors)
+        except OSError as error:
+            raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        shape, known = (None, ()) if not policy.waits else recognisable(policy, view)
+        clear = unmounted(hidden_files(view))
+        filter_fd = memory_file(program(internet=True, unix=True), "hermes-filter")
+        stage, fds = _stage(policy)
+        links, more = _links(policy)
+        join, leave = limits.prepare(policy.limits.processes)
+        wrapped = [
+            *join,
+            *enter_arguments(policy.space),
+            *links,
+            self._path,
+            *_namespaces(policy),
+            *_mounts(view, anchors),
+        ]
+        wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
+
+        forget = closer(*known)
+
+        def ended() -> None:
+            forget()
+            clear()
+            reserved.release()
+            leave()
+
+        return Wrapped(
+            argv=wrapped,
+            env={"TMPDIR": "/tmp"},
+            unset=SESSION_VARIABLES,
+            fds=(filter_fd, *fds, *more, *anchors.values()),
+            terminal=_CONSOLE if policy.terminal else "",
+            started=closer(filter_fd, *fds, *more, *anchors.values()),
+            ended=ended,
+            shape=shape,
+            reserved=(reserved,),
+        )
+
+
+def _namespaces(policy: SandboxPolicy) -> list[str]:
+    chosen = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session"]
+    if not policy.network and policy.space is None:
+        chosen.append("--unshare-net")
+    if policy.dies_with_parent:
+        chosen.append("--die-with-parent")
+    if os.geteuid() == 0:
+        chosen += ["--cap-drop", "ALL"]
+        for name in _KEPT_BY_ROOT:
+            chosen += ["--cap-add", name]
+    return chosen
+
+
+@functools.cache
+def _binds_descriptors(program: str) -> bool:
+    """Return whether this bubblewrap can mount open descriptors, as it can since version 0.8.
+
+    Blocks the first time.
+    """
+    said = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    return "--bind-fd" in said.stdout + said.stderr
+
+
+def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> ReservedNames:
+    try:
+        return hold(missing(view))
+    except OSError:
+        closer(*anchors.values())()
+        raise
+
+
+def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str]:
+    chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for name in _OF_THE_KERNEL if os.geteuid() == 0 else ():
+        chosen += ["--ro-bind-try", name, name]
+    covers: list[str] = []
+    for place in view:
+        path, source = str(place.path), str(place.source)
+        if place.path in anchors:
+            chosen += ["--bind-fd", str(anchors[place.path]), path]
+        elif place.kind == "write":
+            chosen += ["--bind", source, path]
+        elif place.kind == "read":
+            chosen += ["--ro-bind", source, path]
+        elif place.is_folder:
+            chosen += ["--perms", "0755", "--tmpfs", path]
+            covers.append(path)
+        else:
+            chosen += ["--ro-bind", str(NOTHING), path]
+    for path in covers:
+        # Only once what shows through has found its place in it.
+        chosen += ["--remount-ro", path]
+    return chosen
+
+
+def _links(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
+    """Return arguments before bubblewrap's, and their descriptors, that mount links over files.
+
+    Bubblewrap cannot do that itself.
+    """
+    if not policy.links:
+        return [], ()
+    return launcher_argv({"links": [(str(link), str(path)) for link, path in policy.links]})
+
+
+def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
+    """Return arguments just before the command's, and their descriptors.
+
+    They set limits and deny access to abstract sockets of the host.
+    """
+    scope = policy.network and landlock_version() >= _SCOPES_SINCE
+    if scope or policy.terminal:
+        # Only who leads a session can make a terminal the controlling one.
+        session = bool(policy.terminal)
+        return launcher_argv({"scope": scope, "session": session, "limits": rlimits(policy.limits)})
+    return ["/bin/sh", "-c", shell_limits(policy.limits) + 'exec "$@"', "sh"], ()
+
+
+PROGRAM = "/usr/bin/sandbox-exec"
+_DEVICES = ("null", "zero", "random", "urandom", "tty", "ptmx", "dtracehelper")
+_ALWAYS = """\
+(version 1)
+(deny default)
+(allow process-exec)
+(allow process-fork)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow sysctl-read)
+(allow ipc-posix-sem)
+(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))
+(allow pseudo-tty)
+(allow file-map-executable)
+(allow file-read*)"""
+"""Rules a shell and its programs always need: to start, to read, to end their children."""
+_SERVICES = (
+    "com.apple.system.opendirectoryd.libinfo",
+    "com.apple.system.opendirectoryd.membership",
+    "com.apple.system.notification_center",
+    "com.apple.system.logger",
+    "com.apple.logd",
+)
+"""System services for user names and logs. None of them starts programs or reveals secrets."""
+_SERVICES_OF_NETWORK = (
+    "com.apple.SystemConfiguration.configd",
+    "com.apple.SystemConfiguration.DNSConfiguration",
+    "com.apple.dnssd.service",
+    "com.apple.trustd",
+    "com.apple.trustd.agent",
+)
+_SOCKET_OF_NAMES = "/private/var/run/mDNSResponder"
+
+
+class Seatbelt:
+    """Starts commands through `program`, which applies a profile."""
+
+    name: SandboxName = "seatbelt"
+    has_mounts = False
+    lays_read_only = True
+
+    def __init__(self, program: str = PROGRAM) -> None:
+        self._program = program
+
+    def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
+        # macOS counts the processes of a user, so a limit for one boundary would count the whole desktop.
+        limits = shell_limits(replace(policy.limits, processes=0))
+        stage = ["/bin/sh", "-c", limits + 'exec "$@"', "sh"]
+        return Wrapped(
+            argv=[self._program, "-p", profile(policy), *stage, *argv],
+            env={"TMPDIR": str(policy.tmp)},
+            unset=SESSION_VARIABLES,
+            terminal=policy.terminal,
+        )
+
+
+def profile(policy: SandboxPolicy) -> str:
+    """Return the rules of `policy` in the profile language. Reads the disk to see which paths exist."""
+    view = [place for place in places(policy) if place.path == place.source or place.kind != "write"]
+    return "\n".join(
+        (
+            _ALWAYS,
+            _rule("allow", "mach-lookup", (f'(global-name "{name}")' for name in _SERVICES)),
+            *_devices(policy),
+            *_places(view, policy),
+            *_network(policy),
+        )
+    )
+
+
+def _devices(policy: SandboxPolicy) -> Iterator[str]:
+    found = [f"/dev/{name}" for name in _DEVICES]
+    if policy.terminal:
+        found.append(policy.terminal)
+    yield _rule("allow", "file-write-data file-ioctl", (_literal(path) for path in found))
+    yield _rule("allow", "file-write-data", ['(subpath "/dev/fd")'])
+
+
+def _places(view: Sequence[MountPlace], policy: SandboxPolicy) -> Iterator[str]:
+    for place in view:
+        if place.kind == "write":
+            yield _rule("allow", "file-read* file-write*", [_below(place.path)])
+        elif place.kind == "read":
+            yield _rule("allow", "file-read*", [_below(place.path)])
+            yield _rule("deny", "file-write*", [_below(place.path)])
+        else:
+            yield _rule("deny", "file*", [_below(place.path)])
+    # It may lie in a folder of ours that is hidden.
+    yield _rule("allow", "file-read* file-write*", [_below(policy.tmp)])
+    # A folder that is renamed takes what is closed in it to a path that no rule names.
+    above = dict.fromkeys(folder for place in view if place.kind != "write" for folder in _way(place, view))
+    if above:
+        yield _rule("deny", "file-write-unlink", (_literal(folder) for folder in above))
+
+
+def _way(place: MountPlace, view: Sequence[MountPlace]) -> Iterator[Path]:
+    """Yield the parent folders of a mount that could be renamed because they are in a writable folder."""
+    for folder in place.path.parents:
+        over = covering(folder, view)
+        if over is None or over.kind != "write":
+            return
+        yield folder
+
+
+def _network(policy: SandboxPolicy) -> Iterator[str]:
+    """Yield rules for the internet, if it is allowed, and for Unix sockets in writable folders."""
+    if policy.network:
+        yield _rule("allow", "mach-lookup", (f'(global-name "{name}")' for name in _SERVICES_OF_NETWORK))
+        yield "(allow system-socket)"
+        yield '(allow network-outbound (remote ip "*:*"))'
+        yield '(allow network-bind network-inbound (local ip "*:*"))'
+        yield f"(allow network-outbound {_literal(_SOCKET_OF_NAMES)})"
+    own = [policy.workspace, policy.tmp, *policy.writable, *(policy.readable if policy.sockets else ())]
+    yield _rule("allow", "network-outbound network-bind network-inbound", map(_below, own))
+
+
+def _rule(verdict: str, operations: str, filters: Iterable[str]) -> str:
+    return f"({verdict} {operations} {' '.join(filters)})"
+
+
+def _literal(path: Path | str) -> str:
+    return f"(literal {_quoted(str(path))})"
+
+
+def _below(path: Path) -> str:
+    return f"(subpath {_quoted(str(path))})"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class NoSandbox:
@@ -78,8 +380,8 @@ def probe(mode: SandboxMode = "auto") -> Sandbox:
 
 def _candidates(mode: SandboxMode) -> Iterator[Sandbox]:
     if sys.platform == "darwin":
-        if mode in ("auto", "seatbelt") and Path(seatbelt.PROGRAM).exists():
-            yield seatbelt.Seatbelt()
+        if mode in ("auto", "seatbelt") and Path(PROGRAM).exists():
+            yield Seatbelt()
     elif sys.platform.startswith("linux") and supported():
         yield from _of_linux(mode)
 
@@ -230,7 +532,7 @@ def try_filter(mode: SandboxMode) -> str:
 
 def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
     def opens(command: str, cwd: Path) -> Opened:
-        from agent.safety.permissions.defaults import Protection, brings_files, deletes_folders
+        from agent.safety.permissions.policy import Protection, brings_files, deletes_folders
         from agent.safety.permissions.subjects import Setting
 
         setting = Setting(workspace, Path.home())

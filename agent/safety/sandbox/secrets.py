@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.safety.reader.tree import words
-from agent.safety.secrets import is_secret
+from agent.safety.scope import is_secret
 from tools.secret_places import COMMANDS_ONLY, LIKELY_NAMES, NAMES, STORES, STORES_ANYWHERE, SYSTEM, rows
 
 _STARTUP = """

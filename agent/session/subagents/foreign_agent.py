@@ -21,7 +21,7 @@ from agent.events import (
     TurnOutcome,
     TurnStarted,
 )
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.metering import RequestTally
 from agent.session.subagents.foreign_calls import CallFields, ForeignCallRecord, ForeignCalls

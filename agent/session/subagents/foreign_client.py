@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from acp import RequestError, schema
 
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from agent.session.subagents.foreign_calls import CallFields, ForeignCallRecord, call_actions
 from tools.context import ToolContext
 from tools.files.access import Access

@@ -24,9 +24,8 @@ from agent.events import (
     TextAdded,
     UsageChanged,
 )
-from agent.knowledge.context.context_table import ContextTable, Sent, build_table
+from agent.knowledge.context.context_table import Break, ContextTable, PrefixLedger, Sent, build_table
 from agent.knowledge.context.message_history import MessageHistory, conversation
-from agent.knowledge.context.prefix_ledger import Break, PrefixLedger
 from agent.model.codecs import codec_for
 from agent.model.codecs.native import COUNTED, surplus, with_fitting, without_images
 from agent.model.dialect import Dialect, RoleRules

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.events import Event, Noticed
-from agent.safety.git_programs import file_names_programs, hooks_of_mercurial
+from agent.safety.assessor import file_names_programs, hooks_of_mercurial
 from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.tree import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside

@@ -21,17 +21,15 @@ from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.web.services import WebServices
 from agent.knowledge.canvas.documents import CanvasDocuments, LiveCanvases
 from agent.knowledge.context.compaction import still_shown
-from agent.knowledge.context.folder_files import FolderRoom
+from agent.knowledge.context.context_table import FolderRoom
 from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN
 from agent.knowledge.context.quarantine import allowed_passages
-from agent.knowledge.learnings.at_calls import CallLearnings
-from agent.knowledge.learnings.environment import LearningEnvironment
-from agent.knowledge.learnings.keeper import SessionLearnings
+from agent.knowledge.learnings.at_calls import CallLearnings, SessionLearnings
+from agent.knowledge.learnings.learning import LearningEnvironment
 from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.knowledge.memory.service import MemoryProvider, SessionMemory
-from agent.knowledge.recall.recall import Recall
-from agent.knowledge.recall.tool_search import ToolSearch
+from agent.knowledge.recall.recall import Recall, ToolSearch
 from agent.knowledge.skills.catalog import SkillCatalog
 from agent.knowledge.skills.keeper import SessionSkills
 from agent.knowledge.skills.viewing import CapabilitiesInForce

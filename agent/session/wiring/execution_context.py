@@ -14,14 +14,13 @@ from agent.errors import ConfigError
 from agent.integrations.browser.service import SessionBrowsers
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.safety.audit.log import AuditLog, AuditRecorder
-from agent.safety.gate import Approver, Gate
-from agent.safety.grants import Grants
+from agent.safety.gate import Approver, Gate, Grants
 from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.reach import let_through
+from agent.safety.rules import NO_UNDO, UndoCoverage
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, ask_remote
 from agent.safety.sandbox.opening import open_boundary
-from agent.safety.verdict import NO_UNDO, UndoCoverage
 from agent.session.conversation.opening_events import policy_publisher
 from agent.session.pending_requests import PendingRequests
 from agent.session.turns.script_calls import warm_up

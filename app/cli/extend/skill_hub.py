@@ -20,11 +20,9 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillCatalog
-    from agent.knowledge.skills.hub.bundle import SkillOffer
-    from agent.knowledge.skills.hub.installing import Side
-    from agent.knowledge.skills.hub.lock import LockedSkill, SnapshotRow
+    from agent.knowledge.skills.hub.lock import LockedSkill, SkillOffer, SnapshotRow
     from agent.knowledge.skills.hub.opening import Candidate
-    from agent.knowledge.skills.hub.service import AuditedSkill, SkillHub, UpdatePlan
+    from agent.knowledge.skills.hub.service import AuditedSkill, Side, SkillHub, UpdatePlan
     from agent.knowledge.skills.skill import Skill
 
 IDENTIFIER = (
@@ -182,8 +180,8 @@ def _declare_install(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from agent.knowledge.skills.hub.bundle import HubRefusedError
-    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.lock import HubRefusedError
+    from agent.knowledge.skills.hub.service import require_allowed
 
     hub = open_skill_hub()
     with hub.candidate(args.skill, args.version, force=args.force) as candidate:
@@ -255,8 +253,8 @@ def _update(args: argparse.Namespace) -> int:
 def _update_one(
     hub: SkillHub, row: LockedSkill, args: argparse.Namespace, side: Side | None = None
 ) -> dict[str, Any]:
-    from agent.knowledge.skills.hub.bundle import HubRefusedError
-    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.lock import HubRefusedError
+    from agent.knowledge.skills.hub.service import require_allowed
 
     side = side or args.side
     with hub.update(row, args.version, side=side, force=args.force) as plan:
@@ -575,7 +573,7 @@ def _import_list(hub: SkillHub, rows: tuple[SnapshotRow, ...], args: argparse.Na
 
 
 def _import_one(hub: SkillHub, row: SnapshotRow, args: argparse.Namespace) -> dict[str, Any]:
-    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.service import require_allowed
 
     with hub.snapshot_candidate(row, force=args.force) as candidate:
         if not args.as_json:

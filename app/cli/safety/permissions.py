@@ -21,7 +21,7 @@ from themes.states import glyph
 if TYPE_CHECKING:
     from agent.safety.gate import Gate
     from agent.safety.permissions.policy import Permissions
-    from agent.safety.permissions.rules import PermissionRule
+    from agent.safety.permissions.subjects import PermissionRule
 
 LONGEST = 4_000_000
 """Characters of one line that are read as a command."""

@@ -8,9 +8,9 @@ import pytest
 
 from agent.core.home import Home
 from agent.safety.gate import Gate
+from agent.safety.rules import NO_UNDO
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, BoundaryFolders, SessionBoundary
 from agent.safety.sandbox.opening import NoSandbox
-from agent.safety.verdict import NO_UNDO
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

@@ -12,8 +12,8 @@ from agent.core.event_data import VerdictKind
 from agent.core.home import Home
 from agent.core.messages import MODES, Mode
 from agent.safety.gate import Gate
+from agent.safety.rules import SEVERITY, UndoCoverage
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
-from agent.safety.verdict import SEVERITY, UndoCoverage
 from tests.agent.safety.corpus_files import CLOSED
 from tools.services.actions import Action, DeletePath, RunCommand, RunScript, WritePath
 

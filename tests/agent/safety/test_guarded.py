@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.guarded import guarded_place, guarded_reason
-from agent.safety.guarded_names import ANYWHERE
+from agent.safety.guarded import ANYWHERE, guarded_place, guarded_reason
 from agent.safety.places import cached_paths
 from agent.safety.reader.tree import ANY, UNKNOWN
 from tools.services.actions import Action, ChangeSettings, DeletePath, Fetch, ReadPath, RunCommand, WritePath

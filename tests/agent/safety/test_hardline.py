@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.hardline import Hardline
+from agent.safety.assessor import Hardline
 from agent.safety.places import Places
+from agent.safety.reader.expansion import Reading
 from agent.safety.reader.script import read
-from agent.safety.reader.state import Reading
 from tests.agent.safety.corpus_files import commands
 
 CWD = Path("/home/ada/project")

@@ -9,7 +9,7 @@ import pytest
 
 from agent.core.event_data import VerdictPart
 from agent.safety.impact import MOST_COUNTED, MOST_TOUCHED, ActionEnvironment, Impact, impact
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from tools.services.actions import Fetch, ReadPath, RunCommand, RunScript
 
 ASK = Verdict("ask")

@@ -11,8 +11,8 @@ import pytest
 
 from agent.safety.assessor import Assessor
 from agent.safety.places import Places
+from agent.safety.rules import UndoCoverage
 from agent.safety.sandbox.boundary import BoundaryCoverage
-from agent.safety.verdict import UndoCoverage
 
 INSIDE = BoundaryCoverage(level="bubblewrap", network="filtered", guards_places=True)
 

@@ -13,7 +13,7 @@ from agent.safety.gate import Gate
 from agent.safety.reader import tree
 from agent.safety.reader.script import LONGEST
 from agent.safety.reader.tree import rough_commands
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from tests.agent.safety.corpus_files import FOLDER
 from tools.services.actions import RunCommand
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.safety.guarded import guarded_place
 from agent.safety.sandbox.secrets import in_home, in_workspace, of_system
-from agent.safety.secrets import is_secret
+from agent.safety.scope import is_secret
 from tools.files.access import CredentialGuard
 from tools.secret_places import (
     COMMANDS_ONLY,

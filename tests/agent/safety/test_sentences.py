@@ -12,11 +12,10 @@ import pytest
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from agent.safety.assessor import Assessor
-from agent.safety.impact import ActionEnvironment, account_of
+from agent.safety.impact import BY_EFFECT, UNDO, ActionEnvironment, account_of
 from agent.safety.places import Places
 from agent.safety.programs.table import EffectName
-from agent.safety.sentences import BY_EFFECT, UNDO
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from app.tui.questions.approval_words import marks_in_command
 from tools import effects
 from tools.services import actions

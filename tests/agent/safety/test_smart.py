@@ -21,8 +21,8 @@ from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.transport.client import FormatClient
 from agent.model.transport.reply import ModelRoute
 from agent.model.wire_format import Wire
-from agent.safety.gate import Gate, Ruling
-from agent.safety.grants import Grants
+from agent.safety.gate import Gate, Grants, Ruling
+from agent.safety.rules import SEVERITY, Verdict
 from agent.safety.smart import (
     FAILURES,
     LONGEST,
@@ -37,7 +37,6 @@ from agent.safety.smart import (
     question,
     read_answer,
 )
-from agent.safety.verdict import SEVERITY, Verdict
 from tests.support.gates import plain_gate
 from tests.support.model_server import ModelServer, Reply, refuse, say
 from tools.results import DeniedError

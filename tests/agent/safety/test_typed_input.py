@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.safety.rules import Verdict
 from agent.safety.typed_input import as_command
-from agent.safety.verdict import Verdict
 from tests.support.gates import plain_gate
 from tools.services.actions import SendInput
 

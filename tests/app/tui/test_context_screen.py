@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from agent.knowledge.context.context_table import ContextLayer, ContextTable, Totals
-from agent.knowledge.context.prefix_ledger import Break
+from agent.knowledge.context.context_table import Break, ContextLayer, ContextTable, Totals
 from agent.knowledge.context.quarantine import KeptPassage
 from app.tui.screens.context import ContextScreen, bar, rows_of, share_text, window_text
 from app.tui.screens.dialog import ConfirmDialog

@@ -16,7 +16,7 @@ from typing import Any
 
 from agent.integrations.mcp.launch import ServerLaunch
 from agent.safety.sandbox.layout import PRIVATE_TMP
-from agent.safety.secrets import is_secret
+from agent.safety.scope import is_secret
 
 LARGEST_FILE = 20_000_000
 """Bytes of a file that is copied."""

@@ -21,7 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Literal, Protocol
 from urllib.parse import urlsplit
 
-from agent.knowledge.skills.hub.bundle import (
+from agent.knowledge.skills.hub.http import check_address
+from agent.knowledge.skills.hub.lock import (
     SKILL_FILES,
     STRICT,
     FetchedSkill,
@@ -38,7 +39,6 @@ from agent.knowledge.skills.hub.bundle import (
     matches,
     safe_path,
 )
-from agent.knowledge.skills.hub.http import check_address
 from agent.knowledge.skills.skill import SkillFormatError, read
 from agent.model.addresses import is_loopback
 from agent.workspace.git import SYSTEM_PATH, git_environment

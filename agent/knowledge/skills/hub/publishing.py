@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.knowledge.skills.hub import bundle, git
-from agent.knowledge.skills.hub.bundle import (
+from agent.knowledge.skills.hub import git, lock
+from agent.knowledge.skills.hub.lock import (
     HubError,
     HubMissingError,
     HubRefusedError,
@@ -26,7 +26,7 @@ from agent.knowledge.skills.hub.bundle import (
     skill_text,
     tree_digest,
 )
-from agent.knowledge.skills.hub.sources.well_known import SCHEMA
+from agent.knowledge.skills.hub.sources.packages import SCHEMA
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, SkillFormatError, load, validate
 from tools.kit.files import write_atomically
@@ -65,7 +65,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
     The skill must have a valid format, keep the limits for skills from outside and contain no secret. The
     scanner must find it safe; `force` also accepts the verdict `caution`.
     """
-    files = checked(bundle.read_files(skill.folder))
+    files = checked(lock.read_files(skill.folder))
     problems = validate(skill_text(files), skill.folder.name)
     if problems:
         raise HubRefusedError(
@@ -140,7 +140,7 @@ def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> Pu
     target = parent / skill.folder.name
     if target.exists() or target.is_symlink():
         raise HubError(f"There is something at {target} already; move it away or name another folder.")
-    bundle.write_files(target, files)
+    lock.write_files(target, files)
     for path in (target, *target.rglob("*")):  # what is handed on is not secret
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     return PublishedSkill(skill.name, str(target), tree_digest(hashes_of(files)))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent.core.home import Home
-from agent.knowledge.skills.hub import bundle
-from agent.knowledge.skills.hub.bundle import (
+from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home
+from agent.knowledge.skills.catalog import SkillIndex, SkillRoot
+from agent.knowledge.skills.hub import lock
+from agent.knowledge.skills.hub.lock import (
     STRICT,
     WIDE,
     HubError,
@@ -20,14 +28,16 @@ from agent.knowledge.skills.hub.bundle import (
     HubRefusedError,
     HubUnreachableError,
     Limits,
+    LockedSkill,
+    LockFile,
     SkillFile,
     SkillOffer,
+    SnapshotRow,
     checked,
     hashes_of,
+    locked_skill,
     tree_digest,
 )
-from agent.knowledge.skills.hub.installing import InstalledSkills, Side, SkillFileChange, merged
-from agent.knowledge.skills.hub.lock import LockedSkill, SnapshotRow
 from agent.knowledge.skills.hub.opening import (
     Candidate,
     SkillReference,
@@ -35,12 +45,374 @@ from agent.knowledge.skills.hub.opening import (
     SourcePlace,
     quarantined,
 )
-from agent.knowledge.skills.scanner import SkillScan
-from agent.knowledge.skills.skill import Trust, trust_of
+from agent.knowledge.skills.scanner import SkillScan, scan_folder
+from agent.knowledge.skills.skill import Trust, decide, trust_of
+from tools.files.diffs import diff_texts, shorten_diff
+from tools.kit.files import read_plain, write_atomically
+from tools.text.safe_text import clean
 from tools.text.words import brief
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
+
+CATEGORY = "installed"
+"""The folder for skills from elsewhere, unless another is named."""
+KEPT_REMOVED = 20
+"""The number of removed skills that can be restored."""
+
+_CATEGORY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A removed skill that can be restored."""
+
+    name: str
+    time: str
+    """The time of removal, as `YYYYMMDDTHHMMSSZ`."""
+    folder: Path
+    """The folder that holds it now."""
+    target: str
+    """Its earlier folder, below the skills of the home."""
+    row: LockedSkill | None
+    """Its row of the lock file; None for a skill that was not installed from elsewhere."""
+
+
+class InstalledSkills:
+    """The skills of one home that were installed from outside, and the operations on them."""
+
+    def __init__(self, home: Home) -> None:
+        self.lock = LockFile(home)
+        self._trash = self.lock.folder / "removed"
+
+    def all(self) -> dict[str, LockedSkill]:
+        """Return the installed skills by name. Raises `LockFileError`."""
+        return self.lock.read()
+
+    def get(self, name: str) -> LockedSkill:
+        """Return one installed skill. Raises `HubError`."""
+        rows = self.all()
+        if name not in rows:
+            raise HubError(f"No skill {brief(name)!r} was installed from elsewhere; {_name_installed(rows)}.")
+        return rows[name]
+
+    def install(self, candidate: Candidate, *, category: str = "", force: bool = False) -> LockedSkill:
+        """Move a candidate out of quarantine into the home.
+
+        Raises `HubError`, and then nothing has changed.
+        """
+        if not _CATEGORY.fullmatch(category or CATEGORY):
+            raise HubError(
+                f"{brief(category)!r} is not a name for a folder of skills; use a-z, 0-9, _ and -."
+            )
+        require_allowed(candidate, force=force)
+        with self.lock.hold():
+            rows = self.all()
+            self.check_free(candidate, rows)
+            row = _row(candidate, f"{category or CATEGORY}/{candidate.name}")
+            target = self.lock.place(row)
+            if os.path.lexists(target):
+                raise HubError(f"There is something at {target} already; move it away first.")
+            # The row comes first, because a folder without one would count as the user's own.
+            self.lock.write(rows | {row.name: row})
+            try:
+                self._move(candidate.skill.folder, target)
+            except OSError as error:
+                self.lock.write(rows)
+                raise HubError(f"{target} cannot be written: {error.strerror or error}.") from None
+            return row
+
+    def check_free(self, candidate: Candidate, rows: Mapping[str, LockedSkill]) -> None:
+        """Raise `HubError` if the home already has a skill with that name."""
+        known = rows.get(candidate.name)
+        if known is not None and os.path.lexists(self.lock.place(known)):
+            raise HubError(
+                f"{candidate.name} is installed already, from {brief(known.url)}; "
+                f"see `hermes skills update {candidate.name}` and `remove`."
+            )
+        own = self._own(candidate.name)
+        if own is not None:
+            raise HubError(
+                f"You have a skill {candidate.name} of your own at {own}; "
+                "rename or remove it before you install another of that name."
+            )
+
+    def replace(self, row: LockedSkill, candidate: Candidate, *, force: bool = False) -> LockedSkill:
+        """Replace the installed version by one in quarantine. Raises `HubError`."""
+        require_allowed(candidate, force=force)
+        with self.lock.hold():
+            rows = self.all()
+            if rows.get(row.name) != row:
+                raise HubError(f"{row.name} was changed by somebody else meanwhile; try again.")
+            target = self.lock.place(row)
+            new = _row(candidate, row.folder)
+            self.lock.write(rows | {row.name: new})
+            try:
+                aside = self._aside(row.name, row, target) if os.path.lexists(target) else None
+                try:
+                    self._move(candidate.skill.folder, target)
+                except OSError:
+                    if aside is not None:
+                        (aside / "skill").rename(target)
+                        shutil.rmtree(aside, ignore_errors=True)
+                    raise
+            except OSError as error:
+                self.lock.write(rows)
+                raise HubError(f"{target} cannot be written: {error.strerror or error}.") from None
+            return new
+
+    def scan(self, row: LockedSkill) -> SkillScan:
+        """Scan the installed files again and return the result."""
+        return scan_folder(self.lock.place(row), outside=row.trust in ("trusted", "community"))
+
+    def changes(self, row: LockedSkill) -> dict[str, str]:
+        """Return the files that differ from the delivered ones, with `added`, `removed` or `changed` for each
+        path.
+
+        Raises `HubError` for a folder that cannot be read.
+        """
+        found = lock.hashes(self.lock.place(row))
+        named = {
+            path: "changed" for path in found.keys() & row.files.keys() if found[path] != row.files[path]
+        }
+        named |= dict.fromkeys(found.keys() - row.files.keys(), "added")
+        named |= dict.fromkeys(row.files.keys() - found.keys(), "removed")
+        return {path: named[path] for path in sorted(named)}
+
+    def approve(self, row: LockedSkill, seen: str, *, force: bool = False) -> LockedSkill:
+        """Approve the changed files of a skill; `seen` is the digest of the files that the user was shown.
+
+        Raises `HubRefusedError` if the scan forbids it, and `HubError` if the files have changed since.
+        """
+        with self.lock.hold():
+            rows = self.all()
+            folder = self.lock.place(row)
+            found = lock.hashes(folder)
+            if tree_digest(found) != seen or rows.get(row.name) != row:
+                raise HubError(f"{row.name} changed while you looked at it; look again.")
+            if lock.NOT_PLAIN in found.values():
+                raise HubRefusedError(f"{row.name} holds a link or a device, which cannot be approved.")
+            verdict = self.scan(row).verdict
+            if decide(row.trust, verdict, force=force) != "yes":
+                raise refusal(row.name, row.trust, verdict)
+            new = replace(row, approved=seen, verdict=verdict)
+            self.lock.write(rows | {row.name: new})
+            return new
+
+    def where(self, name: str) -> Path:
+        """Return the folder of any skill in the home. Raises `HubError`."""
+        rows = self.all()
+        row = rows.get(name)
+        folder = self.lock.place(row) if row is not None else self._own(name)
+        if folder is None:
+            raise HubError(f"There is no skill {brief(name)!r} in your home; {_name_installed(rows)}.")
+        return folder
+
+    def remove(self, name: str) -> Removed:
+        """Remove a skill from the home; it can be restored. Raises `HubError`."""
+        with self.lock.hold():
+            folder = self.where(name)
+            rows = self.all()
+            row = rows.get(name)
+            try:
+                aside = self._aside(name, row, folder) if os.path.lexists(folder) else None
+            except OSError as error:
+                raise HubError(f"{folder} cannot be moved away: {error.strerror or error}.") from None
+            if row is not None:
+                self.lock.write({key: value for key, value in rows.items() if key != name})
+            self._tidy()
+            if aside is None:
+                target = row.folder if row is not None else name
+                return Removed(name, "", folder, target, row)
+            return _removed(aside) or Removed(name, "", aside, name, row)
+
+    def removed(self) -> tuple[Removed, ...]:
+        """Return the removed skills, newest first."""
+        try:
+            folders = sorted(self._trash.iterdir(), reverse=True)
+        except OSError:
+            return ()
+        return tuple(found for folder in folders if (found := _removed(folder)) is not None)
+
+    def restore(self, name: str) -> Removed:
+        """Restore the skill removed last under that name. Raises `HubError`."""
+        with self.lock.hold():
+            found = next((each for each in self.removed() if each.name == name), None)
+            if found is None:
+                raise HubError(f"No removed skill {brief(name)!r} is kept.")
+            rows = self.all()
+            target = self.lock.skills / found.target
+            if os.path.lexists(target) or name in rows or self._own(name) is not None:
+                raise HubError(f"There is a skill {name} in your home; remove it first.")
+            if found.row is not None:
+                self.lock.write(rows | {name: found.row})
+            try:
+                self._move(found.folder / "skill", target)
+            except OSError as error:
+                self.lock.write(rows)
+                raise HubError(f"{target} cannot be written: {error.strerror or error}.") from None
+            shutil.rmtree(found.folder, ignore_errors=True)
+            return found
+
+    def _own(self, name: str) -> Path | None:
+        """Return the folder of a skill with that name in the home, whatever its origin."""
+        known = SkillIndex().find([SkillRoot(self.lock.skills, "user")])
+        everything = (*known.skills, *known.shadowed)
+        return next((skill.folder for skill in everything if skill.name == name), None)
+
+    def _move(self, source: Path, target: Path) -> None:
+        target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        source.rename(target)
+
+    def _aside(self, name: str, row: LockedSkill | None, folder: Path) -> Path:
+        """Move a skill's folder to the removed skills, with the data to restore it. Raises `OSError`."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        aside = self._trash / f"{stamp}-{name}"
+        aside.mkdir(mode=PRIVATE_FOLDER, parents=True)
+        about = {
+            "name": name,
+            "time": stamp,
+            "target": folder.relative_to(self.lock.skills).as_posix(),
+            "row": asdict(row) if row is not None else None,
+        }
+        write_atomically(aside / "about.json", json.dumps(about).encode(), PRIVATE_FILE)
+        folder.rename(aside / "skill")
+        return aside
+
+    def _tidy(self) -> None:
+        for old in self.removed()[KEPT_REMOVED:]:
+            shutil.rmtree(old.folder, ignore_errors=True)
+
+
+def require_allowed(candidate: Candidate, *, force: bool) -> None:
+    """Raise `HubRefusedError` if the scan's findings are too severe for the trust in the skill."""
+    if candidate.decision(force=force) == "no":
+        raise refusal(candidate.name, candidate.trust, candidate.scan.verdict)
+
+
+def refusal(name: str, trust: str, verdict: str) -> HubRefusedError:
+    """Return the error for a refused skill, with a sentence on what the user can do."""
+    mend = (
+        "nothing lifts that"
+        if verdict == "dangerous"
+        else "look at what was found, and give --force if it is harmless"
+    )
+    return HubRefusedError(f"{name} is {verdict}, and its source counts as {trust}: it is not taken; {mend}.")
+
+
+def _row(candidate: Candidate, folder: str) -> LockedSkill:
+    return LockedSkill(
+        name=candidate.name,
+        folder=folder,
+        source=candidate.place.name,
+        kind=candidate.place.kind,
+        url=candidate.place.url,
+        item=candidate.item,
+        version=candidate.fetched.offer.version,
+        trust=candidate.trust,
+        verdict=candidate.scan.verdict,
+        files=dict(candidate.delivered),
+        approved=tree_digest(candidate.hashes),
+        installed=time.time(),
+    )
+
+
+def _removed(folder: Path) -> Removed | None:
+    try:
+        about = json.loads(read_plain(folder / "about.json"))
+        row = locked_skill(about["row"]) if about["row"] is not None else None
+        target = str(about["target"])
+        if not (folder / "skill").is_dir() or ".." in target.split("/") or target.startswith("/"):
+            return None
+        return Removed(str(about["name"]), str(about["time"]), folder, target, row)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _name_installed(rows: Mapping[str, LockedSkill]) -> str:
+    return f"installed are {', '.join(sorted(rows))}" if rows else "nothing is installed from elsewhere"
+
+
+Side = Literal["mine", "theirs"]
+"""Whose version counts if the user and the source both changed a file."""
+_DIFF_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFileChange:
+    """The change of one file by an update."""
+
+    path: str
+    what: Literal["added", "removed", "changed", "kept"]
+    """The kind of change; `kept`: the user's edit stays."""
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Installed files merged with a newer version."""
+
+    files: tuple[SkillFile, ...]
+    changes: tuple[SkillFileChange, ...]
+    conflicts: tuple[str, ...]
+    """Undecided paths that the user and the source both changed."""
+
+
+def merged(
+    base: Mapping[str, str],
+    installed: Iterable[SkillFile],
+    newer: Iterable[SkillFile],
+    side: Side | None = None,
+) -> Merge:
+    """Merge a newer version with the installed files; `base` are the hashes of the earlier version."""
+    mine = {file.path: file for file in installed}
+    theirs = {file.path: file for file in newer}
+    files: list[SkillFile] = []
+    changes: list[SkillFileChange] = []
+    conflicts: list[str] = []
+    for path in sorted(mine.keys() | theirs.keys()):
+        own, new, old = mine.get(path), theirs.get(path), base.get(path)
+        if _hash(own) == old or _hash(own) == _hash(new):
+            chosen = new
+        elif _hash(new) == old:
+            chosen = own
+        elif side is None:
+            conflicts.append(path)
+            chosen = own
+        else:
+            chosen = own if side == "mine" else new
+        if chosen is not None:
+            files.append(chosen)
+        change = _change(path, own, chosen, new)
+        if change is not None:
+            changes.append(change)
+    return Merge(tuple(files), tuple(changes), tuple(conflicts))
+
+
+def _hash(file: SkillFile | None) -> str | None:
+    return hashlib.sha256(file.content).hexdigest() if file is not None else None
+
+
+def _change(
+    path: str, own: SkillFile | None, chosen: SkillFile | None, new: SkillFile | None
+) -> SkillFileChange | None:
+    if _hash(own) == _hash(chosen):
+        return SkillFileChange(path, "kept") if _hash(chosen) != _hash(new) else None
+    what: Literal["added", "removed", "changed"] = (
+        "added" if own is None else "removed" if chosen is None else "changed"
+    )
+    return SkillFileChange(path, what, difference(path, own, chosen))
+
+
+def difference(path: str, old: SkillFile | None, new: SkillFile | None) -> str:
+    """Return the diff of a file between two versions, as clean text; a sentence if a version is not text."""
+    names = [f"{side}/{path}" if file is not None else "/dev/null" for side, file in (("a", old), ("b", new))]
+    try:
+        texts = [file.content.decode("utf-8") if file is not None else "" for file in (old, new)]
+    except UnicodeDecodeError:
+        return f"{clean(path)} is not text.\n"
+    return shorten_diff(clean(diff_texts(texts[0], texts[1], names[0], names[1]).text), _DIFF_CHARS)
+
 
 _NOTHING = (SkillFile("SKILL.md", b""),)
 AuditState = Literal["ok", "changed", "missing", "unreadable"]
@@ -198,7 +570,7 @@ class SkillHub:
         place = SourcePlace(row.source, row.kind, row.url)
         source = self.sources.open(place)
         folder = self.installed.lock.place(row)
-        present = bundle.read_files(folder) if folder.is_dir() else ()
+        present = lock.read_files(folder) if folder.is_dir() else ()
         fetched = source.fetch(row.item, version, limits_of(row.trust, present, force=force))
         if present and side != "theirs" and tree_digest(hashes_of(present)) != row.approved:
             raise HubRefusedError(
@@ -243,7 +615,7 @@ class SkillHub:
         if not folder.is_dir():
             return AuditedSkill(row, "missing", {}, nothing)
         try:
-            digest = tree_digest(bundle.hashes(folder))
+            digest = tree_digest(lock.hashes(folder))
             changes = self.installed.changes(row)
         except HubError as error:
             return AuditedSkill(row, "unreadable", {}, nothing, problem=str(error))

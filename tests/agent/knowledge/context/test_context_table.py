@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.messages import Message
-from agent.knowledge.context.context_table import ContextTable, Sent, build_table, part_records
+from agent.knowledge.context.context_table import Break, ContextTable, Sent, build_table, part_records
 from agent.knowledge.context.layer import Part, joined
 from agent.knowledge.context.message_history import conversation
-from agent.knowledge.context.prefix_ledger import Break
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ToolSpec

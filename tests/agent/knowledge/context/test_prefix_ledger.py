@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.context.prefix_ledger import Break, PrefixLedger, Sending, cache_marks
+from agent.knowledge.context.context_table import Break, PrefixLedger, Sending, cache_marks
 from agent.model.protocol import THOUGHT, Frame
 
 frames = st.lists(st.binary(min_size=1, max_size=6), max_size=6)

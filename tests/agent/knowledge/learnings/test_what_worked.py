@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.knowledge.learnings.calls import CallForm, CallPlace, call_form
-from agent.knowledge.learnings.failures import failure_of
-from agent.knowledge.learnings.what_worked import Fix, MadeCall, what_worked
+from agent.knowledge.learnings.failures import Fix, MadeCall, failure_of, what_worked
 
 HERE = CallPlace("/w", "/w")
 

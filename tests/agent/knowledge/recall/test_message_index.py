@@ -17,7 +17,7 @@ import pytest
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.store import Store
 from agent.errors import StoreError
-from agent.knowledge.recall import index_tables, message_index, scoring, stored_messages
+from agent.knowledge.recall import index_tables, message_index, scoring
 from agent.knowledge.recall.message_index import MessageIndex
 from agent.knowledge.recall.scoring import words_of
 
@@ -37,7 +37,7 @@ async def check(store: Store, file: Path) -> None:
     """Every message that can be searched stands once, with what is before it on its path before it."""
     messages = {}
     after = 0
-    while some := await store.database.read(lambda c, after=after: stored_messages.after(c, after)):
+    while some := await store.database.read(lambda c, after=after: message_index.after(c, after)):
         messages |= {each.node: each for each in some if each.text}
         after = some[-1].node
     before: dict[int, list[int | None]] = {}

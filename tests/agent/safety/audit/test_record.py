@@ -20,7 +20,7 @@ from agent.safety.audit.log import (
     newest,
 )
 from agent.safety.gate import Ruling
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from tests.support.gates import plain_gate
 from tools.results import DeniedError
 from tools.services.actions import Action, Fetch, RunCommand, WritePath

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.patterns import CommandPattern
+from agent.safety.permissions.patterns import Certainty, CommandPattern
 from agent.safety.reader.script import read
 
 WORKSPACE = Path("/home/ada/project")

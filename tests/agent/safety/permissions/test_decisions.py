@@ -12,7 +12,7 @@ from agent.core.home import Home
 from agent.core.messages import MODES, Mode, canonical, following, stricter
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
-from agent.safety.verdict import SEVERITY, Verdict
+from agent.safety.rules import SEVERITY, Verdict
 from tools.results import DeniedError
 from tools.services.actions import (
     Action,

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.patterns import AddressPattern, PathPattern
+from agent.safety.permissions.patterns import AddressPattern, Certainty, PathPattern
 
 HOME = Path("/home/ada")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.permissions.defaults import Protection
+from agent.safety.permissions.policy import Protection
 from agent.safety.permissions.subjects import Setting
 from tools.services.actions import RunCommand
 

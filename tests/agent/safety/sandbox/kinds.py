@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from agent.safety.sandbox.bubblewrap import Bubblewrap
-from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version
-from agent.safety.sandbox.opening import holds
+from agent.safety.sandbox.layout import SCOPES_SINCE, Landlock, landlock_version
+from agent.safety.sandbox.opening import Bubblewrap, holds
 from tools.services.sandbox import Sandbox
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent.core.home import Home
 from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
-from agent.safety.sandbox.bubblewrap import Bubblewrap
-from agent.safety.sandbox.landlock import Landlock
+from agent.safety.sandbox.layout import Landlock
+from agent.safety.sandbox.opening import Bubblewrap
 from tools.services.sandbox import Need
 
 WRITES = """

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
+from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary, explain
 from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
-from agent.safety.sandbox.refusals import explain
 from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell, room
 from tests.agent.safety.sandbox.filtering import LISTED, filter_around, hello, listed

@@ -17,15 +17,13 @@ from hypothesis import strategies as st
 
 from agent.core.messages import ModeName
 from agent.events import Decision
-from agent.safety.sandbox import bubblewrap, landlock, seccomp
-from agent.safety.sandbox.boundary import steps_over
-from agent.safety.sandbox.landlock import landlock_version
-from agent.safety.sandbox.layout import covering, missing, places
+from agent.safety.rules import Verdict
+from agent.safety.sandbox import layout, opening
+from agent.safety.sandbox.boundary import explain, kept_back, steps_over
+from agent.safety.sandbox.layout import covering, landlock_version, missing, places
 from agent.safety.sandbox.opening import holds, probe
-from agent.safety.sandbox.refusals import explain, kept_back
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
-from agent.safety.verdict import Verdict
 from agent.workspace.placeholders import hold
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
@@ -45,7 +43,7 @@ def test_every_boundary_this_machine_can_draw_is_tested():
     unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", *(["-r"] if os.geteuid() else [])]
     if landlock_version() >= 1 and subprocess.run([*unshare, "true"], capture_output=True).returncode == 0:
         wanted |= {"landlock"} | ({"bubblewrap"} if shutil.which("bwrap") else set())
-    if landlock_version() >= landlock.SCOPES_SINCE:
+    if landlock_version() >= layout.SCOPES_SINCE:
         wanted |= {"landlock-alone"}
     assert wanted <= set(KINDS)
 
@@ -110,9 +108,9 @@ def test_a_boundary_holds_whatever_number_our_own_process_has(kind: str, monkeyp
 def test_a_boundary_from_which_our_process_can_be_signalled_does_not_hold(monkeypatch: pytest.MonkeyPatch):
     if "bubblewrap" not in KINDS:
         pytest.skip("bubblewrap does not work here")
-    apart = bubblewrap._namespaces
+    apart = opening._namespaces
     monkeypatch.setattr(
-        bubblewrap, "_namespaces", lambda policy: [each for each in apart(policy) if each != "--unshare-pid"]
+        opening, "_namespaces", lambda policy: [each for each in apart(policy) if each != "--unshare-pid"]
     )
     assert not holds(KINDS["bubblewrap"])
 
@@ -292,7 +290,7 @@ def test_any_output_can_be_read(text: str):
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize(("internet", "unix"), [(True, True), (False, False)])
 def test_every_jump_of_the_filter_lands_inside_it(machine: str, internet: bool, unix: bool):
-    code = seccomp.program(internet=internet, unix=unix, machine=machine)
+    code = layout.program(internet=internet, unix=unix, machine=machine)
     steps = list(struct.iter_unpack("=HBBI", code))
     for at, (operation, yes, no, _) in enumerate(steps):
         if operation & 7 == 5:
@@ -303,9 +301,9 @@ def test_every_jump_of_the_filter_lands_inside_it(machine: str, internet: bool, 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_each_version_of_landlock_is_asked_only_for_what_it_knows(version: int, tmp_path: Path):
     known = {1: 13, 2: 14}.get(version, 15)
-    assert landlock.handled_rights(version) < 1 << known
+    assert layout.handled_rights(version) < 1 << known
     policy = SandboxPolicy(workspace=tmp_path, tmp=tmp_path)
-    spec = landlock.Landlock(spaces=False, version=version)._alone(places(policy), policy)
+    spec = layout.Landlock(spaces=False, version=version)._alone(places(policy), policy)
     assert spec["scope"] is (version >= 6) and bool(spec["handled_network"]) is (version >= 4)
 
 

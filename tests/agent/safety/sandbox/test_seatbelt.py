@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.safety.sandbox.layout import covering, places
-from agent.safety.sandbox.seatbelt import Seatbelt, profile
+from agent.safety.sandbox.opening import Seatbelt, profile
 from tests.agent.safety.sandbox.seatbelt_rules import allows, rules
 from tools.services.sandbox import SandboxLimits, SandboxPolicy
 

@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agent.knowledge.skills.hub.bundle import (
+from agent.knowledge.skills.hub.git import SECONDS, GitPlace, TreeEntry, TreeSource, fetched
+from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
+from agent.knowledge.skills.hub.lock import (
     STRICT,
     FetchedSkill,
     HubError,
@@ -22,8 +24,6 @@ from agent.knowledge.skills.hub.bundle import (
     Limits,
     SkillOffer,
 )
-from agent.knowledge.skills.hub.git import SECONDS, GitPlace, TreeEntry, TreeSource, fetched
-from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
 from tools.text.words import brief
 
 API = "https://api.github.com"

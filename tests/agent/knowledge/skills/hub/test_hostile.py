@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from agent.knowledge.skills.hub.bundle import (
+from agent.knowledge.skills.hub.http import HubHttp
+from agent.knowledge.skills.hub.lock import (
     STRICT,
     WIDE,
     HubError,
@@ -26,7 +27,6 @@ from agent.knowledge.skills.hub.bundle import (
     tree_digest,
     unpack,
 )
-from agent.knowledge.skills.hub.http import HubHttp
 from tests.support.skill_hub import answer, hub_server, skill_md, tarred, zipped
 
 SKILL = {"SKILL.md": skill_md("x")}
