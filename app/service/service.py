@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from agent.api.child import EngineServer
-from agent.api.wire import Outlet, WireError, read_frame
+from agent.api.remote import Outlet, WireError, read_frame
 from agent.core.attachments import AttachmentStore
 from agent.core.config.loader import load
 from agent.core.home import Home, private_folder

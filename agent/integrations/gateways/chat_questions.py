@@ -101,7 +101,7 @@ def choice_of(value: str) -> tuple[int, int] | None:
 def match_answer(body: Mapping[str, Any], text: str) -> str | None:
     """Return the answer that a text gives to a question; None if it gives none."""
     said = text.strip()
-    if needed_scope(body) == "approve" and said.casefold() == "yes":
+    if body["scope"] == "approve" and said.casefold() == "yes":
         said = "once"  # which allows the least
     options = body["options"]
     number = said.rstrip(".)")
