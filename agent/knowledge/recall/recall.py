@@ -30,8 +30,8 @@ from agent.knowledge.recall import message_index, scoring
 from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
 from agent.knowledge.recall.scoring import words_of
 from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
-from tools.extras import add_hint
 from tools.context import FoundMessage, FoundNote, FoundSession, SessionSearch
+from tools.extras import add_hint
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import close_all
 from tools.text.redact import redact

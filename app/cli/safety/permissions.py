@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from agent.safety.verdict import Verdict
+from agent.safety.rules import Verdict
 from app.cli.frame import add_action, add_actions, advise, agreed_by, say, say_json
 from themes.states import glyph
 
@@ -104,9 +104,9 @@ def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
     from agent.core.home import Home
     from agent.safety.gate import Gate
     from agent.safety.permissions.policy import Permissions
+    from agent.safety.rules import NO_UNDO
     from agent.safety.sandbox.boundary import NO_COVERAGE, coverage_of
     from agent.safety.sandbox.opening import probe
-    from agent.safety.verdict import NO_UNDO
 
     home = Home.locate()
     loaded = load(home, os.environ).settings

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from agent.events import ApprovalAsked
-from agent.safety.grants import Grant
+from agent.safety.gate import Grant
 from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import EntryRows, ListPage, change_entry, load
 from app.tui.screens.page import line

@@ -19,10 +19,9 @@ from agent.core.store.store import Store
 from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.service import MemoryFiles
 from agent.knowledge.recall import sources
-from agent.knowledge.recall.recall import Recall
+from agent.knowledge.recall.recall import Recall, ToolSearch
 from agent.knowledge.recall.scoring import date_words, words_of
 from agent.knowledge.recall.sources import MemoryNotes, Passage
-from agent.knowledge.recall.tool_search import ToolSearch
 from tools.context import FoundNote, FoundSession, SessionSearch
 
 TALK = (
