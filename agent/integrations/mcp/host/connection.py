@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,8 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 MOST_PAGES = 100
 LARGEST_LISTING = 8_000_000
 """Characters of descriptions and schemas that are taken from one server."""
+_KNOWS_SSE = (404, 405)
+"""Answers to a POST by which a server may be one of before 2025-03-26, which speaks HTTP with SSE."""
 _ENDS_WITHIN = 1.5
 """Seconds until it is known how a server ended that closed its output."""
 MOST_TOLD = 200
@@ -134,6 +137,10 @@ class ServerConnection:
         self._has_changed = False
         self._http: httpx2.AsyncClient | None = None
         self._sign_in: SignInProvider | None = None
+        self._status = 0
+        """The status of the last answer over HTTP."""
+        self._refusal: CallFaultError | None = None
+        """Why streamable HTTP was refused, while SSE is tried instead."""
 
     async def open(self) -> dict[str, Any]:
         """Connect, and return the server's description of itself."""
@@ -272,12 +279,18 @@ class ServerConnection:
             if isinstance(error, asyncio.CancelledError):
                 opened.cancel()
                 return
-            opened.set_exception(self._fault(error))
+            if self._launch.transport == "sse" or self._status not in _KNOWS_SSE:
+                opened.set_exception(self._refusal or self._fault(error))
+                return
+            self._refusal = self._fault(error)
         finally:
             if self._http is not None:
                 await self._http.aclose()
             if self._sign_in is not None:
                 self._sign_in.close()
+        if self._refusal is not None and not opened.done():
+            self._launch = replace(self._launch, transport="sse")
+            await self._hold(opened)
 
     def _make(self) -> Client:
         launch = self._launch
@@ -325,7 +338,11 @@ class ServerConnection:
                 auth=auth,
             )
         self._http = http_client(launch.headers, auth=auth, reading=reading)
+        self._http.event_hooks["response"].append(self._note_status)
         return streamable_http_client(launch.url, http_client=self._http, max_sse_event_size=LARGEST_MESSAGE)
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        self._status = response.status_code
 
     def _auth(self) -> Any:
         if any(name.lower() == "authorization" for name in self._launch.headers):

@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 PATIENCE = 300.0
 """Seconds a person has."""
 _LARGEST = 16_384
-_DONE = "You are signed in. Close this page and go back to Hermes."
+_DONE = "Hermes has the answer and says whether you are signed in. Close this page."
 _NOT_DONE = "Signing in did not work. Go back to Hermes, which says why."
 
 
