@@ -37,8 +37,8 @@ from agent.core.store.query_line import Query
 from agent.core.store.search import SearchHits
 from agent.core.store.store import Store
 from agent.session.conversation.stored_sessions import StoredSessions
-from app.tui.screens.sessions import search
-from app.tui.screens.sessions.search import SearchScreen
+from app.tui.screens.sessions import sessions
+from app.tui.screens.sessions.sessions import SearchScreen
 from benchmarks.store_search import fill, quantile
 from themes.skin import Skin
 from widgets.palette import css_variables
@@ -70,7 +70,7 @@ class Measured(SearchScreen):
     """Notes when the hits of each line were painted."""
 
     # A style sheet is looked for beside the class that names it.
-    CSS_PATH = Path(search.__file__).with_name("search.tcss")
+    CSS_PATH = Path(sessions.__file__).with_name("search.tcss")
 
     def __init__(self, store: Store) -> None:
         super().__init__(StoredSessions(store, Home(Path())))

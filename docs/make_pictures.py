@@ -44,7 +44,7 @@ from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.sessions.sessions import SessionsScreen
-from app.tui.screens.skill_offers import CandidateScreen
+from app.tui.screens.skills import CandidateScreen
 from tests.app.tui import agents_stage, web_stage
 from tests.app.tui import test_memory_screen as memories
 from tests.app.tui import test_skill_offers as offers

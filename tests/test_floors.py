@@ -293,7 +293,7 @@ OPENERS = {
     "agent/integrations/gateways/adapter.py": "platforms that a person set up, by their address in settings",
     "agent/integrations/gateways/platforms/": "the same, by their libraries",
     "agent/automation/training/atropos.py": "the trajectory API that a person named on the command line",
-    "app/cli/health/model.py": "the provider that a person configured",
+    "app/cli/health/checks.py": "the provider that a person configured",
 }
 """What may speak to the network by itself, and to whom. Everything else asks the door
 (`agent.core.net.door`)."""

@@ -63,29 +63,29 @@ def run(args: argparse.Namespace) -> int:
 
 def checks() -> dict[str, Check]:
     """Return every check by name, in display order."""
-    from app.cli.health import isolation, keys, model, senses, state, system
+    from app.cli.health import checks, keys
 
     return {
-        "python": system.python,
-        "sqlite": system.sqlite,
-        "ripgrep": system.ripgrep,
-        "git": system.git,
-        "sandbox": isolation.sandbox,
-        "network": isolation.network,
-        "browser": isolation.browser,
-        "languages": system.language_servers,
-        "terminal": system.terminal,
+        "python": checks.python,
+        "sqlite": checks.sqlite,
+        "ripgrep": checks.ripgrep,
+        "git": checks.git,
+        "sandbox": checks.sandbox,
+        "network": checks.network,
+        "browser": checks.browser,
+        "languages": checks.language_servers,
+        "terminal": checks.terminal,
         "keys": keys.keys,
-        "clipboard": system.clipboard,
-        "notifications": system.notifications,
-        "home": state.home,
-        "config": state.config,
-        "permissions": state.permissions,
-        "store": state.store,
-        "senses": senses.senses,
-        "disk": system.disk,
-        "meaning": state.meaning,
-        "model": model.model,
+        "clipboard": checks.clipboard,
+        "notifications": checks.notifications,
+        "home": checks.home,
+        "config": checks.config,
+        "permissions": checks.permissions,
+        "store": checks.store,
+        "senses": checks.senses,
+        "disk": checks.disk,
+        "meaning": checks.meaning,
+        "model": checks.model,
     }
 
 

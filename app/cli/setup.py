@@ -15,8 +15,7 @@ from themes.states import NEEDS_YOU, glyph
 
 if TYPE_CHECKING:
     from agent.model.key_check import KeyProvider
-    from app.tui.screens.models.model_menu import ModelMenu
-    from app.tui.screens.models.ways import Way
+    from app.tui.screens.models.model_menu import ModelMenu, Way
 
 DESCRIPTION = (
     "Choose the model that new sessions begin with. On a terminal it asks line by line; with options it "
@@ -155,7 +154,7 @@ def _sound(key: str) -> str:
 
 async def _ways(menu: ModelMenu) -> list[Way]:
     from agent.model.providers import NoModelError
-    from app.tui.screens.models.ways import ways
+    from app.tui.screens.models.model_menu import ways
 
     offers = await menu.offers()
     served = [each for each in await menu.detect_choices() if not each.problem]
@@ -163,7 +162,7 @@ async def _ways(menu: ModelMenu) -> list[Way]:
 
 
 def _served(name: str) -> Way:
-    from app.tui.screens.models.ways import Way
+    from app.tui.screens.models.model_menu import Way
 
     return Way(f"{name} – runs on this machine", "use", name, stands=True)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from app.tui.conversation.bridge import Bridge
     from app.tui.conversation.session_host import MessageSender, SessionHost, SessionRequest
     from app.tui.conversation.session_screen import SessionScreen
-    from app.tui.terminal.answers import TerminalAnswers
     from app.tui.terminal.attention import Attention
+    from app.tui.terminal.terminals import TerminalAnswers
 
 Outcome = TypeVar("Outcome")
 

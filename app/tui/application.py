@@ -47,9 +47,15 @@ from app.tui.startup import shutdown, skeleton
 from app.tui.startup.crash import CrashLog
 from app.tui.startup.handover import Startup, driver_for_frame
 from app.tui.startup.preload import bring
-from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.attention import Attention
-from app.tui.terminal.terminals import ask_page, mouse_policy, multiplexer, page_report, takes_questions
+from app.tui.terminal.terminals import (
+    TerminalAnswers,
+    ask_page,
+    mouse_policy,
+    multiplexer,
+    page_report,
+    takes_questions,
+)
 from app.tui.terminal.tty_input import tell_apart
 from app.tui.terminal.tty_modes import MOUSE_MODES, PAGE_REPORTS, driver_with_modes
 from app.tui.terminal.tty_output import (

@@ -19,8 +19,7 @@ from agent.knowledge.learnings.store import learning_book
 from agent.safety.gate import Grants
 from app.tui.screens.agents.agents_kinds import KindsScreen
 from app.tui.screens.context import ContextScreen
-from app.tui.screens.history.branches import BranchesScreen
-from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.compare import BranchesScreen, CompareScreen
 from app.tui.screens.history.restoring import RewindScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.models.models import ModelsScreen

@@ -221,7 +221,7 @@ class CommandActions:
 
     async def search(self, argument: str) -> None:
         from app.tui.conversation.open_search_hit import show_search_hit
-        from app.tui.screens.sessions.search import ChosenNote, SearchScreen
+        from app.tui.screens.sessions.sessions import ChosenNote, SearchScreen
 
         screen = SearchScreen(self._app.need_client().stored, argument or self._searched)
         chosen = await self._app.push_screen_wait(screen)
@@ -256,7 +256,7 @@ class CommandActions:
         self._tell(await history_actions.fork(await history_actions.end(), argument))
 
     async def branches(self, _argument: str) -> None:
-        from app.tui.screens.history.branches import BranchesScreen, branch_entries
+        from app.tui.screens.history.compare import BranchesScreen, branch_entries
 
         history = self._app.history_actions.history
         branches = branch_entries(await history.heads(), await history.outline())
@@ -422,7 +422,7 @@ class CommandActions:
 
     def audit(self, _argument: str) -> None:
         from agent.core.home import Home
-        from app.tui.screens.audit import AuditScreen
+        from app.tui.screens.approvals import AuditScreen
 
         self._app.push_screen(AuditScreen(Home.locate().audit))
 

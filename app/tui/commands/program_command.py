@@ -24,7 +24,7 @@ async def learnings(app: AppContext, argument: str) -> None:
     from agent.core.store.store import Store
     from agent.knowledge.learnings.store import learning_book
     from app.tui.conversation.open_search_hit import show_place
-    from app.tui.screens.learnings import LearningsScreen
+    from app.tui.screens.memory import LearningsScreen
 
     workspace = app.need_client().workspace
     home = Home.locate()
@@ -102,7 +102,7 @@ async def servers(app: AppContext, argument: str) -> None:
 
 async def skill_install(app: AppContext, argument: str) -> None:
     from app.tui.screens.dialog import TextDialog
-    from app.tui.screens.skill_offers import WHAT, SkillOffersScreen, market_of
+    from app.tui.screens.skills import WHAT, SkillOffersScreen, market_of
 
     client = app.need_client()
     text = argument.strip() or await app.push_screen_wait(TextDialog(WHAT, enters="search"))

@@ -297,7 +297,7 @@ async def paste_image(app: AppContext, _nothing: str) -> None:
 async def _from_terminal(app: AppContext) -> bytes | None:
     """Ask the terminal for its clipboard; return None if it does not offer that."""
     from app.tui.conversation.clipboard_images import LARGEST, NoImageError
-    from app.tui.terminal.answers import ClipboardRefusedError, clipboard_of_terminal
+    from app.tui.terminal.terminals import ClipboardRefusedError, clipboard_of_terminal
 
     if app.direct_write is None:
         return None

@@ -16,7 +16,7 @@ from widgets.transcript.parts import AnswerItem, CallItem, Item, NoticeItem, Use
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
-    from app.tui.screens.sessions.search import ChosenHit
+    from app.tui.screens.sessions.sessions import ChosenHit
 
 
 _SEARCHED = 200_000
@@ -28,7 +28,7 @@ async def show_place(app: AppContext, session: str, node: int | None) -> None:
     if node is None:
         await app.open_session(SessionRequest(resume=session))
         return
-    from app.tui.screens.sessions.search import ChosenHit
+    from app.tui.screens.sessions.sessions import ChosenHit
 
     await show_search_hit(app, ChosenHit(session, node, parse("")))
 

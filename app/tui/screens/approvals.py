@@ -1,24 +1,147 @@
-"""The screen of grants and pending approvals, where the person can revoke them."""
+"""The screens of approvals and of the audit log."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
+from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.events import ApprovalAsked
+from agent.safety.audit.check import AuditReport, verify
+from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker, files
 from agent.safety.gate import Grant
 from app.tui.screens.dialog import DetailScreen
-from app.tui.screens.entry_page import EntryRows, ListPage, change_entry, load
-from app.tui.screens.page import line
-from themes.states import glyph
+from app.tui.screens.entry_page import EntryRows, FollowedRows, ListPage, change_entry, load
+from app.tui.screens.page import Page, line
+from themes.states import glyph, state_of
+from tools.text.words import plural
+from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
     from agent.api.session import Approvals
+
+AUDIT_POLL = 0.5
+"""Seconds between two looks at the log."""
+
+
+class AuditScreen(Page[None]):
+    """The screen of the audit log in `folder`, followed until the screen closes."""
+
+    heading = "Audit"
+    keys = "⏎ in full · s refused only · F5 verify · / filter · ? keys · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f5,v", "verify", "Check that the log is as it was written", id="audit.verify"),
+        Binding("s", "refused", "Everything, or what was refused", id="audit.refused"),
+    ]
+
+    def __init__(self, folder: Path) -> None:
+        self._lines = AuditRows()
+        super().__init__(self._lines)
+        self._folder = folder
+        self._checked = ""
+
+    def on_mount(self) -> None:
+        self._follow()
+
+    @work(exclusive=True, group="follow")
+    async def _follow(self) -> None:
+        tail = AuditTail(self._folder, AuditRows.kept)
+        while True:
+            try:
+                self._lines.written = bool(await asyncio.to_thread(files, self._folder))
+                self._lines.take(await asyncio.to_thread(tail.read))
+            except AuditError as error:
+                self._lines.explain(str(error))
+            self._tell()
+            await asyncio.sleep(AUDIT_POLL)
+
+    @work(exclusive=True, group="verify")
+    async def action_verify(self) -> None:
+        self._checked = "checking …"
+        self._tell()
+        try:
+            report = await asyncio.to_thread(verify, self._folder)
+        except AuditError as error:
+            self._checked = "could not be checked"
+            self.notify(line(str(error)), severity="error", markup=False)
+        else:
+            self._checked = "as it was written" if report.sound else "not as it was written"
+            if not report.sound or report.notes:
+                self.app.push_screen(DetailScreen("Audit", report_text(report)))
+        self._tell()
+
+    def action_refused(self) -> None:
+        self._lines.refused = not self._lines.refused
+        self._lines.accept_again()
+        self._tell()
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        record = self._lines.entries[event.index].record
+        self.app.push_screen(DetailScreen("Ruling", json.dumps(record, indent=2, ensure_ascii=False)))
+
+    def _tell(self) -> None:
+        lines = self._lines
+        number = f"{lines.count:,} refused" if lines.refused else plural(lines.count, "ruling")
+        self.offer(lines.count > 0 or lines.refused or lines.written)
+        following = "following" if lines.follows else ""
+        self.state(" · ".join(filter(None, (number, following, self._checked))))
+
+
+class AuditRows(FollowedRows[AuditEntry]):
+    """One row per ruling."""
+
+    written = False
+    """True if the log has files."""
+
+    def __init__(self) -> None:
+        super().__init__(words=_words, empty=self.hint(False))
+        self.refused = False
+        """True if only refused actions are shown."""
+
+    def accepts(self, entry: AuditEntry) -> bool:
+        return not self.refused or entry.outcome not in ("allowed", "")
+
+    def hint(self, some: bool) -> str:
+        if some:
+            return "Nothing was refused. s shows all."
+        return "No line of it can be read; F5 says why." if self.written else "No action was checked yet."
+
+    def draw_entry(self, entry: AuditEntry) -> Text:
+        glyph, role, *_ = state_of(entry.outcome or "skipped")
+        moment = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.time))
+        row = Text(" ", self.ink("text")).append(f"{glyph} ", self.ink(role))
+        row.append(f"{moment} ", self.ink("dim"))
+        row.append(f"{line(entry.judge)[:6]:<7}", self.ink("dim"))
+        row.append(f"{line(entry.tool)[:11]:<12}", self.ink("text"))
+        if who := asker(entry):
+            row.append(f"{line(who)}: ", self.ink("dim"))
+        return row.append(line(entry.headline), self.ink("text"))
+
+
+def _words(entry: AuditEntry) -> str:
+    return line(
+        f"{entry.tool} {entry.headline} {entry.outcome} {entry.judge} "
+        f"{entry.agent} {entry.agent_name} {entry.session}"
+    )
+
+
+def report_text(report: AuditReport) -> str:
+    """Return the results of a check, a line each. Pure."""
+    lines = [f"{report.records:,} lines in {report.files:,} files", ""]
+    for each in (*report.problems, *report.notes):
+        place = f"{each.file}:{each.line}" if each.line else each.file
+        lines.append(f"{glyph('failed' if each in report.problems else 'skipped')} {place}: {each.sentence}")
+    return "\n".join(lines)
+
 
 POLL = 0.5
 """Seconds between two checks of grants and requests."""

@@ -17,8 +17,7 @@ from textual.content import Content
 from agent.core.home import Home, from_home
 from agent.errors import HermesError
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, DetailScreen, difference_parts
-from app.tui.screens.entry_form import EntryForm, FormLine
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
+from app.tui.screens.entry_page import EntryForm, EntryPage, EntryRows, FormLine, change, change_entry, load
 from app.tui.screens.page import line
 from themes.states import state_of
 from tools.text.safe_text import clean

@@ -15,8 +15,16 @@ from textual.content import Content
 
 from agent.errors import HermesError
 from app.tui.screens.dialog import DetailScreen
-from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
+from app.tui.screens.entry_page import (
+    EntryForm,
+    EntryPage,
+    EntryRows,
+    FormLine,
+    WrongLineError,
+    change,
+    change_entry,
+    load,
+)
 from themes.states import WorkState, state_of
 from widgets.rows.row_text import one_line, spread
 

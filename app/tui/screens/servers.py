@@ -32,8 +32,7 @@ from app.tui.screens.dialog import (
     Hints,
     difference_parts,
 )
-from app.tui.screens.entry_form import EntryForm, FormLine
-from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry, load
+from app.tui.screens.entry_page import EntryForm, EntryPage, EntryRows, FormLine, change, change_entry, load
 from app.tui.screens.page import BETWEEN, Field, line, words
 from themes.states import glyph, state_of
 from tools.text.words import plural

@@ -16,8 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.tui.terminal.answers import TerminalAnswers
-from app.tui.terminal.terminals import Terminal, ask_version, is_remote, known_terminal, multiplexer
+from app.tui.terminal.terminals import (
+    Terminal,
+    TerminalAnswers,
+    ask_version,
+    is_remote,
+    known_terminal,
+    multiplexer,
+)
 from tools.kit.children import kill_child, start_child
 from tools.kit.files import write_atomically
 

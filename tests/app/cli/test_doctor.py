@@ -16,7 +16,7 @@ import pytest
 from agent.core.home import Home
 from agent.core.store.schema import APPLICATION_ID
 from app.cli import doctor
-from app.cli.health import isolation, model, state, system
+from app.cli.health import checks
 from app.cli.health.check import HealthFinding, HealthSubject, examine, output_of
 from app.main import main
 
@@ -119,19 +119,19 @@ def test_nothing_is_changed_by_looking(subject: HealthSubject) -> None:
 
 
 def test_the_interpreter_and_its_sqlite_are_fit(subject: HealthSubject) -> None:
-    assert system.python(subject).state == "ok"
-    found = system.sqlite(subject)
+    assert checks.python(subject).state == "ok"
+    found = checks.sqlite(subject)
     assert found.state == "ok" and found.detail.startswith(sqlite3.sqlite_version)
-    first, last = system.WAL_FAULT
+    first, last = checks.WAL_FAULT
     assert ("rollback journal" in found.detail) is (first <= sqlite3.sqlite_version_info <= last)
 
 
-@pytest.mark.parametrize("check", [system.git, system.ripgrep])
+@pytest.mark.parametrize("check", [checks.git, checks.ripgrep])
 def test_a_program_is_really_run(
     subject: HealthSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check
 ) -> None:
     name = {"git": "git", "ripgrep": "rg"}[check.__name__]
-    monkeypatch.setattr(system.sysconfig, "get_path", lambda _name: str(tmp_path / "nowhere"))
+    monkeypatch.setattr(checks.sysconfig, "get_path", lambda _name: str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
     assert (check(subject).state, check(subject).detail) == ("warn", "not found")
@@ -165,36 +165,36 @@ def test_the_terminal_is_described(
     state_: str,
     words: str,
 ) -> None:
-    monkeypatch.setattr(system.locale, "getpreferredencoding", lambda _do_setlocale: "UTF-8")
-    found = system.terminal(HealthSubject(subject.home, variables, subject.workspace))
+    monkeypatch.setattr(checks.locale, "getpreferredencoding", lambda _do_setlocale: "UTF-8")
+    found = checks.terminal(HealthSubject(subject.home, variables, subject.workspace))
     assert (found.state, words in found.detail) == (state_, True), found
 
 
 def test_a_locale_without_unicode_is_worth_a_look(
     subject: HealthSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(system.locale, "getpreferredencoding", lambda _do_setlocale: "ANSI_X3.4-1968")
-    found = system.terminal(subject)
+    monkeypatch.setattr(checks.locale, "getpreferredencoding", lambda _do_setlocale: "ANSI_X3.4-1968")
+    found = checks.terminal(subject)
     assert found.state == "warn" and "LANG" in found.mend
 
 
 def test_the_disk_is_looked_at_even_before_the_home_exists(tmp_path: Path) -> None:
-    found = system.disk(HealthSubject(Home(tmp_path / "a" / "b"), {}, tmp_path))
+    found = checks.disk(HealthSubject(Home(tmp_path / "a" / "b"), {}, tmp_path))
     assert str(tmp_path) in found.detail and "GB free" in found.detail
 
 
 def test_the_sandbox_is_probed_by_doing(
     subject: HealthSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isolation.landlock_abi() >= 0
+    assert checks.landlock_abi() >= 0
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
-    assert "bubblewrap is not installed" in isolation.sandbox(subject).detail
+    assert "bubblewrap is not installed" in checks.sandbox(subject).detail
     program(tmp_path / "bin", "bwrap", "echo 'bwrap: No permissions to create new namespace'; exit 1")
-    found = isolation.sandbox(subject)
+    found = checks.sandbox(subject)
     assert found.state == "warn" and "No permissions" in found.detail
     program(tmp_path / "bin", "bwrap", "exit 0")
-    assert isolation.sandbox(subject).state == "ok"
+    assert checks.sandbox(subject).state == "ok"
 
 
 def test_what_commands_reach_is_told(subject: HealthSubject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,40 +202,40 @@ def test_what_commands_reach_is_told(subject: HealthSubject, monkeypatch: pytest
     from agent.safety.sandbox.opening import probe
 
     subject.home.root.mkdir(parents=True, exist_ok=True)
-    found = isolation.network(subject)
+    found = checks.network(subject)
     if probe().name == "bubblewrap":
         assert (found.state, found.detail) == ("ok", "commands reach listed hosts; others ask, one at a time")
         monkeypatch.setattr(filtered, "_PROGRAMS", "/nowhere")
-        found = isolation.network(subject)
+        found = checks.network(subject)
         assert found.state == "warn" and "nsenter (of util-linux) is not installed" in found.detail
     subject.home.config.write_text("sandbox:\n  network: 'off'\n")
-    assert isolation.network(subject).detail == "sandbox.network: off" or probe().name == "none"
+    assert checks.network(subject).detail == "sandbox.network: off" or probe().name == "none"
     subject.home.config.write_text("sandbox:\n  mode: 'off'\n")
-    assert "reach every host" in isolation.network(subject).detail
+    assert "reach every host" in checks.network(subject).detail
 
 
 # --- what Hermes keeps
 
 
 def test_a_home_others_may_enter_is_worth_a_look(subject: HealthSubject) -> None:
-    assert state.home(subject).state == "ok"
+    assert checks.home(subject).state == "ok"
     subject.home.root.chmod(0o755)
     subject.home.env.write_text("")
     subject.home.env.chmod(0o640)
-    found = state.home(subject)
+    found = checks.home(subject)
     assert found.state == "warn" and "the folder, .env" in found.detail and "chmod" in found.mend
 
 
 def test_a_home_that_is_a_file_fails(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
-    assert state.home(HealthSubject(Home(tmp_path / "home"), {}, tmp_path)).state == "fail"
-    assert state.home(HealthSubject(Home(tmp_path / "home" / "x"), {}, tmp_path)).state == "fail"
-    assert state.home(HealthSubject(Home(tmp_path / "none"), {}, tmp_path)).state == "ok"
+    assert checks.home(HealthSubject(Home(tmp_path / "home"), {}, tmp_path)).state == "fail"
+    assert checks.home(HealthSubject(Home(tmp_path / "home" / "x"), {}, tmp_path)).state == "fail"
+    assert checks.home(HealthSubject(Home(tmp_path / "none"), {}, tmp_path)).state == "ok"
 
 
 def test_problems_of_settings_are_counted(subject: HealthSubject) -> None:
     subject.home.config.write_text("modle: 1\nagent: 5\n")
-    found = state.config(subject)
+    found = checks.config(subject)
     assert found.state == "warn" and found.detail.startswith("2 problems; first: config.yaml line 1")
 
 
@@ -252,9 +252,9 @@ def test_problems_of_settings_are_counted(subject: HealthSubject) -> None:
 def test_rules_that_cannot_be_read_are_named(
     subject: HealthSubject, make: Callable[[Path], object], words: str
 ) -> None:
-    assert state.permissions(subject).state == "ok"
+    assert checks.permissions(subject).state == "ok"
     make(subject.home.permissions)
-    found = state.permissions(subject)
+    found = checks.permissions(subject)
     assert found.state == "warn" and "permissions.yaml" in found.detail and words in found.detail
     assert "nothing in it allows anything" in found.mend
 
@@ -271,7 +271,7 @@ def database(path: Path, application: int = APPLICATION_ID) -> None:
 def test_a_sound_store_is_looked_at_without_touching_it(subject: HealthSubject) -> None:
     database(subject.home.database)
     before = subject.home.database.read_bytes(), subject.home.database.stat().st_mtime_ns
-    assert state.store(subject).state == "ok"
+    assert checks.store(subject).state == "ok"
     assert (subject.home.database.read_bytes(), subject.home.database.stat().st_mtime_ns) == before
     assert [path.name for path in subject.home.root.iterdir()] == ["state.db"]
 
@@ -281,16 +281,16 @@ def test_a_damaged_store_fails(subject: HealthSubject) -> None:
     content = bytearray(subject.home.database.read_bytes())
     content[4096 * 2 : 4096 * 4] = b"\xaa" * 8192
     subject.home.database.write_bytes(content)
-    found = state.store(subject)
+    found = checks.store(subject)
     assert found.state == "fail" and "damaged" in found.detail
 
 
 def test_a_foreign_or_odd_store_fails_by_name(subject: HealthSubject) -> None:
     database(subject.home.database, application=7)
-    assert "not a store of Hermes" in state.store(subject).detail
+    assert "not a store of Hermes" in checks.store(subject).detail
     subject.home.database.unlink()
     os.mkfifo(subject.home.database)
-    assert state.store(subject).state == "fail"
+    assert checks.store(subject).state == "fail"
 
 
 # --- the model
@@ -331,49 +331,49 @@ def configured(subject: HealthSubject, base_url: str, **variables: str) -> Healt
 
 def test_a_key_is_shown_as_the_wire_format_wants_it(subject: HealthSubject, address: str) -> None:
     subject = configured(subject, f"{address}/native", MINE_KEY="sesame")
-    assert model.model(subject).state == "fail"
+    assert checks.model(subject).state == "fail"
     text = subject.home.config.read_text().replace("api_key_env", "format: anthropic, api_key_env")
     subject.home.config.write_text(text)
-    assert model.model(subject).state == "ok"
+    assert checks.model(subject).state == "ok"
 
 
 def test_a_server_that_answers_is_in_order(subject: HealthSubject, address: str) -> None:
-    found = model.model(configured(subject, address, MINE_KEY="sesame"))
+    found = checks.model(configured(subject, address, MINE_KEY="sesame"))
     assert found.state == "ok" and "answers" in found.detail
 
 
 def test_a_refused_key_names_the_variable(subject: HealthSubject, address: str) -> None:
-    found = model.model(configured(subject, address, MINE_KEY="wrong-key"))
+    found = checks.model(configured(subject, address, MINE_KEY="wrong-key"))
     assert found.state == "fail" and "MINE_KEY" in found.mend and "wrong-key" not in str(found)
 
 
 def test_a_server_without_a_list_of_models_is_reached_all_the_same(
     subject: HealthSubject, address: str
 ) -> None:
-    found = model.model(configured(subject, f"{address}/other", MINE_KEY="sesame"))
+    found = checks.model(configured(subject, f"{address}/other", MINE_KEY="sesame"))
     assert found.state == "ok" and "404" in found.detail
 
 
 def test_a_server_that_is_not_there_fails(subject: HealthSubject, address: str) -> None:
-    found = model.model(configured(subject, "http://127.0.0.1:9/v1", MINE_KEY="sesame"))
+    found = checks.model(configured(subject, "http://127.0.0.1:9/v1", MINE_KEY="sesame"))
     assert found.state == "fail" and "127.0.0.1" in found.detail
 
 
 def test_the_demo_needs_nothing(subject: HealthSubject) -> None:
-    found = model.model(HealthSubject(subject.home, {"HERMES_MODEL": "demo"}, subject.workspace))
+    found = checks.model(HealthSubject(subject.home, {"HERMES_MODEL": "demo"}, subject.workspace))
     assert found.state == "ok"
 
 
 def test_a_local_model_that_is_not_here_says_how_to_fetch_it(subject: HealthSubject) -> None:
-    found = model.model(HealthSubject(subject.home, {"HERMES_MODEL": "local"}, subject.workspace))
+    found = checks.model(HealthSubject(subject.home, {"HERMES_MODEL": "local"}, subject.workspace))
     assert found.state == "fail" and "hermes model pull" in found.mend
 
 
 def test_a_key_that_cannot_be_sent_is_not_quoted(subject: HealthSubject, address: str) -> None:
-    found = model.model(configured(subject, address, MINE_KEY="hush\nhush"))
+    found = checks.model(configured(subject, address, MINE_KEY="hush\nhush"))
     assert found.state == "fail" and "hush" not in str(found)
 
 
 def test_without_a_model_the_ways_on_are_named(subject: HealthSubject) -> None:
-    found = model.model(subject)
+    found = checks.model(subject)
     assert found.state == "warn" and found.detail == "none is configured" and found.mend

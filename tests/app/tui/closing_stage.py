@@ -36,18 +36,15 @@ from app.tui.conversation.session_screen import ConversationScreen, SessionScree
 from app.tui.questions.dialogs import ApprovalDialog, CeilingDialog, ClarifyDialog, ForecastDialog
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.screens.agents.agents_kinds import KindsScreen
-from app.tui.screens.approvals import ApprovalsScreen
-from app.tui.screens.audit import AuditScreen
+from app.tui.screens.approvals import ApprovalsScreen, AuditScreen
 from app.tui.screens.browser import BrowserScreen
 from app.tui.screens.closable import ClosableModal, ClosableScreen
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, DetailScreen, Dialog, TextDialog
-from app.tui.screens.entry_form import EntryForm, FormLine
-from app.tui.screens.entry_page import CountedPage, EntryPage, ListPage
+from app.tui.screens.entry_page import CountedPage, EntryForm, EntryPage, FormLine, ListPage
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.help import HelpScreen, here
-from app.tui.screens.history.branches import BranchesScreen
-from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.compare import BranchesScreen, CompareScreen
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen, RewindScreen
 from app.tui.screens.history.timeline import TimelineScreen
 from app.tui.screens.history.timeline_files import (
@@ -57,9 +54,8 @@ from app.tui.screens.history.timeline_files import (
     FilesScreen,
     TimelinePick,
 )
-from app.tui.screens.learnings import LearningsScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
-from app.tui.screens.memory import MemoryScreen
+from app.tui.screens.memory import LearningsScreen, MemoryScreen
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.models.models import ModelsScreen, OnboardingScreen, ProvidersScreen
@@ -68,11 +64,9 @@ from app.tui.screens.palette import PaletteScreen
 from app.tui.screens.plugins import PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
 from app.tui.screens.servers import ServerFile, ServersScreen, SignInDialog
-from app.tui.screens.sessions.search import SearchScreen
-from app.tui.screens.sessions.sessions import SessionsScreen
+from app.tui.screens.sessions.sessions import SearchScreen, SessionsScreen
 from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
-from app.tui.screens.skill_offers import CandidateScreen, SkillOffersScreen
-from app.tui.screens.skills import SkillsScreen
+from app.tui.screens.skills import CandidateScreen, SkillOffersScreen, SkillsScreen
 from app.tui.screens.skins.skins import SkinEditorScreen, SkinsScreen
 from app.tui.screens.usage import UsageScreen
 from tests.app.tui.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind

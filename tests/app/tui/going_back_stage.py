@@ -16,8 +16,7 @@ from agent.workspace.checkpoints.restore.git_group import CHANGED_SINCE, PlanIte
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from app.tui.screens.history.branches import BranchEntry
-from app.tui.screens.history.compare import CompareServices
+from app.tui.screens.history.compare import BranchEntry, CompareServices
 from app.tui.screens.history.restoring import RestoreServices, RewindServices, SaidMessage
 from app.tui.screens.history.timeline_files import FileChanges
 from tests.app.tui.timeline_stage import CENTS, NEW, NOW, OLD, TESTS

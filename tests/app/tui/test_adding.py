@@ -17,8 +17,7 @@ from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.integrations.plugins.installing import create
 from app.tui.screens.dialog import ProblemLine
-from app.tui.screens.entry_form import EntryForm
-from app.tui.screens.entry_page import EntryPage
+from app.tui.screens.entry_page import EntryForm, EntryPage
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.models.models import ModelsScreen, ProvidersScreen
 from app.tui.screens.plugins import DiskPlugins, PluginsScreen

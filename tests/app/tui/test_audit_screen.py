@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.safety.audit.log import AuditLog, files
-from app.tui.screens import audit as screens
-from app.tui.screens.audit import AuditScreen
+from app.tui.screens import approvals as screens
+from app.tui.screens.approvals import AuditScreen
 from app.tui.screens.dialog import DetailScreen
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until

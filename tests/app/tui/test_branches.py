@@ -8,8 +8,7 @@ import pytest
 
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import DetailScreen, TextDialog
-from app.tui.screens.history.branches import BranchesScreen, BranchRows
-from app.tui.screens.history.compare import CompareRows, CompareScreen
+from app.tui.screens.history.compare import BranchesScreen, BranchRows, CompareRows, CompareScreen
 from app.tui.screens.history.timeline import TimelineScreen
 from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.tui.test_going_back import drawn, files, history_actions, notices, said, screen, worked

@@ -19,10 +19,9 @@ import pytest
 from agent.core.store.nodes import Node
 from agent.errors import HermesError
 from app.tui.conversation.copied_text import copied_text, last_answer
-from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.attention import Attention, desktop_notification, terminal_notification
 from app.tui.terminal.clipboard import Clipboard, CopyResult, copy_prospect, local_programs, screen_pieces
-from app.tui.terminal.terminals import known_terminal
+from app.tui.terminal.terminals import TerminalAnswers, known_terminal
 from tests.support import command
 from tests.support.model_process import ServerProcess
 from tests.support.terminal import Terminal

@@ -30,8 +30,7 @@ from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.pending_requests import Approvals
 from app.tui.commands.shell import run_shell
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.approvals import ApprovalsScreen
-from app.tui.screens.audit import AuditScreen
+from app.tui.screens.approvals import ApprovalsScreen, AuditScreen
 from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.models.models import ModelsScreen

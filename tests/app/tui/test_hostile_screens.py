@@ -20,14 +20,12 @@ from agent.session.conversation.stored_sessions import StoredSessions
 from agent.workspace.git import checkout
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen
-from app.tui.screens.history.branches import BranchEntry, BranchesScreen
-from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.compare import BranchEntry, BranchesScreen, CompareScreen
 from app.tui.screens.history.restoring import RewindScreen, SaidMessage
 from app.tui.screens.models.models import OnboardingScreen
 from app.tui.screens.page import Page
 from app.tui.screens.sessions import sessions
-from app.tui.screens.sessions.search import SearchScreen
-from app.tui.screens.sessions.sessions import SessionsScreen
+from app.tui.screens.sessions.sessions import SearchScreen, SessionsScreen
 from app.tui.screens.skins.skins import SkinList, SkinsScreen
 from app.tui.startup.crash import CrashLog, farewell, write_report
 from tests.app.tui.going_back_stage import SAID, rewind

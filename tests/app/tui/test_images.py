@@ -10,7 +10,7 @@ import pytest
 from agent.core.attachments import AttachmentStore
 from agent.core.home import Home
 from app.tui.conversation.attachments import sources
-from app.tui.conversation.images import picture_loader
+from app.tui.conversation.clipboard_images import picture_loader
 from tests.support.images import png
 from tools.senses.pictures import CELL
 

@@ -16,7 +16,7 @@ from agent.knowledge.learnings.learning import Learning
 from agent.knowledge.learnings.store import LearningBook, learning_book
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import TextDialog
-from app.tui.screens.learnings import LearningSource, LearningsScreen
+from app.tui.screens.memory import LearningSource, LearningsScreen
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until
 

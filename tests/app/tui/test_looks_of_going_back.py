@@ -9,8 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.history.branches import BranchesScreen
-from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.compare import BranchesScreen, CompareScreen
 from app.tui.screens.history.restoring import RestoringScreen, RewindScreen
 from tests.app.tui.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.tui.pages import PageHost, pressing

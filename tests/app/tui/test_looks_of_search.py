@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from agent.core.home import Home
 from agent.knowledge.recall.recall import Recall
 from agent.session.conversation.stored_sessions import StoredSessions
-from app.tui.screens.sessions.search import SearchScreen
+from app.tui.screens.sessions.sessions import SearchScreen
 from tests.support import found
 from tests.support.staged import Staged, scene
 from tests.support.waiting import until

@@ -21,7 +21,7 @@ from agent.core.store.store import Store
 from app.tui.conversation import background_watch
 from app.tui.conversation.background_watch import RunStarter, look
 from app.tui.screens.dialog import DetailScreen
-from app.tui.screens.entry_form import EntryForm
+from app.tui.screens.entry_page import EntryForm
 from app.tui.screens.schedule import ScheduleScreen, about
 from tests.agent.automation.schedule.sample import job
 from tests.app.tui.pages import PageHost, lines_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.screens.sessions.search import HitRows, SearchScreen
+from app.tui.screens.sessions.sessions import HitRows, SearchScreen
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import say
 from tests.support.sessions import engine_of

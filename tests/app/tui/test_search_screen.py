@@ -17,7 +17,7 @@ from agent.core.store.search import SearchHit, SearchHits
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import Recall
 from agent.session.conversation.stored_sessions import StoredSessions
-from app.tui.screens.sessions.search import (
+from app.tui.screens.sessions.sessions import (
     ChosenHit,
     ChosenNote,
     HitRows,

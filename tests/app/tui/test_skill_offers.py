@@ -16,7 +16,7 @@ from agent.knowledge.skills.hub.lock import SkillOffer
 from agent.knowledge.skills.hub.opening import Candidate, SkillSources, SourcePlace
 from agent.knowledge.skills.hub.service import SearchResult, SkillHub
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.skill_offers import CandidateScreen, HubMarket, OfferRows, SkillOffersScreen
+from app.tui.screens.skills import CandidateScreen, HubMarket, OfferRows, SkillOffersScreen
 from tests.app.tui.test_application import stage
 from tests.support.skills import write_skill
 from tests.support.staged import Staged, drawn, scene

@@ -13,8 +13,7 @@ from agent.core.config.loader import load
 from agent.core.home import Home
 from app.tui.commands.slash_menu import palette_entries
 from app.tui.screens.dialog import DetailScreen, TextDialog
-from app.tui.screens.skill_offers import CandidateScreen
-from app.tui.screens.skills import DiskShelf, SkillRow, SkillRows, SkillsScreen, rows_of
+from app.tui.screens.skills import CandidateScreen, DiskShelf, SkillRow, SkillRows, SkillsScreen, rows_of
 from tests.app.tui.test_application import stage
 from tests.support.replies import say
 from tests.support.skills import write_skill

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from app.tui.terminal import answers
-from app.tui.terminal.answers import (
+from app.tui.terminal import terminals
+from app.tui.terminal.terminals import (
     OFFERED,
     ClipboardRefusedError,
     TerminalAnswers,
@@ -66,7 +66,7 @@ async def test_a_terminal_without_it_is_not_asked(offer: bytes) -> None:
 
 
 async def test_a_terminal_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "OFFER_SECONDS", 0.01)
+    monkeypatch.setattr(terminals, "OFFER_SECONDS", 0.01)
     assert await asked(b"", FOUND) == (None, ["x"])
 
 
@@ -106,11 +106,11 @@ def test_answers_that_nobody_waits_for_are_dropped() -> None:
 async def test_a_terminal_is_asked_whether_it_has_sixel_graphics(
     monkeypatch: pytest.MonkeyPatch, said: bytes, cell: tuple[int, int] | None
 ) -> None:
-    monkeypatch.setattr(answers, "OFFER_SECONDS", 0.05)
+    monkeypatch.setattr(terminals, "OFFER_SECONDS", 0.05)
     decoder, heard = InputDecoder(), TerminalAnswers()
 
     def write(question: str) -> None:
-        assert question == answers.GRAPHICS
+        assert question == terminals.GRAPHICS
         for at in range(0, len(said), 5):
             for found in decoder.feed(said[at : at + 5], time.monotonic()):
                 assert isinstance(found, Answered), "an answer was taken for a key"

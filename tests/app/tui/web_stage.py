@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from agent.events import Event, TextAdded, ToolFinished, ToolStarted
 from agent.integrations.web.reading.html import read_html
-from app.tui.conversation.images import picture_loader
+from app.tui.conversation.clipboard_images import picture_loader
 from app.tui.screens.browser import BrowserScreen
 from tests.support import story
 from tests.support.staged import Staged, drawn

@@ -20,9 +20,8 @@ from agent.model.local.pull import Listener, Progress
 from agent.model.local.sources import PROVENANCE, StoppedError, Weights
 from agent.model.model_choices import ModelChoice
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, ProblemLine
-from app.tui.screens.entry_form import EntryForm, FormLine, WrongLineError
-from app.tui.screens.models.model_menu import ModelMenu, Offers, can_run_local
-from app.tui.screens.models.ways import gigabytes
+from app.tui.screens.entry_page import EntryForm, FormLine, WrongLineError
+from app.tui.screens.models.model_menu import ModelMenu, Offers, can_run_local, gigabytes
 from app.tui.screens.page import BETWEEN, Field, line, words
 from themes.states import NEEDS_YOU, glyph
 from widgets.panes.status import elapsed, gauge, percent

@@ -30,8 +30,7 @@ from app.tui.screens.models.key_dialog import (
     fetch_model,
     obtain_model,
 )
-from app.tui.screens.models.model_menu import ModelMenu, Offers
-from app.tui.screens.models.ways import Way, ways
+from app.tui.screens.models.model_menu import ModelMenu, Offers, Way, ways
 from app.tui.screens.page import Page, line, words
 from themes.states import IN_USE, NEEDS_YOU, STATES, glyph
 from tools.text.words import plural

@@ -112,7 +112,7 @@ def _home() -> Home:
 def adopt(app: AppearancePort, settings: Settings) -> None:
     """Apply the application's own settings; problems with the keys are shown as a notice."""
     from app.tui.commands.keys import resolve
-    from app.tui.conversation.images import show_images
+    from app.tui.conversation.clipboard_images import show_images
 
     display = settings.display
     session = app.session

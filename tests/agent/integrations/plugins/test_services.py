@@ -21,7 +21,7 @@ from agent.integrations.plugins.shelf import find
 from agent.session.wiring.outside_services import begin_dictation
 from agent.session.wiring.voice_messages import transcribe
 from app.cli.health.check import HealthSubject
-from app.cli.health.senses import senses
+from app.cli.health.checks import senses
 from tests.support.engines import Bench, bench
 from tests.support.images import png
 from tests.support.plugins import agree_to, write_plugin
