@@ -28,7 +28,7 @@ TurnOutcome = Literal["done", "failed", "interrupted", "denied", "budget"]
 """`denied`: the gate stopped the turn; `budget`: a limit of requests, tokens, money or time was reached."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Base of all events. `agent` names the agent it is about: `main`, or a subagent's id."""
 
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened(Event):
     """A session is ready. `nodes` is the length of a resumed conversation, 0 for a new one."""
 
@@ -79,7 +79,7 @@ class SessionOpened(Event):
     """The thinking effort: a word such as `high`, or `12,000 tokens`; empty = the provider's default."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceMoved(Event):
     """The session works in another folder (`to`) from now on; its earlier changes remain in the previous
     one.
@@ -90,7 +90,7 @@ class WorkspaceMoved(Event):
     to: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged(Event):
     """The permission mode was changed, by the person or by a permissions file."""
 
@@ -98,7 +98,7 @@ class ModeChanged(Event):
     mode: ModeName
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EffortChanged(Event):
     """The thinking effort changes from the next request on. `effort` as in `SessionOpened`."""
 
@@ -106,7 +106,7 @@ class EffortChanged(Event):
     effort: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted(Event):
     """The engine begins to work on a user message."""
 
@@ -114,7 +114,7 @@ class TurnStarted(Event):
     turn: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessageAdded(Event):
     """A user message was stored. `origin` is its source."""
 
@@ -126,7 +126,7 @@ class UserMessageAdded(Event):
     """Images that came with it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChanged(Event):
     """Messages that wait for the turn to end; those in `taken` are stored next, each as a `user_message`."""
 
@@ -137,7 +137,7 @@ class QueueChanged(Event):
     taken: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStarted(Event):
     """A request is sent to the model. `attempt` counts from 1; `step` is the iteration within the turn."""
 
@@ -147,7 +147,7 @@ class RequestStarted(Event):
     attempt: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextAdded(Event):
     """A piece of the answer that is being streamed."""
 
@@ -155,7 +155,7 @@ class TextAdded(Event):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningAdded(Event):
     """A piece of the model's reasoning."""
 
@@ -163,7 +163,7 @@ class ReasoningAdded(Event):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallDrafted(Event):
     """The model is writing a tool call; `chars` of its arguments have arrived."""
 
@@ -173,7 +173,7 @@ class CallDrafted(Event):
     chars: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyCut(Event):
     """The stream was interrupted. The shown text remains, marked; another attempt or an error follows."""
 
@@ -181,7 +181,7 @@ class ReplyCut(Event):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled(Event):
     """A request failed with a temporary error; the next attempt starts after `delay` seconds."""
 
@@ -201,7 +201,7 @@ class RetryScheduled(Event):
         return "warning", f"{said} Trying again in {self.delay:.1f} s ({self.model})."
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessageAdded(Event):
     """The model's message is complete and stored. Replaces the pieces streamed since the last one."""
 
@@ -213,7 +213,7 @@ class AssistantMessageAdded(Event):
     """Ids of the tool calls it asks for, in order."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted(Event):
     """A call passed validation and starts (it may still wait at the gate)."""
 
@@ -226,7 +226,7 @@ class ToolStarted(Event):
     """The call whose script makes this one; empty for a call of the model."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolProgressed(Event):
     """New live output of a running call."""
 
@@ -235,7 +235,7 @@ class ToolProgressed(Event):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished(Event):
     """A call ended and its result is stored. `result` is the JSON text the model sees."""
 
@@ -251,7 +251,7 @@ class ToolFinished(Event):
     """As in `ToolStarted`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TodosChanged(Event):
     """The whole task list, after a change."""
 
@@ -259,7 +259,7 @@ class TodosChanged(Event):
     items: tuple[Todo, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Noticed(Event):
     """A notice for the person that comes from neither person nor model."""
 
@@ -276,7 +276,7 @@ class Noticed(Event):
         return self.kind, self.text
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Copied(Event):
     """A text that the person copied in the full screen. Only its surface has this event."""
 
@@ -285,7 +285,7 @@ class Copied(Event):
     """A program such as `xclip`, `tmux`, `screen`, `terminal`, or `file`: then it is not on the clipboard."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Notified(Event):
     """A call to a person who looked elsewhere. Only the full screen has this event."""
 
@@ -294,7 +294,7 @@ class Notified(Event):
     """`bell`, `terminal`, `desktop` or `sound`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilesChanged(Event):
     """Files of the workspace changed: by a call of the agent, or by the person and their other programs."""
 
@@ -307,7 +307,7 @@ class FilesChanged(Event):
     """Files beside those named, when very many changed at once."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepTaken(Event):
     """The file changes of a call were recorded as a step, which can be undone."""
 
@@ -325,7 +325,7 @@ class StepTaken(Event):
     """`full`, or a description of what could not be recorded."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchSwitched(Event):
     """The session continues from another place of its tree: a surface shows that conversation from now on."""
 
@@ -339,7 +339,7 @@ class BranchSwitched(Event):
     """A message of the person that was withdrawn, for the prompt."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStarted(Event):
     """A subagent, `agent`, was created: it works, or waits for its turn until its first `AgentProgressed`."""
 
@@ -353,7 +353,7 @@ class AgentStarted(Event):
     goal: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgressed(Event):
     """The progress of a subagent. None means unknown; figures add up since it started."""
 
@@ -370,7 +370,7 @@ class AgentProgressed(Event):
     """The share of its budget that is used, 0 to 1."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEnded(Event):
     """A subagent has ended; only `CopyChanged` may follow. Figures as in `AgentProgressed`."""
 
@@ -385,7 +385,7 @@ class AgentEnded(Event):
     budget: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyChanged(Event):
     """The number of a subagent's changes in its copy that are neither merged nor discarded."""
 
@@ -394,7 +394,7 @@ class CopyChanged(Event):
     """The number of paths; 0: nothing is left to resolve."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageChanged(Event):
     """Tokens and money after a request. `session_*` add up the whole session; None means unknown."""
 
@@ -412,7 +412,7 @@ class UsageChanged(Event):
     """True if the server itself reported the window, rather than the settings or the catalog."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixBroken(Event):
     """The prompt prefix changed, so the provider's cache misses once. `reason` was declared by the engine."""
 
@@ -421,7 +421,7 @@ class PrefixBroken(Event):
     declared: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Event):
     """A request that waits for a person until a surface resolves `reply`. Each kind is a class."""
 
@@ -437,7 +437,7 @@ class Asked(Event):
         return str(getattr(reply, "outcome", "") or getattr(reply, "choice", "") or reply)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAsked(Asked):
     """A question of the model to the person."""
 
@@ -449,7 +449,7 @@ class QuestionAsked(Asked):
     allow_freetext: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsked(Asked):
     """A question of the gate to the person."""
 
@@ -480,7 +480,7 @@ class ApprovalAsked(Asked):
     """What undo could bring back afterwards, as a clause."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastAsked(Asked):
     """A question before agents are sent that may use much. A surface resolves `reply` before any of them
     begins.
@@ -496,7 +496,7 @@ class ForecastAsked(Asked):
     """The amounts the ceilings leave, the narrowest first."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingAsked(Asked):
     """The agent's next request does not fit a ceiling of the settings; it waits for `reply`."""
 
@@ -520,7 +520,7 @@ Reply = PersonAnswer | Decision | CeilingReply | FormReply
 """A person's reply to a pending request."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestResolved(Event):
     """A request that waited for a person was resolved in any way."""
 
@@ -532,7 +532,7 @@ class RequestResolved(Event):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded(Event):
     """The last event of a turn. `error` is a sentence for a person, empty unless the turn failed."""
 

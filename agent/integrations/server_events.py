@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agent.integrations.mcp.server_requests import FormField
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLogged(Event):
     """A tool server has written a line into its log."""
 
@@ -22,7 +22,7 @@ class ServerLogged(Event):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormAsked(Asked):
     """A tool server asks the person to fill in a form."""
 
@@ -34,7 +34,7 @@ class FormAsked(Asked):
     fields: tuple[FormField, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DialectLearned(Event):
     """A provider's refusal has taught how to send requests to a model.
 

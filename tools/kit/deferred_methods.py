@@ -4,9 +4,10 @@
 a millisecond. At the first request nine hundred such classes are loaded, and few have been instantiated: a
 third of the time from the start to that request would go into classes that nobody uses.
 
-So a class with slots at first gets nothing but its slots. `dataclasses` processes it when one of its methods
-is called or its fields are asked for; an error in its definition is raised then, too. The methods of all data
-classes are compiled when they are called.
+So a class with slots at first gets nothing but its slots and a general `__init__`, which serves the first
+objects. `dataclasses` processes it when there are many, when another of its methods is called or its fields
+are asked for; an error in its definition is raised then, too. The methods of all data classes are compiled
+when they are called.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import sys
 import threading
 from abc import ABCMeta
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import MISSING, Field
+from typing import Any, NamedTuple
 
 Maker = Callable[..., Callable[..., Any]]
 
@@ -24,6 +26,8 @@ _OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq"})
 """The options with which a class may be processed later."""
 _ATTRIBUTES = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
 _IF_FROZEN = ("__setattr__", "__delattr__", "__getstate__", "__setstate__")
+_GENERAL = 50
+"""Objects of a class that the general `__init__` makes. A compiled one is faster, but has to be compiled."""
 _processing = threading.RLock()
 
 
@@ -46,20 +50,17 @@ def _processing_later(process: Callable[..., Any]) -> Callable[..., Any]:
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
         if cls is None:
             return lambda decorated: dataclass(decorated, **options)
-        slots = _slots(cls) if options.get("slots") and _OPTIONS.issuperset(options) else None
-        return process(cls, **options) if slots is None else _process_later(cls, slots, process, options)
+        names = _field_names(cls) if options.get("slots") and _OPTIONS.issuperset(options) else None
+        return process(cls, **options) if names is None else _process_later(cls, names, process, options)
 
     return dataclass
 
 
-def _slots(cls: type) -> tuple[str, ...] | None:
-    """Return the slots of a data class; None if it must be processed to know them."""
-    inherited: set[str] = set()
+def _field_names(cls: type) -> tuple[str, ...] | None:
+    """Return the fields that a data class defines; None if it must be processed to know them or its slots."""
     for base in cls.__mro__[1:-1]:
-        slots = base.__dict__.get("__slots__")
-        if slots is None and "__dataclass_fields__" in base.__dict__:
+        if "__slots__" not in base.__dict__ and "__dataclass_fields__" in base.__dict__:
             return None
-        inherited.update((slots,) if isinstance(slots, str) else slots or ())
     try:
         annotations = cls.__annotations__
     except NameError:  # from Python 3.14 on they are evaluated now
@@ -70,18 +71,22 @@ def _slots(cls: type) -> tuple[str, ...] | None:
             continue
         if any(word in str(annotation) for word in ("ClassVar", "InitVar", "KW_ONLY")):
             return None
-        if name not in inherited:
-            names.append(name)
+        names.append(name)
     return tuple(names) if type(cls) in (type, ABCMeta) else None
 
 
 def _process_later(
-    cls: type, slots: tuple[str, ...], process: Callable[..., Any], options: Mapping[str, Any]
+    cls: type, names: tuple[str, ...], process: Callable[..., Any], options: Mapping[str, Any]
 ) -> type:
-    """Return a class like `cls` with these slots; what `process` adds is added when it is used."""
+    """Return a class like `cls` with these fields; what `process` adds is added when it is used."""
     body = {
-        name: each for name, each in cls.__dict__.items() if name not in (*slots, "__dict__", "__weakref__")
+        name: each for name, each in cls.__dict__.items() if name not in (*names, "__dict__", "__weakref__")
     }
+    inherited: set[str] = set()
+    for base in cls.__mro__[1:-1]:
+        slots = base.__dict__.get("__slots__", ())
+        inherited.update((slots,) if isinstance(slots, str) else slots)
+    slots = tuple(name for name in names if name not in inherited)
     is_compared, is_frozen = options.get("eq", True), options.get("frozen", False)
     later = ["__init__", "__repr__", *_ATTRIBUTES, *(_IF_FROZEN if is_frozen else ())]
     if is_compared:
@@ -110,7 +115,88 @@ def _process_later(
         body[name] = _Attribute(name, complete) if name in _ATTRIBUTES else _method(name, complete)
     final = type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": slots})
     final.__qualname__ = cls.__qualname__
+    arguments = _arguments(cls, final, names, is_keyword=options.get("kw_only", False))
+    if "__init__" in later and arguments is not None:
+        type.__setattr__(final, "__init__", _general_init(final, arguments, complete))
     return final
+
+
+class _Argument(NamedTuple):
+    """An argument of the `__init__` of a data class."""
+
+    put: Callable[[Any, Any], None]
+    """Sets the field of an object, also of a frozen one."""
+    is_keyword: bool
+    default: Any
+    """The value if it is left out, `MISSING` without one."""
+    make: Any
+    """Makes that value, or `MISSING`."""
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING and self.make is MISSING
+
+
+def _arguments(
+    cls: type, final: type, names: Sequence[str], *, is_keyword: bool
+) -> dict[str, _Argument] | None:
+    """Return the arguments of `__init__` by name; None if only `dataclasses` can tell them.
+
+    `cls` is the class as it was written, `final` the one with slots.
+    """
+    found: dict[str, _Argument] = {}
+    for base in reversed(cls.__mro__[1:-1]):
+        if "__dataclass_fields__" in base.__dict__:
+            arguments = getattr(base.__dict__["__init__"], "arguments", None)
+            if arguments is None:
+                return None
+            found |= arguments
+    for name in names:
+        default = cls.__dict__.get(name, MISSING)
+        put = getattr(getattr(final, name, None), "__set__", None)
+        given = default if isinstance(default, Field) else dataclasses.field(default=default)
+        value = given.default
+        if put is None or not given.init or hasattr(value, "__get__"):
+            return None
+        if type(value).__hash__ is None:
+            return None  # `dataclasses` refuses what all objects would share
+        keyword = is_keyword if given.kw_only is MISSING else given.kw_only
+        found[name] = _Argument(put, keyword, value, given.default_factory)
+    required = [each.is_required for each in found.values() if not each.is_keyword]
+    # It also refuses an argument without a default behind one with.
+    return found if required == sorted(required, reverse=True) else None
+
+
+def _general_init(
+    cls: type, arguments: dict[str, _Argument], complete: Callable[[], type]
+) -> Callable[..., None]:
+    """Return an `__init__` for the first objects of a class, which needs no compilation."""
+    positional = [name for name, each in arguments.items() if not each.is_keyword]
+    is_continued = hasattr(cls, "__post_init__")
+    made = 0
+
+    def init(self: Any, *given: Any, **named: Any) -> None:
+        nonlocal made
+        made += 1
+        values = dict(zip(positional, given, strict=False)) | named
+        # What it cannot do is done, or refused, by the one of `dataclasses`.
+        is_general = len(values) == len(given) + len(named) and values.keys() <= arguments.keys()
+        if not is_general or made > _GENERAL:
+            return complete().__dict__["__init__"](self, *given, **named)
+        for name, each in arguments.items():
+            if name in values:
+                each.put(self, values[name])
+            elif each.is_required:
+                return complete().__dict__["__init__"](self, *given, **named)
+            else:
+                each.put(self, each.default if each.make is MISSING else each.make())
+        if is_continued:
+            self.__post_init__()
+        return None
+
+    init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
+    init.__dict__["arguments"] = arguments
+    return init
 
 
 def _method(name: str, complete: Callable[[], type]) -> Callable[..., Any]:

@@ -553,7 +553,7 @@ _DATE_LIKE = lazy_pattern(
 _EVERY_UNIT = lazy_pattern(r"[a-z]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """A parsed schedule. Exactly one of `delay`, `at`, `local`, `every`, `cron` and `single` is set."""
 

@@ -37,7 +37,7 @@ HEARTBEAT = "heartbeat"
 DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET, or a messenger such as telegram"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobIntent:
     """The definition of a job, as a person gave it."""
 
@@ -118,7 +118,7 @@ def unreadable(schedule: str, zone: str, until: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A stored job. Times are seconds (UTC)."""
 
@@ -168,7 +168,7 @@ class Job:
         return self.intent.schedule if unreadable(*self.intent.timing) else self.intent.parse().explain()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
     """A run of a job, with its receipt."""
 
@@ -399,7 +399,7 @@ MOST = 10_000
 DEFAULT_COUNT = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """The question when `schedule` is next due in `zone`, strictly after `after`.
 
@@ -412,7 +412,7 @@ class Question:
     count: int = DEFAULT_COUNT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The interpretation of a schedule: its kind, the next instants in its zone, and a description."""
 
@@ -452,7 +452,7 @@ class DueTime:
     """Seconds to the next due time of the schedule."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DueDecision:
     """The decision on due times whose beginning has passed."""
 

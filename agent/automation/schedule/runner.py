@@ -36,7 +36,7 @@ SILENT = ("[SILENT]", "HEARTBEAT_OK")
 """Answers that are not delivered."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobOutcome:
     """The result of a run."""
 

@@ -17,7 +17,7 @@ _NONE_YET = ("no crontab", "no such file")
 """What `crontab -l` says where there is none: that of cronie, Debian and macOS, and that of BusyBox."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Installation:
     """Files and commands that make jobs run automatically; a person sees them before they are installed."""
 

@@ -153,7 +153,7 @@ def _media(content: bytes) -> str:
     return "image/gif" if content.startswith(b"GIF8") else "image/webp"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CanvasChanged(Event):
     """A canvas has a new version, returned to an earlier one, or is no longer shown (then it has no
     versions).

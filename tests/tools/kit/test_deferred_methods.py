@@ -8,11 +8,12 @@ import sys
 from tests.support.command import ROOT
 
 CODE = """
-import copy, dataclasses, pickle, sys, threading, typing
-from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+import copy, pickle, sys, threading, typing
 if sys.argv[1] == "deferred":
     from tools.kit.deferred_methods import defer_methods
     defer_methods()
+import dataclasses
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -61,8 +62,18 @@ class Wide(Point):
     def __hash__(self):
         return 4
 
+@dataclass(slots=True, frozen=True)
+class Ordered(Named):
+    last: int = field(default=4)
+    x: int = 3
+    rest: dict = field(default_factory=dict, kw_only=True)
+
 class Derived(Point):
     pass
+
+class Continued(Wide):
+    def __post_init__(self):
+        raise ValueError("it was not there when the class was made")
 
 class Own(Tree):
     def __init__(self):
@@ -106,6 +117,15 @@ fails(lambda: setattr(kept, "limit", 2))
 fails(lambda: object.__setattr__(kept, "other", 2))
 tell(dataclasses.is_dataclass(Itself), Itself.__slots__, Kept.__slots__, fields(Itself)[0].default)
 fails(lambda: hash(Itself()))
+for number in range(120):
+    each = Ordered(number, last=number, name=str(number))
+    each.rest[number] = Ordered(*range(number % 4)).rest
+    if number % 20 == 0:
+        tell(each.x, each.y, each.last, each.name, each.rest)
+tell(Ordered(), Ordered(1, 2, 3, name="b", rest={1: 2}), Continued(2), [f.name for f in fields(Ordered)])
+fails(lambda: Ordered(1, x=2))
+fails(lambda: Ordered(1, 2, 3, 4))
+fails(lambda: Ordered(other=2))
 tell(isinstance(Wide(1), Point), Wide.__dataclass_params__.frozen)
 match Wide(1, 2, 3):
     case Wide(x, _, z):
