@@ -240,6 +240,9 @@ class Workbench(BlankContainer):
     def on_descendant_blur(self) -> None:
         self._tell_keys()
 
+    def on_transcript_scrolled(self) -> None:
+        self._tell_keys()
+
     def keys_shown(self) -> frozenset[str]:
         """Return the characters shown as commands for the focused widget."""
         return letters(self._keys())

@@ -84,6 +84,7 @@ SCROLLED_FRAME = 1 / 15
 """The same after a frame in which most rows were new, as they are when the end moves on."""
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
+_MATCH = "nN match"
 RESTING_TICK = 1.0
 """The same while a dialog waits for the person; after a minute, only each thirtieth is drawn."""
 
@@ -100,7 +101,7 @@ class Transcript(KeptRow, can_focus=True):
     ALLOW_SELECT = True
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
-    KEYS: ClassVar[str] = (
+    KEYS: str = (
         "⏎ open · space fold · jkgG move · o in full · yv copy · w wrap · t timeline · [] yours · ? keys"
         " · hl code · nN match · <> width · esc back"
     )
@@ -156,11 +157,12 @@ class Transcript(KeptRow, can_focus=True):
 
     @dataclass
     class Scrolled(Message):
-        """Following started or stopped, or the number of unseen items changed."""
+        """Following or a search started or ended, or the number of unseen items changed."""
 
         transcript: Transcript
         following: bool
         unread: int
+        searching: bool
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -191,7 +193,7 @@ class Transcript(KeptRow, can_focus=True):
         self.clock = time.monotonic
         self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls = RunningCalls(self.document, lambda: self.clock())
-        self._reported = (True, 0)
+        self._reported = (True, 0, False)
         self._pace = FrameLimiter(self._show, lambda error: self.call_later(_fail, error))
         self._ticks: Timer | None = None
         self._face = 0
@@ -405,9 +407,12 @@ class Transcript(KeptRow, can_focus=True):
         if changed:
             self._bring_to_screen(changed)
         self._fit()
-        state = (self.following, self.unread)
+        state = (self.following, self.unread, bool(self.finder.pattern))
         if state != self._reported:
             self._reported = state
+            # A letter is a command only where a hint says so, and few fit: those of a search come first.
+            keys = type(self).KEYS
+            self.KEYS = f"{_MATCH} · {keys.replace(f' · {_MATCH}', '')}" if self.finder.pattern else keys
             self.post_message(self.Scrolled(self, *state))
         return len(changed)
 
