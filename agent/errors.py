@@ -33,12 +33,6 @@ class ConfigError(HermesError):
     exit_code = ExitCode.USAGE
 
 
-class NotThereError(ConfigError):
-    """What an argument names does not exist, such as a job, a server or a device."""
-
-    exit_code = ExitCode.FAILED
-
-
 class StoreError(HermesError):
     """The session store cannot be used or a session cannot be found."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, NotThereError
+from agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -51,11 +51,11 @@ def provider_rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
 
 
 def provider_row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
-    """Return the row of one provider. Raises `NotThereError` if there is none of this name."""
+    """Return the row of one provider. Raises `ConfigError` if there is none of this name."""
     for row in provider_rows(home, loaded):
         if row["name"] == name:
             return row
-    raise NotThereError(f"There is no provider {name!r}; `hermes providers` lists them.")
+    raise ConfigError(f"There is no provider {name!r}; `hermes providers` lists them.")
 
 
 def variable_of(loaded: LoadedSettings, name: str) -> str:

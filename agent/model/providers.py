@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.core.variables import fill_in, variable_names
-from agent.errors import ConfigError, NotThereError
+from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
 from agent.model.catalog import FREE, PROVIDERS, TITLES, UNKNOWN, ModelInfo, Provider, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
@@ -181,7 +181,7 @@ class _Resolver:
         """Return the target of a provider, with an empty model name. Raises `ConfigError`."""
         known = name in self._settings.providers or name in PROVIDERS or (name == CUSTOM and self._custom_url)
         if not known:
-            raise NotThereError(f"There is no provider {name!r}; `hermes providers` lists them.")
+            raise ConfigError(f"There is no provider {name!r}; `hermes providers` lists them.")
         return self._chat(name, "")
 
     def keys_set(self) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.errors import ConfigError, HermesError, NotThereError
+from agent.errors import ConfigError, HermesError
 from tools.kit.files import lock_file, open_lock, write_atomically
 from tools.text.safe_text import clean
 from tools.text.words import one_line
@@ -165,13 +165,13 @@ class Credentials:
             self._write(replace(contents, devices=tuple(known)))
 
     def revoke(self, word: str) -> Device:
-        """Remove a device by its id or name. Raises `NotThereError` if none or several match."""
+        """Remove a device by its id or name. Raises `ConfigError` if none or several match."""
         with self._changing() as contents:
             found = [each for each in contents.devices if word in (each.id, each.name)]
             exact = [each for each in found if each.id == word] or found
             if len(exact) != 1:
                 why = "There is no device" if not exact else "Several devices are called"
-                raise NotThereError(f"{why} {clean(word)[:40]}; `hermes serve devices` lists their ids.")
+                raise ConfigError(f"{why} {clean(word)[:40]}; `hermes serve devices` lists their ids.")
             left = tuple(each for each in contents.devices if each.id != exact[0].id)
             self._write(replace(contents, devices=left))
         return exact[0]

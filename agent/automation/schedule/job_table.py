@@ -21,7 +21,7 @@ from agent.automation.schedule.job import (
     never_due,
     unreadable,
 )
-from agent.automation.schedule.zones import ScheduleError, UnknownJobError
+from agent.automation.schedule.zones import ScheduleError
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import storable
 
@@ -43,7 +43,7 @@ def jobs(connection: Connection) -> list[Job]:
 
 
 def job(connection: Connection, id: str) -> Job:
-    """Return the job with an id, the start of an id, or a name. Raises `UnknownJobError`."""
+    """Return the job with an id, the start of an id, or a name. Raises `ScheduleError`."""
     row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
     if row is not None:
         return _job(row)
@@ -51,7 +51,7 @@ def job(connection: Connection, id: str) -> Job:
     found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
     if len(found) != 1:
         what = "is more than one job" if found else "is not a job"
-        raise UnknownJobError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
+        raise ScheduleError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
     return found[0]
 
 
@@ -233,11 +233,11 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 def run(connection: Connection, id: int) -> JobRun:
     """Return one run.
 
-    Raises `UnknownJobError` if it no longer exists, for example after its job was removed.
+    Raises `ScheduleError` if it no longer exists, for example after its job was removed.
     """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
-        raise UnknownJobError(f"There is no run {id}; `hermes cron log` shows them.")
+        raise ScheduleError(f"There is no run {id}; `hermes cron log` shows them.")
     return _run(row)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
-from agent.errors import ConfigError, NotThereError
+from agent.errors import ConfigError
 
 PROBE = timedelta(hours=6)
 """No two changes of a zone lie closer together."""
@@ -25,10 +25,6 @@ FOLDER = "zoneinfo/"
 
 class ScheduleError(ConfigError):
     """Error: a schedule, a zone or a time cannot be used. The text is one sentence with the fix."""
-
-
-class UnknownJobError(ScheduleError, NotThereError):
-    """No job, or more than one, has this name or id; or there is no such run."""
 
 
 @lru_cache(maxsize=1024)

@@ -36,7 +36,7 @@ from agent.core.home import PRIVATE_FILE, Home
 from agent.core.messages import ModeName
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
-from agent.errors import ConfigError, HermesError, NotThereError
+from agent.errors import ConfigError, HermesError
 from agent.session.spending.budget import Budget
 
 PROVIDER, MODEL = "policy", "policy"
@@ -389,7 +389,7 @@ class Arena:
         """
         result = next((each for each in self.folder.task_results() if each.session == session), None)
         if result is None:
-            raise NotThereError(f"There is no session {session[:80]} here, or it has not ended.")
+            raise ConfigError(f"There is no session {session[:80]} here, or it has not ended.")
         async with await Store.open(Home(self.folder.home).database) as store:
             heads = await store.heads(session)
             sequence = sequence_of(await store.path(session, heads[0].name))

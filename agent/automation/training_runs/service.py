@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.locks import SessionLock
-from agent.errors import ConfigError, HermesError, NotThereError
+from agent.errors import ConfigError, HermesError
 from tools.extras import missing
 from tools.kit.children import kill_child, kill_group, start_child
 from tools.results import ToolError
@@ -219,9 +219,9 @@ class TrainingRun:
 
 
 def find_run(folder: Path, id: str) -> TrainingRun:
-    """Return the run with an id. Raises `NotThereError`."""
+    """Return the run with an id. Raises `ConfigError`."""
     if not re.fullmatch(r"[0-9a-f]{8}", id) or not (folder / id / RECORD).is_file():
-        raise NotThereError(f"There is no training run {id[:40]!r}; rl_list_runs shows them.")
+        raise ConfigError(f"There is no training run {id[:40]!r}; rl_list_runs shows them.")
     return TrainingRun(folder / id)
 
 

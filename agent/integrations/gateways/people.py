@@ -15,7 +15,7 @@ from sqlite3 import Connection
 from typing import Literal
 
 from agent.core.home import PRIVATE_FILE
-from agent.errors import NotThereError
+from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import Place
 
 ChatScope = Literal["", "look", "talk", "approve"]
@@ -82,14 +82,14 @@ def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now
 
 
 def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
-    """Admit the person who holds a code, with the given scope. Raises `NotThereError`."""
+    """Admit the person who holds a code, with the given scope. Raises `ConfigError`."""
     letters = "".join(each for each in code.upper() if each.isalnum())
     row = c.execute(
         "SELECT gateway, person FROM gateway_people WHERE scope = '' AND code = ? AND expires >= ?",
         (_hash(letters), now),
     ).fetchone()
     if row is None:
-        raise NotThereError("Nobody holds this code, or it has expired; let them write again for a new one.")
+        raise ConfigError("Nobody holds this code, or it has expired; let them write again for a new one.")
     c.execute(
         "UPDATE gateway_people SET scope = ?, code = '', at = ? WHERE gateway = ? AND person = ?",
         (scope, now, *row),
@@ -106,13 +106,13 @@ def people(c: Connection) -> list[Person]:
 
 
 def revoke(c: Connection, id: str) -> Person:
-    """Stop admitting a person, given by id, `GATEWAY:ID` or name. Raises `NotThereError`."""
+    """Stop admitting a person, given by id, `GATEWAY:ID` or name. Raises `ConfigError`."""
     found = [
         each for each in people(c) if each.scope and id in (each.id, f"{each.gateway}:{each.id}", each.name)
     ]
     if len(found) != 1:
         what = "is more than one person; write GATEWAY:ID" if found else "was not paired"
-        raise NotThereError(f"{id[:60]!r} {what}; `hermes gateway list` shows them.")
+        raise ConfigError(f"{id[:60]!r} {what}; `hermes gateway list` shows them.")
     c.execute("DELETE FROM gateway_people WHERE gateway = ? AND person = ?", (found[0].gateway, found[0].id))
     return found[0]
 

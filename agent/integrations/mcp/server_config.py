@@ -17,7 +17,7 @@ from agent.core.config.trust import project_root
 from agent.core.consents import ConsentFile
 from agent.core.home import Home
 from agent.core.variables import fill_in
-from agent.errors import ConfigError, NotThereError
+from agent.errors import ConfigError
 from agent.integrations.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.terminal.environment import child_environment
@@ -278,12 +278,12 @@ class DeclaredServers:
     problems: tuple[str, ...] = ()
 
     def find_server(self, name: str) -> DeclaredServer:
-        """Return the server called `name`. Raises `NotThereError`, which lists the existing ones."""
+        """Return the server called `name`. Raises `ConfigError`, which lists the existing ones."""
         for server in self.servers:
             if server.config.name == name:
                 return server
         known = ", ".join(server.config.name for server in self.servers) or "none yet"
-        raise NotThereError(
+        raise ConfigError(
             f"There is no MCP server {name!r} ({known}); add it with `hermes mcp add {name} …`."
         )
 

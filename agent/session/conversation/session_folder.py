@@ -14,7 +14,7 @@ from agent.core.home import Home
 from agent.core.store.connection import Database
 from agent.core.store.nodes import Session
 from agent.core.store.store import Store
-from agent.errors import ConfigError, NotThereError, StoreError
+from agent.errors import ConfigError, StoreError
 from agent.session.conversation.live_session import LiveSession
 from agent.session.options import Options
 from tools.text.safe_text import clean
@@ -51,7 +51,7 @@ async def session_folder(options: Options, home: Home, database: Database | None
         else:
             record = await store.latest_session(here) or await renamed_session(store, home, options.workspace)
     if record is None:
-        raise NotThereError(f"There is no session in {options.workspace} yet; start one without --continue.")
+        raise ConfigError(f"There is no session in {options.workspace} yet; start one without --continue.")
     chosen = replace(options, resume=record.id, resume_last=False)
     there = record.workspace
     if there == "" or (there == here and options.here):

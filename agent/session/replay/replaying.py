@@ -14,7 +14,7 @@ from agent.core.config.hook_list import HookAnswer, HookEvent
 from agent.core.messages import ToolCall
 from agent.core.store.nodes import MAIN, BranchHead, Node, Session
 from agent.core.store.store import Store
-from agent.errors import ConfigError, NotThereError
+from agent.errors import ConfigError
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import COMPACT, STANDARD, Profile, ToolSpec
@@ -412,16 +412,16 @@ def _nothing(_event: Event) -> None:
 
 
 def check_step(path: Sequence[Node], branch: str, step: int) -> None:
-    """Raise `NotThereError` if a branch has no such step."""
+    """Raise `ConfigError` if a branch has no such step."""
     steps = steps_of(path)
     if not 1 <= step <= steps:
-        raise NotThereError(f"There is no step {step}; branch {clean(branch)} has {steps}.")
+        raise ConfigError(f"There is no step {step}; branch {clean(branch)} has {steps}.")
 
 
 async def branch_before(store: Store, session: str, branch: str, step: int) -> str:
     """Create a branch that ends before the answer of a step, and put it in use; return its name.
 
-    Raises `NotThereError` if the branch has no such step.
+    Raises `ConfigError` if the branch has no such step.
     """
     path = await store.path(session, branch)
     check_step(path, branch, step)

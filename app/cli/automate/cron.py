@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode, NotThereError
+from agent.errors import ConfigError, ExitCode
 from app.cli.frame import (
     add_action,
     add_actions,
@@ -235,7 +235,7 @@ def _work_on(args: argparse.Namespace) -> None:
     if args.action in ("list", "log") and not home.keeps_sessions():
         # Reading must not create a store.
         if job := vars(args).get("job"):
-            raise NotThereError(f"{job[:40]!r} is not a job; `hermes cron list` shows them.")
+            raise ConfigError(f"{job[:40]!r} is not a job; `hermes cron list` shows them.")
         print(json.dumps({"jobs" if args.action == "list" else "runs": []})) if args.as_json else say(
             "No jobs."
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ExitCode, NotThereError
+from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, advise, say, say_json, say_path
 from themes.states import glyph
 
@@ -49,14 +49,14 @@ def _read() -> tuple[list[AgentKind], str]:
 
 
 def _find_kind(name: str) -> AgentKind:
-    """Return the kind called `name`. Raises `NotThereError` if there is none."""
+    """Return the kind called `name`. Raises `ConfigError` if there is none."""
     from themes.skin import nearest
 
     kinds = {kind.name: kind for kind in _read()[0]}
     wanted = name.removeprefix("@")
     if wanted not in kinds:
         guess = nearest(wanted, list(kinds))
-        raise NotThereError(f"There is no kind of agent `{wanted[:60]}`{guess} `hermes agents` lists them.")
+        raise ConfigError(f"There is no kind of agent `{wanted[:60]}`{guess} `hermes agents` lists them.")
     return kinds[wanted]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode, HermesError, NotThereError
+from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_actions, load_settings, say_json
 from tools.extras import is_installed, missing
 from tools.text.safe_text import clean
@@ -111,7 +111,7 @@ def _remove(args: argparse.Namespace) -> None:
     path = next((path for path in installed_files(home) if path.name == name), None)
     unfinished = home.models / f"{name}.part"
     if path is None and (Path(name).name != name or not unfinished.is_file()):
-        raise NotThereError(f"There is no model {name} in {home.models}; see: hermes model list")
+        raise ConfigError(f"There is no model {name} in {home.models}; see: hermes model list")
     for file in (path, unfinished):
         if file is not None:
             try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home, from_home
-from agent.errors import ConfigError, ExitCode, NotThereError
+from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, advise, say, say_json
 from themes.states import glyph
 
@@ -302,13 +302,14 @@ def _test(args: argparse.Namespace) -> int:
 
 
 def _find_plugin(home: Home, name: str) -> ShelvedPlugin:
-    """Return the plugin called `name`. Raises `NotThereError`."""
+    """Return the plugin called `name`. Raises `PluginError`."""
+    from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.shelf import find
 
     found = [each for each in find(home, Path.cwd()) if name == each.name]
     usable = [each for each in found if each.standing != "refused"] or found
     if not usable:
-        raise NotThereError(f"There is no plugin {name!r}; see `hermes plugin list`.")
+        raise PluginError(f"There is no plugin {name!r}; see `hermes plugin list`.")
     return usable[0]
 
 

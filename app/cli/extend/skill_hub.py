@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode, HermesError, NotThereError
+from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import advise, agrees, answer, load_settings, say, say_json, whole_number
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from themes.states import glyph
@@ -484,7 +484,7 @@ def _skill(args: argparse.Namespace) -> Skill:
     found = open_catalog(args).load()
     skill = next((each for each in (*found.skills, *found.shadowed) if each.name == args.skill), None)
     if skill is None:
-        raise NotThereError(f"There is no skill `{clean(args.skill)[:60]}` in use; see `hermes skills list`.")
+        raise ConfigError(f"There is no skill `{clean(args.skill)[:60]}` in use; see `hermes skills list`.")
     return skill
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ConfigError, ExitCode, NotThereError
+from agent.errors import ConfigError, ExitCode
 from app.cli.extend import skill_hub
 from app.cli.frame import add_action, add_actions, say, say_json
 from themes.states import glyph
@@ -99,7 +99,7 @@ def _show(args: argparse.Namespace) -> None:
     if skill is None:
         names = [each.name for each in all_of_them]
         guess = nearest(args.name, names)
-        raise NotThereError(f"There is no skill `{args.name[:60]}`{guess} `hermes skills` lists them.")
+        raise ConfigError(f"There is no skill `{args.name[:60]}`{guess} `hermes skills` lists them.")
     files = linked_files(skill.folder)
     reason = next((each.reason for each in found.off if each.skill is skill), "")
     shadows = [str(each.folder) for each in found.shadowed if each.name == skill.name]

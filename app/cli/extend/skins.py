@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode, NotThereError
+from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, advise, say, say_json, say_path
 from themes.states import glyph
 
@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _find_skin(name: str) -> LoadedSkin:
-    """Load the skin called `name`. Raises `NotThereError` if there is none."""
+    """Load the skin called `name`. Raises `ConfigError` if there is none."""
     from themes.loader import list_skins, load_skin
     from themes.skin import nearest, quote
 
@@ -54,7 +54,7 @@ def _find_skin(name: str) -> LoadedSkin:
     known = [listed.name for listed in list_skins(folder)]
     if name not in known:
         guess = nearest(name, known)
-        raise NotThereError(
+        raise ConfigError(
             f"There is no skin `{quote(name)}`{guess}"
             + ("" if guess.endswith("?") else " `hermes skins` lists them.")
         )

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import HermesError, NotThereError
+from agent.errors import HermesError
 from app.cli.frame import add_action, add_actions, answer, say, say_json
 from app.service.credentials import Credentials
 from tools.text.safe_text import clean
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     entry = next((each for each in entries if each.id == args.id), None)
     if entry is None or (args.action == "revoke" and entry.take_back() is False):
         named = one_line(args.id)[:80]
-        raise NotThereError(f"Nothing you agreed to has the id {named}; `hermes trust` lists the ids.")
+        raise HermesError(f"Nothing you agreed to has the id {named}; `hermes trust` lists the ids.")
     if args.action == "show":
         return _show(entry, args.as_json)
     where = f" in {entry.where}" if entry.where else ""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, NotThereError
+from agent.errors import ConfigError
 from app.cli.frame import ONE_OBJECT, add_action, add_json, load_settings, open_store, say, say_json
 from app.cli.safety.folder import workspace
 from tools.text.safe_text import clean
@@ -73,7 +73,7 @@ def _find_hash(wanted: str, digests: Iterable[str], what: str) -> str:
         raise ConfigError(f"Give at least {LEAST} digits of the hash; `hermes context` lists them.")
     name = clean(wanted)
     many = f"{len(found)} hashes begin with {name}; give more of it."
-    raise NotThereError(many if found else f"No {what} has the hash {name}; `hermes context` lists them.")
+    raise ConfigError(many if found else f"No {what} has the hash {name}; `hermes context` lists them.")
 
 
 def _indent(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode, NotThereError, StoreError
+from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.frame import add_json, agrees, answer, minute_of, say, say_json
 from tools.command_name import as_called
 from tools.text.safe_text import clean
@@ -175,7 +175,7 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
         named = {name.casefold(): position for name, position in session.names.items()}
         if text.casefold() not in named:
             known = ", ".join(session.names) or "none has a name"
-            raise NotThereError(f"{text} is neither the number of a step nor a checkpoint ({known}).")
+            raise ConfigError(f"{text} is neither the number of a step nor a checkpoint ({known}).")
         position = named[text.casefold()]
     check_position(line, position)
     return position

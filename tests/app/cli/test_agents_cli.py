@@ -77,7 +77,7 @@ def test_show_tells_limits_and_instructions(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert "reviewer (built-in): " in out and "file, session, todo · readonly · 40 requests" in out
     assert "You review code that somebody else wrote." in out
-    assert main(["agents", "show", "reviwer"]) == ExitCode.FAILED
+    assert main(["agents", "show", "reviwer"]) == ExitCode.USAGE
     assert "There is no kind of agent `reviwer`; did you mean `reviewer`?" in capsys.readouterr().err
 
 

@@ -86,7 +86,7 @@ def test_servers_of_plugins_are_listed_and_left_to_their_plugin(place: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("probe", "nobody"), 1, "There is no MCP server 'nobody'"),
+        (("probe", "nobody"), 2, "There is no MCP server 'nobody'"),
         (("login", "local"), 2, "only servers with an address sign in"),
         (("add", "a b", "--no-probe", "--", "x"), 2, "needs a name of letters"),
         (("add", "new", "--no-probe", "--env", "X", "--", "x"), 2, "--env takes NAME=VALUE"),

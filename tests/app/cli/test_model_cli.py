@@ -171,7 +171,7 @@ def test_remove_touches_nothing_outside_the_models(home: Home, tmp_path: Path, n
     victim = tmp_path / "victim.part"
     victim.write_text("precious")
     home.config.write_text("")
-    assert main(["model", "remove", name]) == 1
+    assert main(["model", "remove", name]) == 2
     assert victim.exists()
     assert home.config.exists()
 

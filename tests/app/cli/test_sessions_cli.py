@@ -319,8 +319,8 @@ def test_a_file_that_cannot_be_written_is_named(
         (("export", "--all", "--since", "soon"), 2, "soon"),
         (("export", "SESSION", "--max-tokens", "0", "--format", "openai"), 2, "a number above 0"),
         (("export", "SESSION", "--max-tokens", "1", "--format", "openai"), 0, "tokens, more than 1."),
-        (("replay", "SESSION", "--from", "0", "--live"), 1, "There is no step 0"),
-        (("replay", "SESSION", "--from", "99", "--live"), 1, "There is no step 99"),
+        (("replay", "SESSION", "--from", "0", "--live"), 2, "There is no step 0"),
+        (("replay", "SESSION", "--from", "99", "--live"), 2, "There is no step 99"),
         (("replay", "SESSION", "--model", "x"), 2, "give --from STEP --live too"),
     ],
 )

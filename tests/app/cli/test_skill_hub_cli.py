@@ -157,7 +157,7 @@ def test_installing_updating_auditing_and_removing_go_together(
         (("snapshot", "import", "/dev/null"), 1, "not a list of skills"),
         (("snapshot", "import", "gone.json"), 2, "cannot be read"),
         (("publish", "planning", "--archive", "x.rar"), 1, "neither .tar.gz nor .zip"),
-        (("publish", "nobody", "--folder", "x"), 1, "no skill `nobody`"),
+        (("publish", "nobody", "--folder", "x"), 2, "no skill `nobody`"),
         (("publish", "./nobody", "--folder", "x"), 1, "is not a skill"),
         (("publish", "planning", "--git", "git://x/y.git", "--yes"), 4, "is not spoken here"),
     ],

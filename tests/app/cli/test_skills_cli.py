@@ -58,7 +58,7 @@ def test_one_skill_is_shown_with_what_it_needs(capsys: pytest.CaptureFixture[str
     assert found["content"] == "Push it." and found["linked_files"] == {"scripts": ["scripts/push.sh"]}
     assert found["allowed_tools"] == ["Bash", "Read"] and found["missing_variables"] == ["DEPLOY_KEY_X"]
     assert "Not set: DEPLOY_KEY_X" in skills(capsys, "show", "deploy")
-    assert "There is no skill `deplyo`" in skills(capsys, "show", "deplyo", code=1)
+    assert "There is no skill `deplyo`" in skills(capsys, "show", "deplyo", code=2)
 
 
 @pytest.mark.thorough

@@ -97,7 +97,7 @@ def test_show_without_a_terminal_is_plain_words(hermes: Callable[..., Said]) -> 
 def test_a_name_that_is_not_there_is_one_sentence_with_the_nearest(hermes: Callable[..., Said]) -> None:
     for action in (("show", "nigth"), ("check", "nigth"), ("new", "x", "--from", "nigth")):
         said = hermes(*action)
-        assert said.returncode == 1
+        assert said.returncode == 2
         assert said.stderr == "hermes: There is no skin `nigth`; did you mean `night`?\n"
 
 

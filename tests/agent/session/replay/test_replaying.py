@@ -177,4 +177,4 @@ async def test_the_command_replays_and_goes_on_live_from_a_step(tmp_path: Path) 
         code, told = await hermes("replay", session, "--branch", json.loads(told)["branch"])
         assert code == 0 and told.startswith("The same: 2 steps")
         assert (await hermes("replay", session))[1].startswith("The same: 3 steps")
-        assert (await hermes("replay", session, "--live-from", "9"))[0] == 1
+        assert (await hermes("replay", session, "--live-from", "9"))[0] == 2
