@@ -203,4 +203,4 @@ async def test_the_tool_does_each_action_that_the_gate_lets_pass(tmp_path: Path,
     assert "sends something to another machine" in told[6] and "script will be refused" in told[6]
     assert "reads like an attack" in told[9]
     assert "There is no skill 'nosuch'; there are " in told[11]
-    assert "There is no toolset 'fiel'; there are browser, " in told[12]
+    assert "There is no toolset 'fiel'; did you mean `file`?" in told[12]
