@@ -11,7 +11,8 @@ from types import ModuleType
 from textual.binding import Binding
 from textual.screen import Screen
 
-import app.tui
+import app.tui.commands
+import app.tui.screens
 import widgets
 from app.tui.commands.keys import LETTERS
 from widgets.key_names import shown_key
@@ -28,7 +29,7 @@ def lists() -> list[type]:
     """Every screen of rows, every list and every pane of the program."""
     found = {
         each
-        for package in (app.tui, widgets)
+        for package in (app.tui.commands, app.tui.screens, widgets)
         for module in modules(package)
         for each in vars(module).values()
         if isinstance(each, type)
