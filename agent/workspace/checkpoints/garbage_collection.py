@@ -249,7 +249,7 @@ def json_files(folder: Path) -> tuple[Path, ...]:
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReachableObjects:
     """The needed objects at one moment, and the steps that need them."""
 
