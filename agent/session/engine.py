@@ -298,7 +298,11 @@ class Engine:
         self.stream.emit(Noticed(kind="process", text=text))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """Work on one message until the turn ends, for surfaces that handle one message at a time."""
+        """Work on one message until the turn ends, for surfaces that handle one message at a time.
+
+        It begins when nothing else runs: what was queued or steered at the end of the last turn goes first.
+        """
+        await self.idle()
         self._begin(QueuedMessage(text, tuple(attachments)), "prompt", kept=False)
         assert self._task is not None
         return await asyncio.shield(self._task)

@@ -212,6 +212,19 @@ async def test_steering_is_read_before_the_next_request_and_the_queue_after_the_
         assert [event.text for event in b.seen(TurnEnded)] == ["one", "two"]
 
 
+async def test_a_message_that_is_run_begins_after_what_was_queued_in_the_turn_before(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("one"), say("two"), say("three")])) as b:
+        async with b.engine() as engine:
+            first = asyncio.ensure_future(engine.run("first"))
+            await until(engine, UserMessageAdded)
+            engine.submit("queued")
+            await first
+            assert (await engine.run("last")).text == "three"
+        kinds = [node.kind for node in engine.path if node.kind in ("user", "assistant")]
+        assert kinds == ["user", "assistant"] * 3
+        assert [event.text for event in b.seen(UserMessageAdded)] == ["first", "queued", "last"]
+
+
 async def test_an_interrupt_leaves_the_queue_alone(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("terminal", command="sleep 60"), say("x")])) as b:
         async with b.engine() as engine:
