@@ -19,7 +19,7 @@ def tell(*words):
     command = [f"{folder}/usr/bin/tmux", "-S", f"{folder}/socket", "-f", "/dev/null", *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-def left(plain):
+def end_state(plain):
     """What a pane of ten rows shows once its program, which printed one line, has ended, and what is above it."""
     tell("new-session", "-d", "-x", "80", "-y", "10", "sleep 1000")
     tell("set-option", "-g", "remain-on-exit", "on")
@@ -34,7 +34,7 @@ def left(plain):
     return [line for line in screen.split("\n") if line], int(history)
 
 print(subprocess.run([f"{folder}/usr/bin/tmux", "-V"], capture_output=True, text=True).stdout.strip())
-usual, plain = left(False), left(True)
+usual, plain = end_state(False), end_state(True)
 print("as it comes:      screen", usual[0], "and", usual[1], "line above it")
 print("without the line: screen", plain[0], "and", plain[1], "lines above it")
 assert len(usual[0]) == 1 and usual[0][0].startswith("Pane is dead") and usual[1] == 1, "this has changed"

@@ -66,36 +66,29 @@ def sqlite(_subject: HealthSubject) -> HealthFinding:
 def ripgrep(subject: HealthSubject) -> HealthFinding:
     """Check that ripgrep runs: the one installed with Hermes, else the system's."""
     own = Path(sysconfig.get_path("scripts")) / "rg"
-    program = own if own.exists() else shutil.which("rg")
     mend = "Reinstall Hermes, or install ripgrep; without it searching is slower."
-    if program is None:
-        return HealthFinding("ripgrep", "warn", "not found", mend)
-    try:
-        code, said = output_of([program, "--version"], subject.program_time)
-    except OSError as error:
-        return HealthFinding("ripgrep", "warn", f"{program} does not start: {error.strerror}", mend)
-    if code:
-        return HealthFinding(
-            "ripgrep", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend
-        )
-    return HealthFinding("ripgrep", "ok", _first_line(said).removeprefix("ripgrep "))
+    return _program("ripgrep", own if own.exists() else shutil.which("rg"), mend, subject)
 
 
 def git(subject: HealthSubject) -> HealthFinding:
     """Check that git runs."""
-    program = shutil.which("git")
     mend = "Install git; without it branches and changes of a project are not shown."
+    return _program("git", shutil.which("git"), mend, subject)
+
+
+def _program(name: str, program: Path | str | None, mend: str, subject: HealthSubject) -> HealthFinding:
+    """Check that a program starts and tells its version."""
     if program is None:
-        return HealthFinding("git", "warn", "not found", mend)
+        return HealthFinding(name, "warn", "not found", mend)
     try:
         code, said = output_of([program, "--version"], subject.program_time)
     except OSError as error:
-        return HealthFinding("git", "warn", f"{program} does not start: {error.strerror}", mend)
+        return HealthFinding(name, "warn", f"{program} does not start: {error.strerror}", mend)
     if code:
         return HealthFinding(
-            "git", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend
+            name, "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend
         )
-    return HealthFinding("git", "ok", _first_line(said).removeprefix("git version "))
+    return HealthFinding(name, "ok", _first_line(said).removeprefix(f"{name} ").removeprefix("version "))
 
 
 def language_servers(subject: HealthSubject) -> HealthFinding:

@@ -62,7 +62,7 @@ def opening(folder: Path) -> Coroutine[Any, Any, Engine]:
 
 
 async def cut(work: Coroutine[Any, Any, Any], *waits: int) -> tuple[int, Any]:
-    """How often a coroutine waited, and what came of it: None if it was cancelled."""
+    """How often a coroutine waited, and its result: None if it was cancelled."""
     running = Cut(work, *waits)
 
     async def run() -> Any:
@@ -76,7 +76,7 @@ async def cut(work: Coroutine[Any, Any, Any], *waits: int) -> tuple[int, Any]:
 
 
 async def opened(folder: Path, *waits: int) -> tuple[int, bool]:
-    """How often the opening waited, and whether a session came of it, which is closed."""
+    """How often the opening waited, and whether it gave a session, which is closed."""
     seen, engine = await cut(opening(folder), *waits)
     if engine is not None:
         await engine.aclose()
