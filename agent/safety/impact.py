@@ -394,6 +394,10 @@ def _names(paths: Iterator[str], workspace: Path) -> Iterator[str]:
 
 def _name(path: str, workspace: Path) -> str:
     plain = literal(path)
+    if UNKNOWN not in path and ("/./" in plain or "/.." in plain):
+        folder, name = os.path.split(plain)
+        # The folder above a link is not the one that stands before it in the path.
+        plain = os.path.realpath(plain) if name == ".." else f"{os.path.realpath(folder)}/{name}"
     shown = plain
     if plain.startswith(f"{workspace}/"):
         shown = plain[len(str(workspace)) + 1 :]

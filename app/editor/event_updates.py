@@ -101,7 +101,7 @@ class EventUpdates:
                 return whole
             case ReplyCut():
                 self._streamed = False
-                return [agent_thought(f"\nThe answer was cut off: {event.reason}\n")]
+                return [agent_thought("\nThe answer was cut off.\n")]
             case ToolStarted():
                 return self._start_call(event)
             case ToolProgressed():

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -20,7 +19,7 @@ from tools.text.safe_text import clean
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
 from widgets.rows.row_view import RowView
-from widgets.transcript.drawing import SCROLLBAR, Span, thumb_rows
+from widgets.transcript.drawing import SCROLLBAR, Span, mark_span, thumb_rows
 from widgets.transcript.wrap import TAB, Row, WideRows, expand_tabs, flat, rows_for, whole_text
 
 _HUNK = lazy_pattern(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
@@ -448,13 +447,3 @@ class Reader(KeptRow):
         each = sum(map(self.rows.height, range(top, bottom + 1))) / (bottom + 1 - top)
         total = max(int(pieces * each), height + 1)
         return thumb_rows(total - height if ends else int(top * each) + skip, height, total)
-
-
-def mark_span(row: Strip, span: Span, palette: Palette) -> Strip:
-    """Return `row` with a span on the selection background."""
-    text = row.text
-    end = len(text) if span[1] < 0 else span[1]
-    first, last = cell_len(text[: span[0]]), cell_len(text[:end])
-    lit = Style(bgcolor=palette.style("text", "selection").bgcolor)
-    inside = [Segment(run.text, (run.style or Style.null()) + lit) for run in row.crop(first, last)]
-    return Strip.join([row.crop(0, first), Strip(inside), row.crop(last)])

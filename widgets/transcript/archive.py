@@ -16,7 +16,6 @@ from tools.results import DiffDetail, Display, TextDetail
 from widgets.transcript.parts import (
     AnswerItem,
     CallItem,
-    CutItem,
     DocumentEntry,
     Fold,
     Item,
@@ -26,7 +25,7 @@ from widgets.transcript.parts import (
 )
 
 KINDS: Mapping[str, type[Item]] = {
-    kind.__name__: kind for kind in (UserItem, ReasoningItem, AnswerItem, CallItem, NoticeItem, CutItem)
+    kind.__name__: kind for kind in (UserItem, ReasoningItem, AnswerItem, CallItem, NoticeItem)
 }
 UNREADABLE = NoticeItem("error", "This part of the conversation could not be read back from the disk.")
 

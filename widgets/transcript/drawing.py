@@ -120,13 +120,13 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
             strip = Strip([*row, Segment(" " * gap, style), Segment(right, dim)])
         shown = glyph if number == 0 or part.every_row else ""
         done.append(_row(strip, width, palette, shown or " ", part.glyph_role))
-    if folded:
+    if folded is not None:
         done.append(_row(_more(folded, "line", palette), width, palette))
     return done
 
 
-def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int]:
-    """Return the shown rows of a text, and the number of folded lines."""
+def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int | None]:
+    """Return the shown rows of a text, and the number of lines folded whole; None if all are shown."""
     style = palette.style(part.role)
     lines = part.text.split("\n")
     rows: list[Row] = []
@@ -135,10 +135,11 @@ def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row]
         # Folded text is not wrapped.
         text = line[len(label) : (part.rows + 1) * room * 2] if part.rows else line[len(label) :]
         runs = [Segment(label, palette.style("dim"))] if label else []
+        is_begun = len(rows) < part.rows
         rows += wrap([*runs, Segment(expand_tabs(text, TAB), style)], room)
         if part.rows and len(rows) > part.rows:
-            return rows[: part.rows], len(lines) - number
-    return rows, 0
+            return rows[: part.rows], len(lines) - number - is_begun
+    return rows, None
 
 
 def _start(diff: str, rows: int) -> str:
@@ -149,12 +150,14 @@ def _fold_diff(strips: list[Strip], diff: str, rows: int, palette: Palette, wide
     """Return the first rows of a diff with the number of hidden lines, unless rows do not match lines."""
     if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
         return strips
-    hidden = max(diff.rstrip("\n").count("\n") + 1 - rows, 1)
+    lines = diff.rstrip("\n").count("\n") + 1
+    # Headers are no rows; as many as there are in what was drawn.
+    hidden = max(lines - min(lines, rows + 8), 0) + len(strips) - rows
     return [*strips[:rows], _more(0 if wide.wrap else hidden, "", palette)]
 
 
 def _more(count: int, noun: str, palette: Palette) -> Strip:
-    what = f" {noun if count == 1 else noun + 's'}" if noun else ""
+    what = f" {noun if count == 1 else noun + 's'}" if noun and count else ""
     number = f"{count:,} " if count else ""
     return Strip([Segment(f"… {number}more{what}, ⏎", palette.style("dim"))])
 
@@ -220,9 +223,9 @@ def paint_strip(
 ) -> Strip:
     """Return a whole screen row. Spans count characters; `thumb` is None without a scrollbar."""
     for span in found:
-        strip = _mark_span(strip, span, Style(bgcolor=palette.style("text", "match").bgcolor))
+        strip = mark_span(strip, span, palette, "match")
     if selected is not None:
-        strip = _mark_span(strip, selected, Style(bgcolor=palette.style("text", "selection").bgcolor))
+        strip = mark_span(strip, selected, palette)
     bar = Segment("▎" if focused else " ", palette.style("accent"))
     if thumb is None:
         edge = Segment(" ", palette.style("text"))
@@ -264,8 +267,12 @@ def hint(height: int, width: int, palette: Palette) -> list[Strip]:
     return ([blank] * start + drawn + [blank] * height)[:height]
 
 
-def _mark_span(strip: Strip, span: Span, style: Style) -> Strip:
-    text = strip.text
-    start, end = cell_len(text[: span[0]]), cell_len(text[: span[1]])
-    inside = Strip([Segment(run.text, (run.style or Style.null()) + style) for run in strip.crop(start, end)])
-    return Strip.join([strip.crop(0, start), inside, strip.crop(end)])
+def mark_span(row: Strip, span: Span, palette: Palette, role: str = "selection") -> Strip:
+    """Return `row` with a span on a role's background, or on what stands in for it without colours."""
+    text = row.text
+    end = len(text) if span[1] < 0 else span[1]
+    first, last = cell_len(text[: span[0]]), cell_len(text[:end])
+    style = palette.style("text", role)
+    lit = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
+    inside = Strip([Segment(run.text, (run.style or Style.null()) + lit) for run in row.crop(first, last)])
+    return Strip.join([row.crop(0, first), inside, row.crop(last)])

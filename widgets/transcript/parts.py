@@ -202,14 +202,7 @@ class NoticeItem:
     """What there is to open behind it, such as what the model reads after a compaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class CutItem:
-    """The mark after an interrupted reply."""
-
-    reason: str
-
-
-Item = UserItem | ReasoningItem | AnswerItem | CallItem | NoticeItem | CutItem
+Item = UserItem | ReasoningItem | AnswerItem | CallItem | NoticeItem
 
 
 def source_of(item: Item) -> str:
@@ -219,8 +212,6 @@ def source_of(item: Item) -> str:
             return f"{text}\n\n{detail}"
         case NoticeItem(text=text) | UserItem(text=text) | ReasoningItem(text=text) | AnswerItem(text=text):
             return text
-        case CutItem(reason=reason):
-            return reason
         case CallItem():
             display = item.display
             head = " ".join(part for part in (display.verb, display.subject, display.summary) if part)
@@ -497,7 +488,14 @@ USER_ROWS, TASK_ROWS = 20, 4
 MOST_BEHIND = 60_000
 """Characters behind a notice that are shown where it stands."""
 
-_NOTICE_ROLES = {"warning": "warning", "recovery": "warning", "store": "warning", "error": "error"}
+_NOTICE_ROLES = {
+    "warning": "warning",
+    "recovery": "warning",
+    "store": "warning",
+    "cut": "warning",
+    "error": "error",
+}
+_MARKED = {"error": glyph("failed"), "cut": glyph("stopped")}
 _ORIGINS = {"steer": "steered", "task": "its task"}
 
 
@@ -516,16 +514,12 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
             return _opening(item, fold)
         case NoticeItem(kind=kind, text=text):
             role = _NOTICE_ROLES.get(kind, "dim")
-            if kind == "error":
-                return list(_long(clean(text), role, glyph("failed")))
+            if kind in _MARKED:
+                return list(_long(clean(text), role, _MARKED[kind]))
             return [
                 WordsPart(piece, role, glyph="┊", glyph_role=role, every_row=True)
                 for piece in chunks(clean(text))
             ]
-        case CutItem(reason=reason):
-            said = clean(reason).strip()
-            text = f"The reply broke off: {said}" if said else "The reply broke off."
-            return list(_long(text, "warning", glyph("stopped")))
 
 
 def gap_between(before: Item | None, item: Item) -> bool:

@@ -27,7 +27,7 @@ from widgets.pictures.shelf import PictureShelf
 from widgets.transcript.document import Document
 from widgets.transcript.drawing import BAR, SCROLLBAR
 from widgets.transcript.navigator import DocumentMouse, Navigator
-from widgets.transcript.parts import CallItem, CutItem, Item, NoticeItem, Part, UserItem
+from widgets.transcript.parts import CallItem, Item, NoticeItem, Part, UserItem
 from widgets.transcript.picture import DocumentPicture, EarlierItems, Finder, Viewport, selected_text, whole
 from widgets.transcript.streamed_reply import RunningCalls, StreamedReply
 
@@ -290,11 +290,11 @@ class Transcript(KeptRow, can_focus=True):
         self._reply.finish(text, reasoning, node)
         self._note_changes(changed | set(range(before, self.document.stop)))
 
-    def cut(self, reason: str) -> None:
-        """Mark the reply as interrupted; its text is kept."""
+    def cut(self) -> None:
+        """Mark the reply as interrupted; its text is kept. Why it was is told by what comes next."""
         self._note_changes(self._reply.flush())
         self._reply.cut()
-        self._add(CutItem(reason))
+        self._add(NoticeItem("cut", "The reply broke off."))
 
     def start_call(self, call_id: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> None:
         """Add a card for a tool call."""

@@ -317,7 +317,7 @@ class LoopView:
                 for item in event.items:
                     self._line(f"  {glyph(item.status)} {item.content}")
             case ReplyCut():
-                self._line(f"┊ The answer was cut off: {event.reason}")
+                self._line("┊ The answer was cut off.")
             case TurnEnded():
                 self._end_line()
                 if event.error or event.outcome == "interrupted":

@@ -214,7 +214,7 @@ class TextView:
         if isinstance(event, ToolFinished):
             line = call_line(event)
         elif isinstance(event, ReplyCut):
-            line = f"┊ The answer was cut off: {event.reason}"
+            line = "┊ The answer was cut off."
         elif said := event.notice():
             line = as_called(f"┊ {said[1]}")
         if line:

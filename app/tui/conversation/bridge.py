@@ -227,7 +227,7 @@ def tell(transcript: Transcript, event: Event) -> None:
         case AssistantMessageAdded():
             transcript.finish_answer(event.text, event.reasoning, event.node)
         case ReplyCut():
-            transcript.cut(event.reason)
+            transcript.cut()
         case ToolStarted(parent=""):
             transcript.start_call(event.call, event.tool, event.display, event.arguments)
         case ToolProgressed():

@@ -117,7 +117,7 @@ def _section(title: str, lines: Sequence[UsageLine]) -> list[UsageRow]:
     if len(lines) > 1:
         rows.append(UsageRow("total", "Together", _figures(total)))
     if total.uncounted:
-        most = f"at most {tokens(total.assumed)} tokens, {money(total.assumed_cost)}"
+        most = f"at most {tokens(total.assumed)} tokens, {money(total.assumed_cost or None)}"
         rows.append(UsageRow("sentence", f"not counted, or still on its way: {most}"))
     return rows
 

@@ -36,6 +36,7 @@ def work(tmp_path: Path) -> Path:
         ("rm -rf src one/", ("src/ (2 files)", "one/ (1 file)")),
         ("cd src && rm a.py > log", ("src/log", "src/a.py")),
         ("echo x > new.txt", ("new.txt",)),
+        ("rm -rf ./src src/./deep src/../one", ("src/ (2 files)", "src/deep/ (1 file)", "one/ (1 file)")),
         ("echo x > /dev/null 2>&1", ()),
         ("cp -r src /etc/there", ("/etc/there",)),
         ("chmod 777 src/a.py", ("src/a.py",)),

@@ -93,7 +93,7 @@ ENDED = {"text": "", "session": "s", "usage": {}}
         (TextAdded(text="a"), ("add_text", "a")),
         (ReasoningAdded(text="r"), ("add_reasoning", "r")),
         (AssistantMessageAdded(node=2, text="a", reasoning="r"), ("finish_answer", "a", "r", 2)),
-        (ReplyCut(reason="gone"), ("cut", "gone")),
+        (ReplyCut(reason="gone"), ("cut",)),
         (
             ToolStarted(call="c", tool="t", arguments={"x": 1}, display=SHOW),
             ("start_call", "c", "t", SHOW, {"x": 1}),

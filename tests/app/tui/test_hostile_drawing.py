@@ -20,7 +20,6 @@ from widgets.transcript.document import Document, PlacedRow
 from widgets.transcript.parts import (
     AnswerItem,
     CallItem,
-    CutItem,
     Fold,
     Item,
     NoticeItem,
@@ -57,7 +56,6 @@ PLACES: dict[str, Callable[[str], Item]] = {
     "answer": AnswerItem,
     "notice": lambda text: NoticeItem("info", text),
     "error": lambda text: NoticeItem("error", text),
-    "cut": CutItem,
     "live output": lambda text: call(text, live=" ".join(text[:4_096].split())),
     "result": lambda text: call(text, outcome="done", result=json.dumps({"output": text})),
     "result that is not json": lambda text: call(text, outcome="done", result=text),

@@ -16,7 +16,6 @@ from widgets.transcript.document import Document
 from widgets.transcript.parts import (
     AnswerItem,
     CallItem,
-    CutItem,
     DocumentEntry,
     Fold,
     NoticeItem,
@@ -37,7 +36,6 @@ ONE_OF_EACH = [
         "e", "run", Display("run", "make", picture="b.png"), {}, "failed", 2.0, '{"error": "no"}', "live"
     ),
     NoticeItem("warning", "noticed"),
-    CutItem("broke off"),
 ]
 
 

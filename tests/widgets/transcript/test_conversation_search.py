@@ -1,7 +1,9 @@
 """Search: counted by hits, shown where they stand, opened where they hide."""
 
 from tests.widgets.transcript.support import Host, call, converse
+from themes.loader import load_skin
 from tools.results import TextDetail
+from widgets.palette import Palette
 from widgets.transcript.parts import AnswerItem, UserItem
 
 
@@ -23,6 +25,17 @@ async def test_hits_are_counted_and_marked_whatever_their_case():
         assert await host.transcript.navigator.find("ROUND") == 6
         assert host.rows()[-1].endswith("0 of 6")
         assert [word.lower() for word in marked(host)] == ["round"] * 4
+
+
+async def test_hits_are_marked_in_a_skin_without_colours_too():
+    host = Host()
+    async with host.run_test(size=(100, 40)):
+        host.transcript.use(Palette(load_skin("mono").skin))
+        converse(host)
+        await host.transcript.navigator.find("ROUND")
+        runs = [run for y in range(host.transcript.size.height) for run in host.transcript.render_line(y)]
+        found = [run.text.lower() for run in runs if run.style and run.style.reverse and run.style.underline]
+        assert found == ["round"] * 4
 
 
 async def test_one_goes_from_hit_to_hit_and_round():

@@ -194,7 +194,7 @@ def test_code_in_a_list_is_shifted_and_copied_whole_too() -> None:
 def test_a_folded_diff_counts_no_lines_while_rows_are_no_lines() -> None:
     long = "--- a/x\n+++ b/x\n@@ -0,0 +1,40 @@\n" + "".join(f"+{LONG}\n" for _ in range(40))
     item = CallItem("1", "patch", Display("edit", "x", "", DiffDetail(long)), {}, "done", 0.1, "{}")
-    assert any("… 31 more, ⏎" in text for text in texts(document(item)))
+    assert any("… 28 more, ⏎" in text for text in texts(document(item)))
     assert any(text.strip() == "… more, ⏎" for text in texts(document(item, wrap=True)))
 
 

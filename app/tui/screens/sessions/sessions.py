@@ -292,17 +292,23 @@ def label(row: SessionRow, now: float, current: str) -> Content:
 def preview(nodes: Sequence[Node]) -> Content:
     """Return the end of a conversation as plain text. Pure."""
     parts: list[str | tuple[str, str]] = []
+    last = ""
     for node in nodes:
         text = clean(node.content).strip()
         if not text or (node.kind == "user" and node.data.get("origin") == "engine"):
             continue
+        if node.kind not in ("user", "assistant", "tool"):
+            continue
+        if last and not last == node.kind == "tool":
+            parts.append("\n")
+        last = node.kind
         if node.kind == "user":
-            parts.append((f"❯ {truncate(text, PREVIEW_CHARS)}\n\n", "$accent"))
+            parts.append((f"❯ {truncate(text, PREVIEW_CHARS)}\n", "$accent"))
         elif node.kind == "assistant":
-            parts.append(f"{truncate(text, PREVIEW_CHARS)}\n\n")
-        elif node.kind == "tool":
+            parts.append(f"{truncate(text, PREVIEW_CHARS)}\n")
+        else:
             mark = glyph(str(node.data.get("outcome", "interrupted")))
-            parts.append((f"{mark} {line(str(node.data.get('tool', 'tool')))}\n\n", "$text-muted"))
+            parts.append((f"{mark} {line(str(node.data.get('tool', 'tool')))}\n", "$text-muted"))
     return Content.assemble(*parts) if parts else Content("Nothing was said yet.")
 
 
