@@ -43,8 +43,7 @@ async def _serve(connection: socket.socket) -> None:
     server = EngineServer(outlet)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, reader.feed_eof)
     try:
-        while not server.closing and (frame := await read_frame(reader)) is not None:
-            server.handle(frame)
+        await server.serve(reader)
     except WireError:
         log.exception("the surface sent what cannot be read")
     await server.aclose()
@@ -80,6 +79,13 @@ class EngineServer:
         self._ids: list[int] = []
         """The ids of the nodes as last sent, and the path of the session they are from."""
         self.closing = False
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Handle frames until the surface closes. Raises `WireError`."""
+        while not self.closing and (frame := await read_frame(reader)) is not None:
+            self.handle(frame)
+            # A call begins before the next frame is handled, which may stop it.
+            await asyncio.sleep(0)
 
     def handle(self, frame: Mapping[str, Any]) -> None:
         """Begin the work that a frame asks for. Raises `WireError` for an invalid frame."""

@@ -18,7 +18,7 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment, Mode, ModeName
 from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
-from agent.errors import HermesError, StoreError
+from agent.errors import ExitCode, HermesError, StoreError
 from agent.events import EffortChanged, ModeChanged, Noticed, Reply, TurnEnded
 from agent.knowledge.context.context_table import ContextTable
 from agent.session.conversation.stored_sessions import StoredSessions
@@ -101,6 +101,8 @@ class Engine:
         travel.busy = lambda: self.busy
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
+        self._stops = 0
+        """How often a person stopped the session."""
         self._holds_message = True
         self._later: list[Callable[[], None]] | None = None
         """What is asked after the end of a turn was told, while it is made undoable; None at other times."""
@@ -276,7 +278,10 @@ class Engine:
         return True
 
     def interrupt(self) -> None:
-        """Stop the running turn. Pending questions are resolved first, as cancelled."""
+        """Stop the running turn, and drop the messages that wait in `run`. Pending questions are resolved
+        first, as cancelled.
+        """
+        self._stops += 1
         self.pending_requests.cancel_all(MAIN_AGENT)
         if self._task is not None and not self._task.done() and not self._stopping:
             # Once: a second cancellation would cut off the end of the turn, which nobody would notice.
@@ -301,8 +306,14 @@ class Engine:
         """Work on one message until the turn ends, for surfaces that handle one message at a time.
 
         It begins when nothing else runs: what was queued or steered at the end of the last turn goes first.
+        A message that is interrupted or cancelled before that never begins.
         """
-        await self.idle()
+        stops = self._stops
+        while self._task is not None and not self._task.done():
+            await self._end_of(self._task)
+            if self._stops != stops:
+                code = int(ExitCode.INTERRUPTED)
+                return TurnEnded(outcome="interrupted", text="", session=self.id, usage={}, exit_code=code)
         self._begin(QueuedMessage(text, tuple(attachments)), "prompt", kept=False)
         assert self._task is not None
         return await asyncio.shield(self._task)
@@ -323,8 +334,12 @@ class Engine:
     async def idle(self) -> None:
         """Wait until no turn runs and nothing is about to begin."""
         while self._task is not None and not self._task.done():
-            await asyncio.wait([self._task])
-            await asyncio.sleep(0)
+            await self._end_of(self._task)
+
+    async def _end_of(self, task: asyncio.Task[Any]) -> None:
+        """Wait for the end of a turn, and for the beginning of the next if one is queued."""
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
 
     async def usage(self) -> SpendingOverview:
         """Return the spending of this session and this day, by agent, with the ceilings."""

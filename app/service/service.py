@@ -23,14 +23,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from agent.api.child import EngineServer
-from agent.api.remote import Outlet, WireError, read_frame
+from agent.api.remote import Outlet, WireError
 from agent.core.attachments import AttachmentStore
 from agent.core.config.loader import load
 from agent.core.home import Home, private_folder
 from agent.core.messages import Attachment
 from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
-from agent.events import Asked, EffortChanged, Event, Noticed, Reply, TurnEnded, TurnStarted
+from agent.events import Asked, EffortChanged, Event, Noticed, Reply, TurnStarted
 from agent.integrations.gateways.adapter import CallAnswer, PlatformCall
 from agent.integrations.gateways.running_gateway import AllGateways
 from agent.session.wiring.voice_messages import transcribe
@@ -311,8 +311,7 @@ class TerminalHeads:
         reader, writer = await asyncio.open_connection(sock=connection)
         head = _TerminalHead(outlet, self._hub, _identity(connection))
         try:
-            while not head.closing and (frame := await read_frame(reader)) is not None:
-                head.handle(frame)
+            await head.serve(reader)
         except WireError:
             log.exception("a terminal sent what cannot be read")
         finally:
@@ -361,13 +360,6 @@ class _AttachedSession:
         """Reply to a request, unless another client has already replied."""
         named = replace(cast("Any", reply), by=str(self._identity)) if hasattr(reply, "by") else reply
         self.session.decide(request, named, str(self._identity))
-
-    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """Run the turn of a message after those of other clients' messages; return its end."""
-        client = self.session.client
-        while client.busy:
-            await client.idle()
-        return await client.run(text, attachments)
 
     async def aclose(self) -> None:
         """Unsubscribe from the session."""

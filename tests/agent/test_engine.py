@@ -225,6 +225,38 @@ async def test_a_message_that_is_run_begins_after_what_was_queued_in_the_turn_be
         assert [event.text for event in b.seen(UserMessageAdded)] == ["first", "queued", "last"]
 
 
+async def test_a_message_that_is_stopped_while_it_waits_never_begins(tmp_path: Path) -> None:
+    script = by_step([call("terminal", command="sleep 60"), say("third")])
+    async with bench(tmp_path, script) as b, b.engine() as engine:
+        engine.submit("first")
+        await until(engine, ToolStarted)
+        waiting = [asyncio.ensure_future(engine.run(text)) for text in ("second", "and more")]
+        await asyncio.sleep(0)
+        engine.interrupt()
+        ended = await asyncio.gather(*waiting)
+        assert {(each.outcome, each.exit_code) for each in ended} == {("interrupted", 130)}
+        assert not engine.busy
+        assert (await engine.run("third")).text == "third"
+        assert [event.text for event in b.seen(UserMessageAdded)] == ["first", "third"]
+
+
+async def test_a_wait_that_is_cancelled_leaves_the_turn_before_alone(tmp_path: Path) -> None:
+    script = by_step([call("clarify", question="Which?"), say("Heard."), say("third")])
+    async with bench(tmp_path, script) as b, b.engine(attended=True) as engine:
+        asked = until(engine, QuestionAsked)
+        first = asyncio.ensure_future(engine.run("first"))
+        question = await asked
+        waiting = asyncio.ensure_future(engine.run("second"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        question.reply.set_result(PersonAnswer("answered", "a"))
+        assert (await first).text == "Heard."
+        assert (await engine.run("third")).text == "third"
+        assert [event.text for event in b.seen(UserMessageAdded)] == ["first", "third"]
+
+
 async def test_an_interrupt_leaves_the_queue_alone(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("terminal", command="sleep 60"), say("x")])) as b:
         async with b.engine() as engine:

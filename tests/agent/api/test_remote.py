@@ -135,6 +135,17 @@ async def test_a_queue_is_edited_and_an_interrupt_leaves_it(tmp_path: Path) -> N
         assert made.seen(TurnEnded)[0].outcome == "interrupted" and client.queue == ("third",)
 
 
+async def test_a_message_that_is_stopped_at_once_asks_no_model(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("never")])) as made, remote(made) as client:
+        os.kill(client.pid, signal.SIGSTOP)
+        turn = asyncio.ensure_future(client.run("Begin"))
+        await asyncio.sleep(0)
+        client.interrupt()
+        os.kill(client.pid, signal.SIGCONT)  # It reads both at once.
+        assert (await turn).outcome == "interrupted"
+        assert not made.server.requests
+
+
 @pytest.mark.thorough
 async def test_an_engine_that_is_killed_is_told_of_once_and_its_session_goes_on(tmp_path: Path) -> None:
     script = by_step([say("First."), call("terminal", command="sleep 30"), say("Here again.")])
