@@ -465,6 +465,19 @@ class Assessor:
                 judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
             return Assessment(judge.verdict(), judge.only_looks and reading.is_known, frozenset(judge.hosts))
 
+    def programs_that_look(self, command: str, cwd: Path) -> frozenset[str] | None:
+        """Return the names of the programs of a command that certainly changes no file, as long as these
+        names mean the usual programs; None if it may change one.
+        """
+        with cached_paths():
+            found = self.assess(command, cwd)
+            if found.verdict.kind != "allow" or not found.only_looks:
+                return None
+            commands = read(command, str(cwd), self._places.home).commands
+            if any(each.name == "git" and _may_run_others(each) for each in commands):
+                return None
+            return frozenset(each.word for each in commands)
+
 
 class _Judge:
     """Collects the findings about every program and file."""
@@ -724,6 +737,12 @@ def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
         # What follows the place is where it goes.
         return places[:1]
     return ()
+
+
+def _may_run_others(command: Command) -> bool:
+    """Return whether the settings of a repository that git reads may name programs."""
+    folder = _git_folder(command)
+    return any(names_programs(absolute(joined(joined(cwd, folder or "."), "."))) for cwd in command.cwds)
 
 
 def _git_folder(command: Command) -> str:

@@ -518,6 +518,12 @@ class Gate:
         """Return the verdict on `action` without asking the user. Reads rule files and links."""
         return self._decide(action)[0]
 
+    def programs_that_look(self, action: RunCommand) -> frozenset[str] | None:
+        """Return the names of the programs of a command that certainly changes no file, as long as these
+        names mean the usual programs; None if it may change one. Blocking.
+        """
+        return self._decider.programs_that_look(action)
+
     async def permit(self, action: Action) -> tuple[Path, ...]:
         """Raise `DeniedError` if the action must not happen; else return the guarded paths that the user
         allowed.

@@ -322,6 +322,8 @@ class LocalBackend:
         """Whether what is being drawn is not for the present rules."""
         self._waits_from = waits_from
         self._plain = 0
+        self.given: dict[str, str] = {}
+        """The variables that the boundary gave to commands."""
         """How many commands could have had a boundary drawn ahead."""
 
     @property
@@ -368,6 +370,7 @@ class LocalBackend:
         try:
             if waiting is not None and boundary is not None and waiting.fits(launch, boundary, _FOLDER):
                 waiting.hand_over(launch)
+                self.given.update(waiting.wrapped.env)
                 rested = boundary.at_work(launch.leave.permit, launch.leave.hosts)
                 return StartedShell(waiting.process, waiting.pipes, waiting.mark, (rested, waiting.close))
         except (OSError, ToolError):
@@ -378,6 +381,7 @@ class LocalBackend:
         wrapped = Wrapped(argv=[])
         try:
             wrapped = self._wrap(launch, pipes.terminal)
+            self.given.update(wrapped.env)
             process = subprocess.Popen(
                 wrapped.argv,
                 stdin=pipes.child_input,

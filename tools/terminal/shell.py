@@ -28,6 +28,9 @@ _NO_BASH = (
 )
 _NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECLARED = re.compile(rb"^declare -(\S+) (\w+)", re.MULTILINE)
+_NAMING = (b"\ndeclare -f", b"\nalias ")
+"""How functions and aliases begin in a state."""
+_SPECIAL = re.compile(r'["\\$`]')
 _TOO_LONG = "Argument list too long"
 _BURDEN = 100_000
 """The size in bytes of exported variables from which they may prevent programs from starting."""
@@ -205,6 +208,34 @@ class Shell:
             f"started with; the largest is {largest}: `unset {largest}`, or `export -n {largest}`."
         )
 
+    def has_usual_programs(self, names: Collection[str], given: Mapping[str, str]) -> bool:
+        """Return whether these names mean the programs that they mean to the user. Blocking.
+
+        They do not if an earlier command left a function, an alias or another variable for programs, or if
+        the workspace holds a program of such a name on the search path. In doubt False. `given` are the
+        variables that the boundary adds.
+        """
+        folders = [Path(entry) for entry in self._env.get("PATH", os.defpath).split(":")]
+        inside = [each for each in folders if each.resolve().is_relative_to(self._workspace.resolve())]
+        planted = any((folder / name).exists() for folder in inside for name in names)
+        if planted or not all(each.is_absolute() for each in folders):
+            return False
+        try:
+            state = (self._folder / "state").read_bytes()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        begun = {name: _declared(name, value) for name, value in {**self._env, **given}.items()}
+        exported = {
+            each.start(): os.fsdecode(each[2]) for each in _DECLARED.finditer(state) if b"x" in each[1]
+        }
+        return (
+            not any(mark in state for mark in _NAMING)
+            and ("PATH" in exported.values()) == ("PATH" in begun)
+            and all(state.startswith(begun.get(name, b"\0"), start) for start, name in exported.items())
+        )
+
     def forget(self) -> None:
         """Remove the stored state."""
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -238,6 +269,12 @@ class Shell:
         if is_fresh or not (self._folder / "state").exists():
             return self._env | own
         return {name: value for name, value in self._env.items() if not _NAME.fullmatch(name)} | own
+
+
+def _declared(name: str, value: str) -> bytes:
+    """Return an exported variable as bash writes it into a state."""
+    marked = _SPECIAL.sub(r"\\\g<0>", value)
+    return os.fsencode(f'declare -x {name}="{marked}"\n')
 
 
 def folders_file(state: Path) -> Path:

@@ -344,6 +344,19 @@ class Terminals(Service):
             )
         return self._shells[caller.task]
 
+    def has_usual_programs(self, task: str, names: Collection[str]) -> bool:
+        """Return whether these names mean the usual programs in the shell of a task. Blocking.
+
+        False for a shell on another machine, which cannot be told.
+        """
+        shell = self._shells.get(task)
+        if self._far is not None or shell is None:
+            return False
+        from tools.terminal.local import LocalBackend
+
+        backend = self.backend
+        return isinstance(backend, LocalBackend) and shell.has_usual_programs(names, backend.given)
+
     def missing(self, output: str, given: Collection[str]) -> str:
         """Return a hint if a failed command seems to lack a variable that was withheld from it; else empty.
 

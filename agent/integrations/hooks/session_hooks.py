@@ -182,6 +182,10 @@ class SessionHooks:
         self._lost = 0
         self._failed: set[str] = set()
 
+    def __bool__(self) -> bool:
+        """Whether there are any hooks."""
+        return bool(self._hooks)
+
     def requires(self, event: HookEvent, tool: str = "") -> bool:
         """Whether a hook must answer before the session may continue."""
         return any(hook.required and hook.hears_of(tool) for hook in self._hooks.get(event, ()))

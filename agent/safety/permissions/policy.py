@@ -652,6 +652,10 @@ class Decider:
             return action.effect.why
         return steps_over(action) or self._protection.reason(action)
 
+    def programs_that_look(self, action: RunCommand) -> frozenset[str] | None:
+        """Return the names of the programs of a command that certainly changes no file; None if it may."""
+        return self._assessor.programs_that_look(action.command, action.cwd)
+
     def places(self, action: Action) -> tuple[Path, ...]:
         """Return the guarded paths that permission for the action covers; a folder covers its content."""
         return (Path("/"),) if steps_over(action) else self._protection.guarded_paths(action)

@@ -342,7 +342,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     table.add_for_call(InnerCaller, lambda call: scripts.calls(call.call, context_for))
     away = () if place.origin is None else (apart(place.origin, place.reach.workspace),)
     hears = (*away, *spec.acting, helping(helpers, folders.acting), *place.before_programs)
-    acting = acting_in_turn([*hears, place.keep_files(session.id)])
+    acting = acting_in_turn([*hears, place.keep_files(session.id, has_hooks=bool(services.hooks))])
 
     def context_for(call: ToolCall) -> CallContext:
         return CallContext(

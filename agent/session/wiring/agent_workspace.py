@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING
 from agent.session.turns.tool_context import Acting
 from agent.session.wiring.execution_context import ExecutionContext, ExecutionScope
 from tools.kit.threads import close_all
+from tools.services.actions import Action, RunCommand
 
 if TYPE_CHECKING:
     from agent.session.wiring.shared_services import Closer
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.git_origins import GitOrigins
     from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
-    from tools.services.actions import Action
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +53,30 @@ class AgentWorkspace:
         self.origins = GitOrigins(steps.root, folder / "commits.json", line.steps, self.reach.ask_remote)
         self.before_programs = [self.origins.acting]
 
-    def keep_files(self, session: str) -> Acting:
+    def keep_files(self, session: str, *, has_hooks: bool = False) -> Acting:
         """Return a function that saves the files that a call is about to change.
 
-        `session` is part of the key, because agents of different sessions may use the same call ids.
+        `session` is part of the key, because agents of different sessions may use the same call ids. With
+        `has_hooks` programs of the person run beside each call.
         """
 
         async def acting(call: str, action: Action) -> None:
-            if self.steps is not None:
+            # Looking at all files before and after costs more than most commands that only look.
+            if self.steps is not None and (has_hooks or not await self._only_looks(action, session)):
                 await self.steps.acting(call, action, session)
 
         return acting
+
+    async def _only_looks(self, action: Action, session: str) -> bool:
+        """Return whether an action is a command that certainly changes no file."""
+
+        def only_looks(command: RunCommand) -> bool:
+            names = self.reach.gate.programs_that_look(command)
+            return names is not None and self.reach.terminals.has_usual_programs(session, names)
+
+        if not isinstance(action, RunCommand) or action.background or action.pty or action.outside:
+            return False
+        return await asyncio.to_thread(only_looks, action)
 
     async def close(self) -> None:
         """Close what was opened for this workspace alone. Never raises."""
