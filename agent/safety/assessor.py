@@ -465,19 +465,6 @@ class Assessor:
                 judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
             return Assessment(judge.verdict(), judge.only_looks and reading.is_known, frozenset(judge.hosts))
 
-    def programs_that_look(self, command: str, cwd: Path) -> frozenset[str] | None:
-        """Return the names of the programs of a command that certainly changes no file, as long as these
-        names mean the usual programs; None if it may change one.
-        """
-        with cached_paths():
-            found = self.assess(command, cwd)
-            if found.verdict.kind != "allow" or not found.only_looks:
-                return None
-            commands = read(command, str(cwd), self._places.home).commands
-            if any(each.name == "git" and _may_run_others(each) for each in commands):
-                return None
-            return frozenset(each.word for each in commands)
-
 
 class _Judge:
     """Collects the findings about every program and file."""
@@ -624,7 +611,7 @@ class _Judge:
             path.startswith(("/", "..")) and not self._scope.inside(joined(cwd, path)) for path in found.reads
         ):
             return ["brings files from outside of the workspace"]
-        if command.name == "git" and (folder := _git_folder(command)):
+        if command.name == "git" and (folder := git_folder_option(command)):
             cwd = joined(cwd, folder)
             if not self._scope.inside(cwd):
                 return ["works outside of the workspace"]
@@ -739,13 +726,7 @@ def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
     return ()
 
 
-def _may_run_others(command: Command) -> bool:
-    """Return whether the settings of a repository that git reads may name programs."""
-    folder = _git_folder(command)
-    return any(names_programs(absolute(joined(joined(cwd, folder or "."), "."))) for cwd in command.cwds)
-
-
-def _git_folder(command: Command) -> str:
+def git_folder_option(command: Command) -> str:
     """Return the folder of `git -C`; empty without it."""
     arguments = command.arguments
     return next((after for option, after in pairwise(arguments) if option == "-C"), "")

@@ -28,8 +28,8 @@ _NO_BASH = (
 )
 _NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECLARED = re.compile(rb"^declare -(\S+) (\w+)", re.MULTILINE)
-_NAMING = (b"\ndeclare -f", b"\nalias ")
-"""How functions and aliases begin in a state."""
+_NAMING = (b"\ndeclare -f", b"\nalias ", b"xtrace")
+"""How functions, aliases and the option that expands a prompt before each command stand in a state."""
 _SPECIAL = re.compile(r'["\\$`]')
 _TOO_LONG = "Argument list too long"
 _BURDEN = 100_000

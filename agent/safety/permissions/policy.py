@@ -35,6 +35,7 @@ from agent.safety.permissions.subjects import (
 )
 from agent.safety.places import Places, absolute, cached_paths, joined
 from agent.safety.programs.table import programs
+from agent.safety.read_only_commands import programs_that_look
 from agent.safety.reader.expansion import Command, Reading
 from agent.safety.reader.tree import GLOBS, UNKNOWN, literal, pattern, words
 from agent.safety.rules import DELETERS, OWNERS, SEVERITY, WRITERS, Judge, ProgramCall, UndoCoverage, Verdict
@@ -654,7 +655,7 @@ class Decider:
 
     def programs_that_look(self, action: RunCommand) -> frozenset[str] | None:
         """Return the names of the programs of a command that certainly changes no file; None if it may."""
-        return self._assessor.programs_that_look(action.command, action.cwd)
+        return programs_that_look(self._assessor, action.command, action.cwd, self._places.home)
 
     def places(self, action: Action) -> tuple[Path, ...]:
         """Return the guarded paths that permission for the action covers; a folder covers its content."""

@@ -54,7 +54,14 @@ async def kinds_of_steps(folder: Path, *commands: str, path: str = "", git: str 
 
 
 @pytest.mark.parametrize(
-    "command", ["true", "cat one.txt; ls -l | head -1", "cd /; ls", "git status --short", "rg -n one || true"]
+    "command",
+    [
+        "true",
+        "cat one.txt; ls -l | head -1",
+        "cd /; ls",
+        "git status --short",
+        "rg -n 'one$' || sed -n 1,2p one.txt",
+    ],
 )
 async def test_no_look_at_all_files_is_taken_around_a_command_that_only_looks(
     tmp_path: Path, command: str
@@ -73,6 +80,12 @@ async def test_no_look_at_all_files_is_taken_around_a_command_that_only_looks(
         ["true", "cat one.txt > made.txt"],
         ["true", "./bin/ls"],
         ["true", "python3 -c pass"],
+        ["true", "PATH=./bin:$PATH ls"],
+        ["true", "export LD_PRELOAD=./x.so; ls"],
+        ["true", "GIT_EXTERNAL_DIFF=./x git diff"],
+        ["true", "env PATH=./bin ls"],
+        ["x='a[$(touch made.txt)]'", '[[ "$x" -eq 0 ]]'],
+        ["PS4='$(touch made.txt)'; set -x", "ls"],
     ],
 )
 async def test_a_look_is_taken_where_a_name_may_mean_something_else(
