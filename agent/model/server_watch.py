@@ -228,6 +228,11 @@ class ServerWatch:
         entries = [entry_of(self._said.models, model) for model in models]
         return all(entries) and len({id(entry) for entry in entries}) == len(models)
 
+    @property
+    def counts_tokens(self) -> bool:
+        """Return whether the server is known to count the tokens of a request: llama.cpp's does."""
+        return is_llamacpp(self._said.models)
+
     async def was_restarted(self) -> bool:
         """Return whether the server was started since it was asked; False if unknown."""
         if not self.stale and self._said.listener:
@@ -329,6 +334,11 @@ class WatchedModel:
         That is assumed for nearby servers, unless the settings say that calls have a separate field.
         """
         return self.target.base_url.startswith("http:") and not self.target.mode_chosen
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Return whether the server is known to count the tokens of a request."""
+        return self._watch.counts_tokens
 
 
 def _behind(entry: Mapping[str, Any]) -> ServerFacts:

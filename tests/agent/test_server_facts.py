@@ -205,6 +205,15 @@ async def test_a_count_far_below_what_was_sent_means_that_tools_were_dropped(tmp
         assert b.server.refusals == []
 
 
+async def test_a_server_that_is_known_to_count_is_believed_however_few_tokens_it_read(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 40, "completion_tokens": 5}
+    async with bench(tmp_path, [say("I cannot see files.", usage=usage), say("In words.", usage=usage)]) as b:
+        b.server.documents = {"/v1/models": listed(LLAMACPP)}
+        prepared(b, "tiny.gguf")
+        assert (await b.turn("What is in a.txt?")).text == "In words."
+        assert ["tools" in each.body for each in b.server.requests] == [True, False]
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "usage",

@@ -196,14 +196,17 @@ class ServerNews:
         text.
 
         Some servers accept tools and drop them, because their template does not use them. `size` is the size
-        of the request in bytes, `tools` that of its tools. A count that not even the messages fit is made up.
+        of the request in bytes, `tools` that of its tools. A count that not even the messages fit is made
+        up, unless the server is known to count.
         """
         first = route.name not in self._answered
         self._answered.add(route.name)
         if not first or reply.calls or route.watched is None or not route.watched.may_drop_tools:
             return ""
         read = reply.usage.input
-        if not read or reply.usage.cached or size < BLIND * read or size - tools > SEEN * read:
+        if not read or reply.usage.cached or size < BLIND * read:
+            return ""
+        if size - tools > SEEN * read and not route.watched.counts_tokens:
             return ""
         return f"{route.name} read {read:,} tokens of {size:,} characters, so it was not shown its tools"
 

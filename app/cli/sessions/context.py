@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Show what a new session in this folder sends before its first message: layers, files, "
-    "tokens (estimated), budgets, and what is left out. No model is asked."
+    "tokens (estimated), budgets, and what is left out. The chosen model is only looked up, never asked; "
+    "`--model demo` works without one."
 )
 
 

@@ -155,7 +155,7 @@ def read_words(words: str) -> tuple[str, str]:
     ending = Path(path).suffix.removeprefix(".").lower()
     layout = next((name for name, each in ENDINGS.items() if ending in (name, each)), "")
     if not layout:
-        raise ConfigError(f"{first[:40]!r} names no format; write one of {', '.join(ENDINGS)} first.")
+        raise ConfigError(f"{first[:40]!r} is not a format of exports; the formats are {', '.join(ENDINGS)}.")
     return layout, path
 
 

@@ -24,5 +24,5 @@ def test_a_path_may_stand_alone_and_in_quotes(words: str, read: tuple[str, str])
 
 
 def test_what_names_no_format_is_refused_with_the_formats() -> None:
-    with pytest.raises(ConfigError, match=r"'bogus' names no format; write one of html, jsonl"):
+    with pytest.raises(ConfigError, match=r"'bogus' is not a format of exports; the formats are html, jsonl"):
         read_words("bogus")

@@ -115,8 +115,11 @@ def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
     shown = any(path.is_relative_to(each) for each in (confinement.workspace, home))
     own = [Path(launch.folder), *(() if shown else PRIVATE_TMP)]
     writable = [Path(confinement.workspace) / Path(each).expanduser() for each in confinement.writable]
-    if any(path.is_relative_to(each) for each in (*own, *writable)):
+    absent = [each for each in writable if not each.exists() and path.is_relative_to(each)]
+    if any(path.is_relative_to(each) for each in (*own, *writable) if each not in absent):
         return ""
+    if absent:
+        return f"it may change {absent[0]} only if that is there when it starts; make it, then start it again"
     if found.re is _ABSENT:
         if path.exists():
             return (
