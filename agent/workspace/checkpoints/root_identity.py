@@ -77,8 +77,7 @@ def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
     for place, path in [each for each, told in same.items() if not told and each[1] == str(root)]:
         same[place, path] = _stands([step for step in steps if step.place == place], root)
     groups = [frozenset(_folders(place)) for place, _ in same]
-    known = {_folders(here)[0]} if here else set[str]()
-    known |= {each for (place, _), told in same.items() if told for each in _folders(place)}
+    known = {each for (place, _), told in same.items() if told for each in _folders(place)}
     # A folder that took the place of another one is that one.
     while fresh := {each for group in groups if group & known for each in group} - known:
         known |= fresh
@@ -97,7 +96,8 @@ def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
         # An older record, or nothing is there that could be somebody else's.
         return is_path
     if _folders(here)[0] in _folders(place):
-        return True
+        # The number of a removed folder is given to a new one, often inside of what replaced it.
+        return is_path or not root.is_relative_to(path)
     inode = here.split(":")[1]
     inodes = {each.split(":")[1] for each in _folders(place)}
     if is_path and inode in inodes and not os.path.ismount(root):
