@@ -33,7 +33,13 @@ from app.tui.commands.keys import resolve
 from app.tui.commands.merging import MergeScreen
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_screen import ConversationScreen, SessionScreen
-from app.tui.questions.dialogs import ApprovalDialog, CeilingDialog, ClarifyDialog, ForecastDialog
+from app.tui.questions.dialogs import (
+    ApprovalDialog,
+    CeilingDialog,
+    ClarifyDialog,
+    ForecastDialog,
+    RequestDialog,
+)
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.screens.agents.agents_kinds import KindsScreen
 from app.tui.screens.approvals import ApprovalsScreen, AuditScreen
@@ -303,6 +309,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
 }
 """Every screen that lies over the session's own."""
 BASES = {
+    RequestDialog,
     ClosableScreen,
     ClosableModal,
     ConversationScreen,

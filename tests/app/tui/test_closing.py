@@ -110,7 +110,6 @@ async def shown(
     return screen
 
 
-@pytest.mark.thorough
 def test_every_screen_is_among_those_that_are_closed() -> None:
     assert {each.__name__ for each in screens_of_ours() ^ BASES ^ set(OPENED)} == set()
 
