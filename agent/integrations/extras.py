@@ -25,6 +25,7 @@ from tools.extras import EXTRAS, is_installed
 NAME = "hermes-tui"
 ROOT = Path(__file__).resolve().parents[2]
 _NAMED = re.compile(r"[A-Za-z0-9._-]+")
+_PINS = "--requirement"
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)")
 
 
@@ -51,6 +52,11 @@ class ExtrasChange:
     def line(self) -> str:
         """The command as one would type it in a shell."""
         return shlex.join(self.command)
+
+    def clear(self) -> None:
+        """Remove the file with pinned versions, unless the person runs the command."""
+        if _PINS in self.command and not self.obstacle:
+            Path(self.command[self.command.index(_PINS) + 1]).unlink(missing_ok=True)
 
 
 def states() -> list[ExtraState]:
@@ -196,7 +202,7 @@ def _pin_arguments(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ..
     handle, path = tempfile.mkstemp(prefix="hermes-extras-", suffix=".txt")
     with os.fdopen(handle, "w") as file:
         file.write("\n".join(blocks[name] for name in sorted(needed)) + "\n")
-    return ("--require-hashes", "--requirement", path)
+    return ("--require-hashes", _PINS, path)
 
 
 def _parents(block: str) -> set[str]:

@@ -12,7 +12,6 @@ import logging
 import os
 import secrets
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.workspace.project_tree import FileEvents
+from tools.kit.private_folders import PrivateFolder, sweep_once
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
@@ -123,16 +123,16 @@ class FolderWatches:
     def _new_mark(self) -> _Mark:
         mark = _Mark()
         try:
-            self._inotify.add_callback(os.fsencode(mark.folder.name), _mask(), mark, self._number())
+            self._inotify.add_callback(os.fsencode(mark.folder.path), _mask(), mark, self._number())
         except OSError:
-            mark.folder.cleanup()
+            mark.folder.remove()
             raise
         return mark
 
     def _drop_mark(self) -> None:
         mark, self._mark = self._mark, None
         if mark is not None:
-            mark.folder.cleanup()
+            mark.folder.remove()
 
     def _number(self) -> CallbackId:
         from watchdog.observers.inotify_c import CallbackId
@@ -149,14 +149,15 @@ class _Mark:
     """A folder of ours in which a file is made to see whether it is reported."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="hermes-watch-")
+        sweep_once()
+        self.folder = PrivateFolder("watch")
         self._awaited = b""
         self._seen = threading.Event()
 
     def set_and_wait(self) -> None:
         self._seen.clear()
         self._awaited = secrets.token_hex(8).encode()
-        file = Path(self.folder.name, self._awaited.decode())
+        file = self.folder.path / self._awaited.decode()
         file.touch(mode=0o600)
         self._seen.wait(_CATCH_UP_SECONDS)
         file.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from agent.errors import HermesError
 from tools.kit.children import kill_child, start_child
 from tools.kit.files import read_bytes
+from tools.kit.private_folders import PrivateFolder
 from tools.text.safe_text import clean
 
 _MAX_BYTES = 4_096
@@ -227,7 +227,8 @@ async def run_git(
     than `limit` bytes (0: `MAX_OUTPUT`). It is also raised for a command that does not only read.
     """
     command = _checked(arguments)
-    program, top, folder = await asyncio.to_thread(_prepared, root, git)
+    program, top, private = await asyncio.to_thread(_prepared, root, git)
+    folder = private.path
     try:
         place = git or git_folder(top) or top
         values = await _settings(program, folder, common_folder(place), seconds)
@@ -239,7 +240,7 @@ async def run_git(
         whole = [program, *overrides, *places, *command]
         return await _run(whole, top, folder, seconds, input, limit)
     finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await asyncio.to_thread(private.remove)
 
 
 async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 10.0) -> bytes:
@@ -247,14 +248,15 @@ async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 
     program = shutil.which("git", path=SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-git-"))
+    private = await asyncio.to_thread(PrivateFolder, "git")
+    folder = private.path
     try:
         names = ("ours", "base", "theirs")
         for name, text in zip(names, (ours, base, theirs), strict=True):
             await asyncio.to_thread((folder / name).write_bytes, text)
         return (await _run([program, "merge-file", "-p", *names], folder, folder, seconds)).output
     finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await asyncio.to_thread(private.remove)
 
 
 def _checked(arguments: tuple[str, ...]) -> list[str]:
@@ -273,7 +275,7 @@ def _checked(arguments: tuple[str, ...]) -> list[str]:
     return [name, *_COMMANDS[name], *arguments[1:]]
 
 
-def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
+def _prepared(root: Path, git: Path | None) -> tuple[str, Path, PrivateFolder]:
     """Return the path of git, the top folder of the work tree, and a private folder for this call."""
     program = shutil.which("git", path=SYSTEM_PATH)
     if program is None:
@@ -281,7 +283,7 @@ def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
     top = root if git is not None else top_folder(root.resolve())
     if top is None or (git is None and git_folder(top) is None):
         raise GitError("The folder is in no git repository.")
-    return program, top, Path(tempfile.mkdtemp(prefix="hermes-git-"))
+    return program, top, PrivateFolder("git")
 
 
 async def _settings(program: str, folder: Path, common: Path, seconds: float) -> dict[str, str]:

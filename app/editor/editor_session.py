@@ -8,7 +8,6 @@ import errno
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +41,7 @@ from app.editor.event_updates import EventUpdates, agent_words
 from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import lasting_text, one_line, place_text, reach_text, reasons
 from tools.context import PersonAnswer
+from tools.kit.private_folders import PrivateFolder
 from tools.services.editor import Screen
 from tools.text.safe_text import clean
 from tools.text.words import brief
@@ -107,8 +107,8 @@ class LiveTerminal:
 
     async def _run(self) -> None:
         try:
-            with tempfile.TemporaryDirectory(prefix="hermes-acp-terminal-") as folder:
-                await self._show(Path(folder) / "output")
+            with PrivateFolder("acp-terminal") as folder:
+                await self._show(folder / "output")
         except (TimeoutError, OSError):
             log.info("a terminal of the editor could not be used", exc_info=True)
         except asyncio.CancelledError:

@@ -7,7 +7,6 @@ import binascii
 import json
 import math
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from agent.events import (
     UsageChanged,
 )
 from tools.context import Todo
+from tools.kit.private_folders import PrivateFolder
 from tools.results import DiffDetail, Display, Outcome, TextDetail
 from tools.text.safe_text import clean
 from tools.text.words import brief, one_line
@@ -437,9 +437,9 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
 def store_images(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
     """Store images in the home. Writes files; raises `AttachmentError` for a non-image."""
     found: list[Attachment] = []
-    with tempfile.TemporaryDirectory(prefix="hermes-acp-") as folder:
+    with PrivateFolder("acp") as folder:
         for number, (name, data) in enumerate(images):
-            path = Path(folder) / str(number) / Path(name).name
+            path = folder / str(number) / Path(name).name
             path.parent.mkdir()
             path.write_bytes(data)
             found.append(store.take(path))

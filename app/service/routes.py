@@ -9,7 +9,6 @@ import gzip
 import hashlib
 import json
 import logging
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -51,6 +50,7 @@ from app.service.retelling import past_events
 from app.tui.commands.registry import SLASH_ALIASES
 from app.tui.commands.slash_menu import words_of
 from themes.loader import builtin_names, load_skin
+from tools.kit.private_folders import PrivateFolder
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -619,12 +619,12 @@ def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachme
     `TurnedAwayError`.
     """
     found: list[Attachment] = []
-    with tempfile.TemporaryDirectory(prefix="hermes-serve-") as folder:
+    with PrivateFolder("serve") as folder:
         for number, image in enumerate(images):
             if not isinstance(image, dict):
                 raise TurnedAwayError(400, "An image is an object with `name` and `data` in base64.")
             name = Path(text_of(image, "name", "image", most=200)).name or "image"
-            path = Path(folder) / str(number) / clean(name)
+            path = folder / str(number) / clean(name)
             try:
                 path.parent.mkdir()
                 path.write_bytes(base64.b64decode(text_of(image, "data", most=ATTACHMENTS), validate=True))

@@ -5,21 +5,16 @@ order of calls.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import json
 import logging
 import math
 import os
 import secrets
 import select
-import shutil
 import socket
-import stat
 import struct
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +38,7 @@ from tools.code.data import (
     reply,
 )
 from tools.code.stubs import Offer, restrict
-from tools.kit.files import create_file, lock_file
+from tools.kit.private_folders import SHORT, PrivateFolder, sweep_once
 from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.text.redact import redact
@@ -234,77 +229,9 @@ def _check(result: str) -> None:
 
 
 SOCKET = "rpc.sock"
-
-_PREFIX = "hermes-code-"
-_UNFINISHED = "hermes-make-"
-"""The name prefix of a folder without its lock; as long as `_PREFIX`."""
-_LOCK = "owner"
-"""The lock held while the owner lives. A process id is not enough, because containers count separately."""
 _PATH_LIMIT = 100
 """Bytes of a socket path that every system accepts."""
-_UNOWNED = 3600.0
-"""Seconds after which a folder without a lock counts as abandoned."""
-_SHORT = "/tmp"
-
-
-class PrivateFolder:
-    """A folder (0700) for a socket. Raises OSError if none can be made."""
-
-    def __init__(self) -> None:
-        _sweep_once()
-        made = _make_folder()
-        self._lock = create_file(made / _LOCK)
-        lock_file(self._lock)
-        # Only now does it get the name by which sweeps find it: none meets it without its lock.
-        self.path = made.with_name(_PREFIX + made.name.removeprefix(_UNFINISHED))
-        made.rename(self.path)
-
-    def remove(self) -> None:
-        """Remove the folder and its content. May be called again."""
-        if self._lock >= 0:
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
-
-
-def sweep(root: Path) -> None:
-    """Remove the folders below `root` that killed processes of Hermes left. Meant for a thread."""
-    with contextlib.suppress(OSError):
-        for folder in [*root.glob(_PREFIX + "*"), *root.glob(_UNFINISHED + "*")]:
-            with contextlib.suppress(OSError):
-                if _is_abandoned(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_abandoned(folder: Path) -> bool:
-    about = folder.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
-        return False
-    if folder.name.startswith(_UNFINISHED):
-        return time.time() - about.st_mtime > _UNOWNED
-    try:
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return time.time() - about.st_mtime > _UNOWNED
-    try:
-        return lock_file(lock, seconds=0)
-    finally:
-        os.close(lock)
-
-
-@functools.cache
-def _sweep_once() -> None:
-    for root in {tempfile.gettempdir(), _SHORT}:
-        threading.Thread(target=sweep, args=(Path(root),), name="sweep", daemon=True).start()
-
-
-def _make_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED))
-    if len(os.fsencode(folder)) < _PATH_LIMIT - len(f"/{SOCKET}"):
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=_SHORT))
-
+_NAMES = len("/hermes-code-12345678/") + len(SOCKET)
 
 log = logging.getLogger(__name__)
 
@@ -586,7 +513,9 @@ class ScriptServer:
         """Make the folder (0700) and listen in it. Raises `ToolError` if neither works."""
         loop = asyncio.get_running_loop()
         try:
-            self._private = PrivateFolder()
+            sweep_once()
+            is_long = len(os.fsencode(tempfile.gettempdir())) + _NAMES >= _PATH_LIMIT
+            self._private = PrivateFolder("code", SHORT if is_long else None)
             self._listener = await loop.create_unix_server(lambda: Connection(self), str(self.path))
             self.path.chmod(0o600)
         except OSError as error:

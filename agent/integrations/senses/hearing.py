@@ -20,6 +20,7 @@ from agent.errors import HermesError
 from agent.integrations.senses.kinds import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from tools.kit.children import kill_child, start_child
+from tools.kit.private_folders import PrivateFolder
 from tools.results import ToolError
 from tools.senses.services import UseService
 from tools.services.actions import Permit
@@ -194,12 +195,12 @@ class Recording:
     def __init__(self, command: Sequence[str], path: str) -> None:
         """`path` is the value of `PATH` for the recording program."""
         self._command, self._path = tuple(command), path
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: PrivateFolder | None = None
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         """Start recording. Raises `RecordingError` if the program cannot be started."""
-        self._folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="hermes-said-")
+        self._folder = await asyncio.to_thread(PrivateFolder, "said")
         try:
             self._process = await start_child(
                 ["/bin/sh", "-c", _GUARDED, "sh", *self._command, str(self._file)],
@@ -245,12 +246,12 @@ class Recording:
         await self._end()
         folder, self._folder = self._folder, None
         if folder is not None:
-            await asyncio.to_thread(folder.cleanup)
+            await asyncio.to_thread(folder.remove)
 
     @property
     def _file(self) -> Path:
         assert self._folder is not None
-        return Path(self._folder.name) / "said.wav"
+        return self._folder.path / "said.wav"
 
     async def _end(self) -> None:
         process = self._process

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +51,7 @@ from agent.safety.sandbox.layout import (
 from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.scope import temporary_entry
 from agent.workspace.placeholders import ReservedNames, hold, unmounted
+from tools.kit.private_folders import PrivateFolder
 from tools.results import ToolError
 from tools.services.actions import RunCommand
 from tools.services.sandbox import Sandbox, SandboxLimits, SandboxName, SandboxPolicy, Wrapped
@@ -400,8 +400,8 @@ def _of_linux(mode: SandboxMode) -> Iterator[Sandbox]:
 def holds(sandbox: Sandbox) -> bool:
     """Return whether a test command works inside `sandbox` and cannot escape; False if it cannot be run."""
     try:
-        with tempfile.TemporaryDirectory(prefix="hermes-probe-", ignore_cleanup_errors=True) as made:
-            return _holds(sandbox, Path(made).resolve())
+        with PrivateFolder("probe") as made:
+            return _holds(sandbox, made.resolve())
     except (OSError, ToolError, subprocess.TimeoutExpired):
         return False
 

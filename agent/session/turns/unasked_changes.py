@@ -181,10 +181,10 @@ def _merge_settings(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) ->
 
 def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
     """Write the text to a private temporary file, and return the result of `work` on it."""
-    import tempfile
+    from tools.kit.private_folders import PrivateFolder
 
-    with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
-        file = Path(folder) / "config"
+    with PrivateFolder("git") as folder:
+        file = folder / "config"
         file.write_bytes(text)
         return work(file)
 

@@ -7,11 +7,15 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, HermesError
 from app.cli.frame import YES, add_action, add_json, say, say_json
 from themes.states import glyph
 from tools.extras import EXTRAS, is_installed, missing
+
+if TYPE_CHECKING:
+    from agent.integrations.extras import ExtrasChange
 
 DESCRIPTION = (
     "List what can be added to the program, add it to the environment Hermes runs from, or "
@@ -51,7 +55,7 @@ def _remove(args: argparse.Namespace) -> None:
     names = check_names(args.names)
     change = removing(names)
     if change.command:
-        _carry_out(change.command, change.obstacle, change.line, 0, ask=not args.yes)
+        _carry_out(change, 0, ask=not args.yes)
     else:
         say("Nothing is removed: none is installed, or something else needs what they brought.", sys.stderr)
     if args.as_json:
@@ -78,7 +82,10 @@ def _add(names: Sequence[str], *, ask: bool) -> None:
         say(f"{', '.join(names)}: installed already.", sys.stderr)
         return
     size = sum(EXTRAS[name].size for name in names if not is_installed(name))
-    _carry_out(change.command, change.obstacle, change.line, size, ask=ask)
+    try:
+        _carry_out(change, size, ask=ask)
+    finally:
+        change.clear()
     import importlib
 
     importlib.invalidate_caches()
@@ -89,23 +96,23 @@ def _add(names: Sequence[str], *, ask: bool) -> None:
     say(f"Added: {', '.join(names)}.", sys.stderr)
 
 
-def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, ask: bool) -> None:
+def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
     """Show the command, ask for consent and run it. Raises `ConfigError`, `HermesError`."""
     from app.tui.terminal.pip_progress import ProgressLine, with_raw_progress
     from app.tui.terminal.pip_progress import run as run_pip
     from tools.kit.umask import person_umask
 
-    if obstacle:
-        raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")
-    say(f"$ {line}", sys.stderr)
+    if change.obstacle:
+        raise ConfigError(f"Hermes cannot change this itself: {change.obstacle}. Run this: {change.line}")
+    say(f"$ {change.line}", sys.stderr)
     if ask and not _ask_yes(f"Run it{f', about {size} MB' if size else ''}?"):
         alone = "" if sys.stdin.isatty() else ", as nobody can be asked here; add --yes"
         raise ConfigError(f"Nothing was changed{alone}.")
     shown = ProgressLine()
     try:
-        code, said = run_pip(with_raw_progress(command), size * 1_000_000, shown.show, person_umask())
+        code, said = run_pip(with_raw_progress(change.command), size * 1_000_000, shown.show, person_umask())
     except (OSError, subprocess.SubprocessError) as error:
-        raise HermesError(f"{shlex.quote(command[0])} could not be run: {error}.") from error
+        raise HermesError(f"{shlex.quote(change.command[0])} could not be run: {error}.") from error
     finally:
         shown.end()
     if code:

@@ -7,6 +7,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,9 +92,13 @@ async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
 
 async def _run_extract(web: PersonsWeb, args: argparse.Namespace, extract: Any) -> ExitCode:
     folder = Path(tempfile.mkdtemp(prefix="hermes-web-"))
-    found = await extract(
-        web.services, web.gate("web_extract"), args.urls, args.query, args.char_limit, folder
-    )
+    try:
+        found = await extract(
+            web.services, web.gate("web_extract"), args.urls, args.query, args.char_limit, folder
+        )
+    finally:
+        with suppress(OSError):  # Only long pages are kept in it, which the results name.
+            folder.rmdir()  # noqa: ASYNC240 - nothing else runs here
     results = found["results"]
     if args.as_json:
         say_json(found)

@@ -111,4 +111,7 @@ async def offer_extra(show: Callable[[ExtraDialog], Awaitable[bool | None]], pro
         change = await asyncio.to_thread(adding, [name])
     except HermesError:
         return False
-    return bool(await show(ExtraDialog(name, problem, change)))
+    try:
+        return bool(await show(ExtraDialog(name, problem, change)))
+    finally:
+        change.clear()

@@ -63,6 +63,7 @@ def test_a_no_is_told_from_nobody_being_there(
         assert main(["extras", "add", "serve"]) == 2
     os.close(master)
     assert capsys.readouterr().err.endswith(f"Nothing was {said}" if answer else said)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_removing_leaves_what_others_need() -> None:

@@ -8,10 +8,10 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.kit.private_folders import PrivateFolder
 from tools.results import ToolError
 from tools.terminal.backends.channel import (
     Client,
@@ -80,7 +80,7 @@ class SshConnector:
             raise ToolError(f"{options.user!r} is not a name of a user; set terminal.ssh.user.")
         self._options = options
         self._client = Client(options.program, environ, ("SSH_AUTH_SOCK",))
-        self._folder: Path | None = None
+        self._folder: PrivateFolder | None = None
 
     @property
     def place(self) -> str:
@@ -92,7 +92,7 @@ class SshConnector:
         if key and not expanded(key).is_file():
             raise ToolError(f"There is no key file {key}; change terminal.ssh.key.")
         # Made for us alone: who can open the socket is logged in.
-        self._folder = Path(tempfile.mkdtemp(prefix="hermes-ssh-"))
+        self._folder = PrivateFolder("ssh")
         return self._client.channel(self._arguments("ControlMaster=yes", "-T", command))
 
     def call(self, command: Sequence[str], *, pty: bool) -> ClientChannel:
@@ -108,14 +108,14 @@ class SshConnector:
 
     def release(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             self._folder = None
 
     def _arguments(self, master: str, terminal: str, command: Sequence[str]) -> list[str]:
         options = self._options
         settings = [*_FIXED, master, f"ConnectTimeout={options.connect_timeout}"]
         if self._folder is not None:
-            settings.append(f"ControlPath={_escaped(self._folder / 'link')}")
+            settings.append(f"ControlPath={_escaped(self._folder.path / 'link')}")
         if options.known_hosts:
             settings.append(f"UserKnownHostsFile={_escaped(expanded(options.known_hosts))}")
         arguments = [terminal, *(f"-o{setting}" for setting in settings)]

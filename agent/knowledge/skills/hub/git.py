@@ -43,6 +43,7 @@ from agent.knowledge.skills.skill import SkillFormatError, read
 from agent.model.addresses import is_loopback
 from agent.workspace.git import SYSTEM_PATH, git_environment
 from tools.kit.children import kill_group
+from tools.kit.private_folders import PrivateFolder
 from tools.text.words import brief
 
 MOST_SKILLS = 500
@@ -378,8 +379,8 @@ class GitTree:
 @contextmanager
 def fetched(where: GitPlace, version: str = "", seconds: float = SECONDS) -> Iterator[GitTree]:
     """Fetch one commit into a temporary repository. Raises `HubError`."""
-    with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
-        store = Path(folder, "store")
+    with PrivateFolder("git") as folder:
+        store = folder / "store"
         yield fetch_into(store, where, version, seconds)
 
 
@@ -439,7 +440,7 @@ def run_git(
     if allowed is not None:
         settings += ["-c", f"protocol.{allowed.protocol}.allow=always"]
     with (
-        tempfile.TemporaryDirectory(prefix="hermes-git-home-") as home,
+        PrivateFolder("git-home") as home,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
         tempfile.TemporaryFile() as given,
@@ -449,7 +450,7 @@ def run_git(
         child = subprocess.Popen(
             [program, *settings, *arguments],
             cwd=inside,
-            env=_environment(Path(home), allowed) | dict(environ or {}),
+            env=_environment(home, allowed) | dict(environ or {}),
             stdin=given,
             stdout=output,
             stderr=errors,

@@ -8,7 +8,6 @@ import io
 import json
 import re
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from agent.knowledge.skills.hub.sources.packages import SCHEMA
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, SkillFormatError, load, validate
 from tools.kit.files import write_atomically
+from tools.kit.private_folders import PrivateFolder
 from tools.text.redact import redact
 from tools.text.words import brief
 
@@ -159,14 +159,14 @@ def push(
         raise HubError(f"{brief(branch)!r} is not a name of a branch.")
     if not _AUTHOR.fullmatch(author):
         raise HubError("The author is written as `Name <mail@example.org>`; give --author.")
-    with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
-        store = Path(folder, "store")
+    with PrivateFolder("git") as folder:
+        store = folder / "store"
         try:
             tree = git.fetch_into(store, where)
         except HubMissingError:
             tree = None  # a repository without commits
         base = f"{where.folder.strip('/') or 'skills'}/{skill.folder.name}"
-        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        index = {"GIT_INDEX_FILE": str(folder / "index")}
         rows: list[bytes] = []
         if tree is not None:
             git.run_git(store, "read-tree", tree.revision, environ=index)

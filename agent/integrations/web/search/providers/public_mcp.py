@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cache
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from agent.core.net.door import Door, Permit, door_proxy
 from agent.errors import HermesError
 from agent.integrations.web.search.service import SearchError, WebHit, hits
+from tools.kit.private_folders import PrivateFolder
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.server import Server
@@ -85,7 +85,7 @@ class PublicEndpoint:
 
         stack = AsyncExitStack()
         try:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hermes-search-"))
+            folder = stack.enter_context(PrivateFolder("search"))
             environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
             if self._own:
                 environ["NO_PROXY"] = "*"
@@ -96,9 +96,9 @@ class PublicEndpoint:
             launch = ServerLaunch(
                 name=self.name,
                 transport="http",
-                folder=folder,
-                tokens=str(Path(folder) / "tokens.json"),
-                files=folder,
+                folder=str(folder),
+                tokens=str(folder / "tokens.json"),
+                files=str(folder),
                 url=self.address,
                 timeout=self._seconds,
                 connect_timeout=self._seconds,
