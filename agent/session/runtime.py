@@ -224,7 +224,7 @@ async def _assemble(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
     spec = _spec(base, talk, place, pending_requests, turn_queue, servers, services.web)
-    spec = replace(spec, supplements=[partial(prompt_text, servers)])
+    spec = replace(spec, supplements=[partial(prompt_text, servers, place.reach.scratch)])
     if team is not None:
         supplements = [*spec.supplements, Mentions(definitions, base.options.workspace)]
         spec = replace(spec, delegates=team.of_main, step_of=team.step_of, supplements=supplements)

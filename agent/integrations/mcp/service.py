@@ -365,8 +365,14 @@ class McpService:
         tool: str,
         arguments: Mapping[str, Any],
         progress: Callable[[str], None] | None = None,
+        *,
+        files: str = "",
     ) -> dict[str, Any]:
-        """Call a tool and return its result as the model gets it."""
+        """Call a tool and return its result as the model gets it.
+
+        Here and below, what is too large for the conversation goes to the folder `files`; without it, to that
+        of all sessions.
+        """
         kept = self._usable(server)
         await self._list_if_due(kept)
         self._check(server, tool, kept)
@@ -374,7 +380,7 @@ class McpService:
             kept.calls.add(progress)
         try:
             return await kept.server.request(
-                "call_tool", {"name": tool, "arguments": dict(arguments)}, progress
+                "call_tool", {"name": tool, "arguments": dict(arguments), "files": files}, progress
             )
         finally:
             if progress is not None:
@@ -387,19 +393,21 @@ class McpService:
             await self._list_if_due(kept)
             self._check(server, tool, kept)
 
-    async def read(self, server: str, uri: str) -> dict[str, Any]:
+    async def read(self, server: str, uri: str, *, files: str = "") -> dict[str, Any]:
         """Return the contents of a resource."""
         kept = self._usable(server)
-        return await kept.server.request("read_resource", {"uri": uri})
+        return await kept.server.request("read_resource", {"uri": uri, "files": files})
 
     async def resources(self, server: str) -> dict[str, Any]:
         """Return the resources of a server, and its templates for others."""
         return await self._usable(server).server.request("resources", {})
 
-    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+    async def prompt(
+        self, server: str, name: str, arguments: Mapping[str, str], *, files: str = ""
+    ) -> dict[str, Any]:
         """Return the messages of a prompt."""
-        kept = self._usable(server)
-        return await kept.server.request("get_prompt", {"name": name, "arguments": dict(arguments)})
+        asked = {"name": name, "arguments": dict(arguments), "files": files}
+        return await self._usable(server).server.request("get_prompt", asked)
 
     async def restart(self, server: str) -> None:
         """End a server and start it again."""

@@ -7,8 +7,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from agent.core.home import private_folder
 from agent.errors import HermesError
 from agent.integrations.mcp.catalog import PREFIX, PromptDefinition, tool_names
 from agent.integrations.mcp.service import McpService, OfferedTool
@@ -25,6 +27,8 @@ PLACE = 2_000
 """After all tools of Hermes."""
 READING = "resources/read"
 """What rules call the reading of a resource, as in `mcp(server/resources/read)`."""
+FILES = "mcp"
+"""The folder for files of answers in an agent's scratch folder, which its commands can read."""
 _SHOWN = 20_000
 
 _READ_SCHEMA = {
@@ -119,7 +123,8 @@ def _handler(service: McpService, tool: OfferedTool) -> Handler:
             raise ToolError(str(error)) from error
         await context.permit(CallServer(tool=tool.name, server=server, name=name, arguments=sent))
         try:
-            return await service.call(server, name, arguments, context.progress)
+            files = str(context.scratch / FILES)
+            return await service.call(server, name, arguments, context.progress, files=files)
         except HermesError as error:
             raise ToolError(str(error)) from error
 
@@ -132,7 +137,9 @@ def _reader(service: McpService) -> Handler:
         name = READING if uri else "resources/list"
         await context.permit(CallServer(tool="read_resource", server=server, name=name, arguments=uri))
         try:
-            return await (service.read(server, uri) if uri else service.resources(server))
+            if not uri:
+                return await service.resources(server)
+            return await service.read(server, uri, files=str(context.scratch / FILES))
         except HermesError as error:
             raise ToolError(str(error)) from error
 
@@ -206,8 +213,11 @@ def prompt_names(
     return {names[server, prompt.name]: (server, prompt) for server, prompt in prompts}
 
 
-async def prompt_text(service: McpService, text: str) -> str:
-    """Return the text of a server's prompt if a message runs one; else an empty text."""
+async def prompt_text(service: McpService, scratch: Path, text: str) -> str:
+    """Return the text of a server's prompt if a message runs one; else an empty text.
+
+    `scratch` is the scratch folder of the agent.
+    """
     match = _CALLED.match(text.strip())
     found = prompt_names(service.prompts()).get(match[1]) if match is not None else None
     if match is None or found is None:
@@ -218,7 +228,8 @@ async def prompt_text(service: McpService, text: str) -> str:
     if missing := [each.name for each in prompt.arguments if each.required and each.name not in arguments]:
         return f"{head} It was not run: it needs {', '.join(missing)}, which were not given. Say so.]"
     try:
-        answer = await service.prompt(server, prompt.name, arguments)
+        files = str(private_folder(scratch) / FILES)
+        answer = await service.prompt(server, prompt.name, arguments, files=files)
     except HermesError as error:
         return f"{head} It was not run: {clean(str(error))} Say so.]"
     said = [f"{each['role']}: {each.get('content', '')}" for each in answer["messages"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import private_folder
@@ -14,7 +15,7 @@ from agent.integrations.mcp.server import RefusedError
 from agent.integrations.mcp.server_config import LaunchEnvironment, declared_servers, given_servers
 from agent.integrations.mcp.server_requests import FormAsker, Sampling, ask_person
 from agent.integrations.mcp.service import McpService
-from agent.integrations.mcp.tools import register_servers
+from agent.integrations.mcp.tools import FILES, register_servers
 from agent.integrations.server_events import ServerLogged
 from agent.session.turns.attaching import TOOL, ReferencedPage, ReferenceReader, ResourceReader
 from agent.session.turns.room import UNKNOWN_WINDOW
@@ -77,7 +78,7 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     around = LaunchEnvironment(
         home=home,
         workspace=options.workspace,
-        files=home.scratch / "mcp",
+        files=home.scratch / FILES,
         sandbox=base.settings.sandbox,
         variables=base.variables,
         probes=options.attended,
@@ -105,8 +106,8 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     return service, answers, told
 
 
-def resource_reader(service: McpService) -> ResourceReader:
-    """Return a reader of resources that a message refers to.
+def resource_reader(service: McpService, scratch: Path) -> ResourceReader:
+    """Return a reader of resources that a message refers to. `scratch` is the agent's scratch folder.
 
     It returns None for a server that the session does not have, and an empty text for an empty address.
     """
@@ -117,7 +118,7 @@ def resource_reader(service: McpService) -> ResourceReader:
         if not uri:
             return ""
         try:
-            result = await service.read(server, uri)
+            result = await service.read(server, uri, files=str(private_folder(scratch) / FILES))
         except HermesError as error:
             raise ToolError(str(error)) from error
         files = [str(each.get("path") or each.get("problem")) for each in result.get("resources", [])]
@@ -147,7 +148,12 @@ def session_references(
 
     gate = place.reach.gate
     reader = ReferenceReader(
-        base.options.workspace, gate, base.tool_options(), base.secrets, room, resource_reader(servers)
+        base.options.workspace,
+        gate,
+        base.tool_options(),
+        base.secrets,
+        room,
+        resource_reader(servers, place.reach.scratch),
     )
     if web is not None:
         reader.pages = partial(_page, web, gate)

@@ -187,7 +187,10 @@ class ServerConnection:
             templates = []
         return {"resources": found, "templates": templates}
 
-    async def call_tool(self, number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call_tool(
+        self, number: int, name: str, arguments: dict[str, Any], files: str = ""
+    ) -> dict[str, Any]:
+        """Call a tool; its files go to `files`, or to the folder of the launch."""
         client = self._need()
         told = 0.0
 
@@ -204,21 +207,20 @@ class ServerConnection:
             return _dump(await client.call_tool(name, arguments, progress_callback=report_progress))
 
         answer = await self._await_answer(with_addresses(call, self._ask))
-        return await asyncio.to_thread(self._call_result, answer)
+        return await asyncio.to_thread(self._call_result, answer, Path(files or self._launch.files))
 
-    def _call_result(self, answer: dict[str, Any]) -> dict[str, Any]:
-        files = Path(self._launch.files)
+    def _call_result(self, answer: dict[str, Any], files: Path) -> dict[str, Any]:
         result = results.call_result(answer, files)
         result = with_files(result, self._launch, partial(results.write_file, files=files))
         return with_hint(result, self._launch)
 
-    async def read_resource(self, uri: str) -> dict[str, Any]:
+    async def read_resource(self, uri: str, files: str = "") -> dict[str, Any]:
         answer = await self._await_answer(self._need().read_resource(uri))
-        return results.resource_result(_dump(answer), Path(self._launch.files))
+        return results.resource_result(_dump(answer), Path(files or self._launch.files))
 
-    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+    async def get_prompt(self, name: str, arguments: dict[str, str], files: str = "") -> dict[str, Any]:
         answer = await self._await_answer(self._need().get_prompt(name, arguments))
-        return results.prompt_result(_dump(answer), Path(self._launch.files))
+        return results.prompt_result(_dump(answer), Path(files or self._launch.files))
 
     def _need(self) -> Client:
         if self._gone or self._client is None:

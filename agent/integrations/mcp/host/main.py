@@ -130,7 +130,7 @@ class _Host:
         self, connection: Any, number: int, method: str, arguments: Mapping[str, Any]
     ) -> Any:
         if method == "call_tool":
-            return await connection.call_tool(number, arguments["name"], arguments["arguments"])
+            return await connection.call_tool(number, **arguments)
         return await getattr(connection, method)(**arguments)
 
     async def _begin_anew(self, before: Any) -> None:

@@ -126,6 +126,29 @@ async def test_a_call_is_judged_as_server_and_tool(tmp_path: Path) -> None:
         assert at.seen(ToolProgressed) == []
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("mode", ["bubblewrap", "landlock"])
+async def test_commands_can_read_the_file_of_an_answer_but_not_change_it(mode: str, tmp_path: Path) -> None:
+    def answer(request: Any) -> Any:
+        answers = [each["content"] for each in request.body["messages"] if each["role"] == "tool"]
+        match len(answers):
+            case 0:
+                return calls(("mcp__box__echo", {"text": "x" * 120_000 + "end"}))
+            case 1:
+                path = json.loads(answers[0])["full_result"]
+                command = f"tail -c 5 {path}; echo more >>{path} || cat {path}/../../../../config.yaml"
+                return calls(("terminal", {"command": command}))
+        return say("done")
+
+    async with bench(tmp_path, answer) as at:
+        at.config(json.dumps({**json.loads(settings(box=plain("good"))), "sandbox": {"mode": mode}}))
+        await at.turn("go")
+        kept, shown = results(at)
+        assert shown["output"].startswith("xxend") and "mcp_servers" not in shown["output"]
+        assert Path(kept["full_result"]).read_text() == "x" * 120_000 + "end"
+        assert "denied" in shown["output"].lower() or "read-only" in shown["output"].lower()
+
+
 def test_a_server_that_fails_is_left_alone_for_longer_each_time() -> None:
     health, now, pauses = Health(), 100.0, []
     for _ in range(7):
