@@ -9,7 +9,7 @@ from tools.context import Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
-from tools.text.words import one_line
+from tools.text.words import one_line, without_marks
 
 NAME = "delegate_task"
 MAX_TASKS = 32
@@ -66,7 +66,10 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if started := result.get("started"):
         return Display("delegate", subject, f"{', '.join(map(str, started))} in the background")
     reports = [each for each in result.get("results", ()) if isinstance(each, Mapping)]
-    lines = [f"{each.get('id')} · {each.get('outcome')}: {each.get('summary', '')}" for each in reports]
+    lines = [
+        f"{each.get('id')} · {each.get('outcome')}: {without_marks(clean(str(each.get('summary', ''))))}"
+        for each in reports
+    ]
     done = sum(each.get("outcome") == "completed" for each in reports)
     summary = f"{done} of {len(reports)} completed" if len(reports) != 1 else str(reports[0].get("outcome"))
     return Display("delegate", subject, summary, TextDetail(clean("\n\n".join(lines))))

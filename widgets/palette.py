@@ -39,7 +39,7 @@ _ATTRIBUTES: Mapping[str, frozenset[str]] = {
 _MARKS: Mapping[str, frozenset[str]] = {
     "selection": frozenset({"reverse"}),
     "cursor": frozenset({"reverse"}),
-    "match": frozenset({"reverse", "underline"}),
+    "match": frozenset({"bold", "underline"}),
 }
 """What stands in for the background of a role without a colour."""
 

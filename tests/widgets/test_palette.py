@@ -56,9 +56,9 @@ def test_without_colours_states_differ_in_how_they_are_drawn() -> None:
     assert marks(MONO.style("text")) == set()
 
 
-def test_without_colours_what_is_selected_found_or_under_the_cursor_is_reversed() -> None:
+def test_without_colours_what_is_selected_found_or_under_the_cursor_is_marked() -> None:
     plain, selected, found = (MONO.style("text", ground) for ground in ("surface", "selection", "match"))
-    assert (marks(plain), marks(selected), marks(found)) == (set(), {"reverse"}, {"reverse", "underline"})
+    assert (marks(plain), marks(selected), marks(found)) == (set(), {"reverse"}, {"bold", "underline"})
     assert marks(MONO.style("background", "cursor")) == {"reverse"}
     assert marks(MONO.style("dim", "selection")) == {"reverse"}, "dim and reverse together cannot be read"
 

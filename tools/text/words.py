@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
+
+_MARKS = lazy_pattern(r"(?m)^ {0,3}#{1,6}[ \t]+|(?<![\w*])\*\*(?=\S)|(?<=[^\s*])\*\*(?![\w*])")
 
 
 def one_line(text: str) -> str:
     """Return `text` without control characters, each run of white space as one blank."""
     return " ".join(clean(text).split())
+
+
+def without_marks(text: str) -> str:
+    """Return Markdown without the marks of headings and of bold text, for places that show plain text."""
+    return _MARKS.sub("", text)
 
 
 def brief(text: object, limit: int = 80) -> str:

@@ -219,11 +219,14 @@ def paint_strip(
     focused: bool = False,
     thumb: bool | None = None,
     found: Sequence[Span] = (),
+    current: int = -1,
     selected: Span | None = None,
 ) -> Strip:
-    """Return a whole screen row. Spans count characters; `thumb` is None without a scrollbar."""
-    for span in found:
-        strip = mark_span(strip, span, palette, "match")
+    """Return a whole screen row. Spans count characters; `current` is the number of the one in `found` that
+    is visited; `thumb` is None without a scrollbar.
+    """
+    for number, span in enumerate(found):
+        strip = mark_span(strip, span, palette, "match", reverse=number == current)
     if selected is not None:
         strip = mark_span(strip, selected, palette)
     bar = Segment("▎" if focused else " ", palette.style("accent"))
@@ -267,12 +270,21 @@ def hint(height: int, width: int, palette: Palette) -> list[Strip]:
     return ([blank] * start + drawn + [blank] * height)[:height]
 
 
-def mark_span(row: Strip, span: Span, palette: Palette, role: str = "selection") -> Strip:
+def mark_span(
+    row: Strip, span: Span, palette: Palette, role: str = "selection", *, reverse: bool = False
+) -> Strip:
     """Return `row` with a span on a role's background, or on what stands in for it without colours."""
     text = row.text
     end = len(text) if span[1] < 0 else span[1]
     first, last = cell_len(text[: span[0]]), cell_len(text[:end])
     style = palette.style("text", role)
-    lit = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
+    lit = Style(
+        bgcolor=style.bgcolor,
+        bold=style.bold or reverse or None,
+        # Dim and reverse together cannot be read.
+        dim=False if reverse else None,
+        reverse=style.reverse or reverse or None,
+        underline=style.underline,
+    )
     inside = Strip([Segment(run.text, (run.style or Style.null()) + lit) for run in row.crop(first, last)])
     return Strip.join([row.crop(0, first), inside, row.crop(last)])

@@ -201,6 +201,10 @@ class SearchMatch:
     number: int
 
 
+RowHit = tuple[RowPosition, int]
+"""A displayed row, and which of its hits, counted from 0."""
+
+
 class Finder:
     """A search that ignores case, and the current hit.
 
@@ -215,6 +219,10 @@ class Finder:
         self._run = 0
         self._at = -1
         """The current hit, counted from the last; -1 before the first step."""
+        self._match: SearchMatch | None = None
+        """The current hit, by its item."""
+        self._shown: tuple[object, RowHit | None] = (None, None)
+        """Where the current hit is displayed, with all that decides it."""
         self._items: list[int] = []
         """Items with hits, the last first."""
         self._ends: list[int] = []
@@ -256,7 +264,8 @@ class Finder:
             at %= self.count
         self._at = at
         place = bisect_right(self._ends, at)
-        return SearchMatch(self._items[place], self._ends[place] - 1 - at)
+        self._match = SearchMatch(self._items[place], self._ends[place] - 1 - at)
+        return self._match
 
     def _first(self, step: int, start: int) -> int:
         """Return the first hit to visit, counted from the last; out of range if it is not found yet."""
@@ -271,7 +280,7 @@ class Finder:
     def _begin(self, pattern: str) -> None:
         self._run += 1
         self.pattern, self.searching = pattern, bool(pattern)
-        self._at = -1
+        self._at, self._match = -1, None
         self._items, self._ends = [], []
         self._expression = re.compile(re.escape(pattern), re.IGNORECASE) if pattern else None
 
@@ -298,27 +307,38 @@ class Finder:
 
     def place(self, document: Document, match: SearchMatch) -> RowPosition:
         """Return the position of a match. Its item is opened if that hides the match."""
-        place = self._find_row(document, match)
+        hit = self._find_row(document, match)
         item = document.entry(match.item).item
-        if place is None and folds(item):
+        if hit is None and folds(item):
             document.fold(match.item, Fold.OPEN)
-            place = self._find_row(document, match)
-        return place or document.start_of(match.item)
+            hit = self._find_row(document, match)
+        return hit[0] if hit else document.start_of(match.item)
 
-    def _find_row(self, document: Document, match: SearchMatch) -> RowPosition | None:
-        """Return the row of a match: the part's nearest hit, as the displayed text can differ from the
-        source.
+    def current_in(self, document: Document, place: RowPosition) -> int:
+        """Return which hit of a visible row is the current one, counted from 0; -1 for none."""
+        match = self._match
+        if match is None or place.item != match.item:
+            return -1
+        key = (match, document.width, document.wrap, document.entry(match.item).fold)
+        if self._shown[0] != key:
+            self._shown = (key, self._find_row(document, match))
+        hit = self._shown[1]
+        return hit[1] if hit and hit[0] == place else -1
+
+    def _find_row(self, document: Document, match: SearchMatch) -> RowHit | None:
+        """Return the row of a match, and which of the row's hits it is: the part's nearest hit, as the
+        displayed text can differ from the source.
         """
         left = match.number
-        found: RowPosition | None = None
+        found: RowHit | None = None
         for part, piece in enumerate(document.parts(match.item)):
             count = self._hits(text_of(piece))
             if not count:
                 continue
             rows = [
-                RowPosition(match.item, part, row)
+                (RowPosition(match.item, part, row), number)
                 for row, strip in enumerate(document.strips(match.item, part))
-                for _ in self.spans(strip.text)
+                for number, _ in enumerate(self.spans(strip.text))
             ]
             if rows and left < count:
                 return rows[min(left, len(rows) - 1)]
@@ -327,9 +347,9 @@ class Finder:
         return found if document.entry(match.item).fold is Fold.OPEN else None
 
 
-Marks = tuple[tuple[Span, ...], Span | None]
-"""The spans of a row that were found, and the one that is selected."""
-_NO_MARKS: Marks = ((), None)
+Marks = tuple[tuple[Span, ...], int, Span | None]
+"""The spans of a row that were found, which of them is visited (-1: none), and the span that is selected."""
+_NO_MARKS: Marks = ((), -1, None)
 
 
 class DocumentPicture:
@@ -431,11 +451,14 @@ class DocumentPicture:
         """Return the hits and the selected span of a row."""
         text = strip.text
         selected = span_of(selection, place, len(text)) if selection else None
-        return tuple(self._finder.spans(text)), selected
+        found = tuple(self._finder.spans(text))
+        return found, self._finder.current_in(self._document, place) if found else -1, selected
 
     def _paint(self, strip: Strip, focused: bool, thumb: bool | None, marks: Marks) -> Strip:
-        found, selected = marks
-        return paint_strip(strip, self.palette, focused=focused, thumb=thumb, found=found, selected=selected)
+        found, current, selected = marks
+        return paint_strip(
+            strip, self.palette, focused=focused, thumb=thumb, found=found, current=current, selected=selected
+        )
 
     def _blank(self, width: int) -> Strip:
         return Strip.blank(width, self.palette.style("text"))

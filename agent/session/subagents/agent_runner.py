@@ -170,8 +170,6 @@ def _relative(path: Path, workspace: Path) -> str:
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 
-SUMMARY = 300
-"""Characters of a report that its event carries."""
 ACTION = 120
 """Characters of what an agent does."""
 
@@ -218,7 +216,7 @@ class ProgressPublisher:
             AgentEnded(
                 agent=run.id,
                 outcome=TURN_OUTCOMES[report.outcome],
-                summary=clean(report.summary or report.error)[:SUMMARY],
+                summary=report.headline,
                 seconds=report.seconds,
                 calls=run.calls,
                 tokens=report.usage.known_tokens,

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation
     from agent.session.subagents.scheduler import Scheduler
 
-SUMMARY_CHARS = 300
-"""Characters shown of the report of an agent of an earlier process."""
-
 
 @dataclass(frozen=True, slots=True)
 class AgentConversation:
@@ -167,7 +164,7 @@ def _earlier_events(run: LiveAgent) -> list[Event]:
             AgentEnded(
                 agent=run.id,
                 outcome=TURN_OUTCOMES[report.outcome],
-                summary=clean(report.summary or report.error)[:SUMMARY_CHARS],
+                summary=report.headline,
                 seconds=report.seconds,
                 calls=run.calls,
                 tokens=report.usage.known_tokens,

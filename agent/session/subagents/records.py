@@ -13,6 +13,8 @@ from agent.model.protocol import Thinking
 from agent.session.spending.budget import Budget
 from agent.session.spending.metering import RequestTally
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.text.safe_text import clean
+from tools.text.words import without_marks
 
 Isolation = Literal["shared", "readonly", "copy"]
 Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]
@@ -140,6 +142,11 @@ class AgentReport:
     session: str = ""
     error: str = ""
     """The reason it is not completed, for a person."""
+
+    @property
+    def headline(self) -> str:
+        """The beginning of the report as plain text for people: its summary, else why it failed."""
+        return without_marks(clean(self.summary or self.error))[:300]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report in the form for the agent that started this one."""

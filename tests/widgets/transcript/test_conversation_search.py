@@ -1,5 +1,7 @@
 """Search: counted by hits, shown where they stand, opened where they hide."""
 
+import pytest
+
 from tests.widgets.transcript.support import Host, call, converse
 from themes.loader import load_skin
 from tools.results import TextDetail
@@ -34,8 +36,32 @@ async def test_hits_are_marked_in_a_skin_without_colours_too():
         converse(host)
         await host.transcript.navigator.find("ROUND")
         runs = [run for y in range(host.transcript.size.height) for run in host.transcript.render_line(y)]
-        found = [run.text.lower() for run in runs if run.style and run.style.reverse and run.style.underline]
-        assert found == ["round"] * 4
+        found = [run for run in runs if run.text.lower() == "round"]
+        assert [run.style and run.style.bold and run.style.underline for run in found] == [True] * 4
+
+
+@pytest.mark.parametrize("skin", ["night", "ansi", "mono"])
+async def test_the_hit_that_is_visited_differs_from_the_others_also_after_a_resize(skin: str):
+    host = Host()
+    async with host.run_test(size=(60, 20)) as pilot:
+        host.transcript.use(Palette(load_skin(skin).skin))
+        host.transcript.load([AnswerItem("one needle, two needle, three needle " * 3)])
+
+        def visited() -> list[int]:
+            """Which of the hits in sight are drawn as the visited one."""
+            runs = [run for y in range(20) for run in host.transcript.render_line(y) if run.text == "needle"]
+            assert len(runs) == 9
+            return [at for at, run in enumerate(runs) if run.style and run.style.reverse]
+
+        await host.transcript.navigator.find("needle")
+        assert visited() == []
+        host.transcript.navigator.find_next()
+        host.transcript.navigator.find_next()
+        assert visited() == [1]
+        await pilot.resize_terminal(40, 20)
+        assert visited() == [1]
+        host.transcript.navigator.find_previous()
+        assert visited() == [0]
 
 
 async def test_one_goes_from_hit_to_hit_and_round():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent.session.spending.budget import Budget
 from agent.session.subagents.live_agent import FileTurn, FileTurns, Slots
-from agent.session.subagents.records import Task, overall, read_answer
+from agent.session.subagents.records import AgentReport, Task, overall, read_answer
 from tests.support.team import report
 from tools.services.actions import ReadPath, WritePath
 
@@ -23,6 +24,12 @@ def test_a_report_is_read_in_its_parts() -> None:
     answer = read_answer(text)
     assert (answer.summary, answer.failed) == ("It is done.\nAll of it.", False)
     assert (answer.findings, answer.files, answer.open_points) == (("a", "b"), ("x.py",), ("c",))
+
+
+def test_a_headline_has_no_marks_of_markdown() -> None:
+    said = AgentReport(id="a", outcome="completed", summary="## What I did\n**All** of it, in `2 ** 8`.")
+    assert said.headline == "What I did\nAll of it, in `2 ** 8`."
+    assert replace(said, summary="", error="It was stopped.").headline == "It was stopped."
 
 
 @pytest.mark.parametrize(
