@@ -494,8 +494,10 @@ _NOTICE_ROLES = {
     "store": "warning",
     "cut": "warning",
     "error": "error",
+    "failure": "error",
 }
-_MARKED = {"error": glyph("failed"), "cut": glyph("stopped")}
+"""The role of each kind of notice: as it is told while a session is open, or as it is stored."""
+_MARKED = {"error": glyph("failed"), "failure": glyph("failed"), "cut": glyph("stopped")}
 _ORIGINS = {"steer": "steered", "task": "its task"}
 
 

@@ -138,7 +138,9 @@ def newest(
 
 def children(connection: sqlite3.Connection, session: str) -> list[Session]:
     """Return the sessions of a session's subagents, oldest first."""
-    rows = connection.execute(f"{_SELECT} WHERE sessions.parent = ? ORDER BY sessions.id", (session,))
+    rows = connection.execute(
+        f"{_SELECT} WHERE sessions.parent = ? ORDER BY sessions.created, sessions.id", (session,)
+    )
     return [_load(row) for row in rows]
 
 

@@ -12,7 +12,7 @@ from app.editor.replay import replay_updates
 from app.service.retelling import past_events
 from app.tui.conversation.replay import call_in_full, newest_first
 from tools.registry import Registry
-from widgets.transcript.parts import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem
+from widgets.transcript.parts import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem, parts_of
 
 
 def node(number, kind, content="", /, **data):
@@ -40,6 +40,11 @@ def test_each_call_has_the_arguments_of_the_message_that_asked_for_it():
     ]
     calls = [item for item in newest_first(path, Registry()) if isinstance(item, CallItem)]
     assert [call.arguments for call in calls] == [{"path": "6-a"}, {"path": "2-b"}, {"path": "2-a"}]
+
+
+def test_why_a_turn_failed_looks_as_it_did_when_it_was_live():
+    (stored,) = newest_first([node(1, "notice", "No answer.", kind="failure")], Registry())
+    assert parts_of(stored, Fold.CLOSED) == parts_of(NoticeItem("error", "No answer."), Fold.CLOSED)
 
 
 def test_what_is_not_asked_for_is_not_made():

@@ -147,14 +147,14 @@ async def test_concurrent_appends_make_one_line(store: Store, session: Session) 
 
 async def test_sessions_are_listed_newest_first(store: Store) -> None:
     made = [await store.create_session(workspace=f"/{number % 2}", model="m") for number in range(4)]
-    child = await store.create_session(workspace="/0", model="m", parent=made[0].id)
+    children = [await store.create_session(workspace="/0", model="m", parent=made[0].id) for _ in range(6)]
     await store.append(made[1].id, "user", "most recent")
     ids = [each.id for each in await store.list_sessions(10, 0)]
     assert ids[0] == made[1].id
     assert set(ids) == {each.id for each in made}
     assert [each.id for each in await store.list_sessions(2, 1)] == ids[1:3]
     assert {each.id for each in await store.list_sessions(10, 0, "/0")} == {made[0].id, made[2].id}
-    assert [each.id for each in await store.children(made[0].id)] == [child.id]
+    assert [each.id for each in await store.children(made[0].id)] == [each.id for each in children]
     latest = await store.latest_session("/1")
     assert latest is not None
     assert latest.id == made[1].id
