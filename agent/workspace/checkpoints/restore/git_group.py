@@ -407,15 +407,19 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
 
 
 def _lock(path: Path, token: str) -> bool:
-    try:
+    # A link has its content at once; a file that a kill left empty could not be told from a lock of git.
+    # The target is in no folder, so that a program that opens the lock makes no file there.
+    target = f"hermes/{token}"
+    with suppress(OSError):
+        path.symlink_to(target)
+        return True
+    with suppress(OSError):
+        # On a file system without links.
         write_new(path, token.encode(), 0o644)
-    except FileExistsError:
-        with suppress(OSError):
-            return not path.is_symlink() and path.read_bytes() == token.encode()
-        return False
-    except OSError:
-        return False
-    return True
+        return True
+    with suppress(OSError):
+        return str(path.readlink()) == target if path.is_symlink() else path.read_bytes() == token.encode()
+    return False
 
 
 class RepositoryProvider:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -248,6 +249,34 @@ async def test_a_look_at_the_status_is_no_step_and_no_conflict(opened: Open, rep
     assert "ours" not in git(repository, "log", "--format=%s")
 
 
+LOCKING = """
+import os, signal, sys, time
+from pathlib import Path
+from agent.workspace.checkpoints.entries import PathEntry, PathKind, Units
+from agent.workspace.checkpoints.restore.git_group import at_rest
+from agent.workspace.checkpoints.restore.path_replacement import Move
+
+entry = PathEntry(PathKind.FILE, 0o644, 0, 0)
+locks = lambda: at_rest(Path(sys.argv[1]), [Move(".git/HEAD", entry, entry)], Units(), "token")
+for number in range(40):
+    with locks() as busy:
+        # What the kill before this left is taken over.
+        assert not busy, (number, busy)
+    if not (child := os.fork()):
+        while True:
+            with locks():
+                pass
+    time.sleep(0.003 + number / 10_000)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+def test_locks_of_a_restore_are_taken_over_wherever_it_was_killed(repository: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", LOCKING, repository], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 async def test_git_at_work_is_waited_for(opened: Open, repository: Path) -> None:
     recorder = await opened_at(opened)
     await command(recorder, "git commit -qam ours; echo x >loose")
@@ -323,7 +352,7 @@ async def test_what_another_process_left_is_finished_with_the_locks_it_held(
         apply_restore(plan, {}, recorder.store, "session", session="session", label="back")
     monkeypatch.setattr(Path, "unlink", unlink)
     monkeypatch.undo()
-    assert (repository / ".git" / "index.lock").exists()
+    assert os.path.lexists(repository / ".git" / "index.lock")
     (told,) = apply.finish_abandoned(recorder.store)
     assert "left as they are" not in told
     assert standing(repository) == before
