@@ -44,6 +44,7 @@ from agent.integrations.gateways.outgoing import (
     refuse_group,
 )
 from agent.integrations.gateways.ports import ChatHost, ChatSession, Gateway
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -116,6 +117,9 @@ class RunningGateway(Gateway):
         if incoming.group and (
             settings.groups == "off" or (settings.groups == "mention" and not incoming.mentioned)
         ):
+            return
+        said = incoming.files or incoming.unreadable or clean(incoming.text).strip()
+        if incoming.kind == "message" and not said:
             return
         sender = incoming.sender
         if not sender.vouched:

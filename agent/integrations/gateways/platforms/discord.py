@@ -380,7 +380,8 @@ async def _faults() -> AsyncIterator[None]:
         if error.status == 401:
             raise BadCredentialsError("Discord does not take the token; set it again.") from error
         raise UndeliverableError(f"Discord refuses with {error.status}, code {error.code}.") from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    # The library reads every answer that calls itself JSON.
+    except (aiohttp.ClientError, TimeoutError, OSError, json.JSONDecodeError) as error:
         raise GatewayError(f"Discord cannot be reached ({type(error).__name__}).") from error
 
 

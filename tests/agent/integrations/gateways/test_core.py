@@ -75,6 +75,24 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
         assert signal.refusals == []
 
 
+async def test_a_message_of_blanks_counts_for_nothing(tmp_path: Path) -> None:
+    settings = SignalSettings.model_validate({})
+    adapter = make_adapter(gateway_kind("signal"), GatewayContext("signal", settings, {}, tmp_path))
+    async with await Store.open(tmp_path / "state.db") as store:
+        host: Any = SimpleNamespace(database=store.database)
+        gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), SimpleNamespace())
+        told = []
+        for text in ["", "  ", "\n", "\u200b", "hello"]:
+            await gateway.take(Incoming(id=text, place=HERE, sender=Sender(OWNER, "Ana"), text=text))
+            told.append(
+                await store.database.read(
+                    lambda c: c.execute("SELECT count(*) FROM deliveries").fetchone()[0]
+                )
+            )
+        assert told == [0, 0, 0, 0, 1]
+        await adapter.aclose()
+
+
 @pytest.mark.thorough
 async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: Path) -> None:
     with SignalServer() as signal:
