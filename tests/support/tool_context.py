@@ -6,6 +6,7 @@ handler, then look at `context.actions`, `context.files.memory` and the rest.
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 import weakref
@@ -235,6 +236,8 @@ class FakeContext:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="scratch-")).resolve()
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+            # A shell or browser that ends later writes there again.
+            atexit.register(shutil.rmtree, self._scratch, ignore_errors=True)
         return self._scratch
 
     def service(self, kind: type[S]) -> S:
