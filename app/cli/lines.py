@@ -26,4 +26,5 @@ def call_line(event: ToolFinished) -> str:
     """Return a finished call on one line: `✓ read src/money.py 1–80 · 80 lines 0.1 s`."""
     display = event.display
     words = " · ".join(filter(None, (one_line(display.subject), one_line(display.summary))))
-    return f"{glyph(event.outcome, display.exit_code)} {display.verb:<7}{words}  {event.seconds:.1f} s"
+    verb = f"{display.verb} "
+    return f"{glyph(event.outcome, display.exit_code)} {verb:<7}{words}  {event.seconds:.1f} s"

@@ -100,10 +100,9 @@ async def _ask_clarify(request: QuestionAsked, terminal: PlainTerminal) -> Perso
     terminal.say(f"\n{NEEDS_YOU} {who}{request.question}")
     for number, choice in enumerate(request.choices, 1):
         terminal.say(f"  {number}. {choice}")
-    hint = (
-        "number" + (" or your own answer" if request.allow_freetext else "") if request.choices else "answer"
-    )
-    text = await terminal.read(f"  {hint}, empty to decline: ")
+    own = ", or your own answer" if request.allow_freetext else ""
+    hint = f"Number{own}" if request.choices else "Answer"
+    text = await terminal.read(f"  {hint}; empty declines: ")
     if not text:
         return PersonAnswer("declined")
     if text.isascii() and text.isdigit() and 1 <= int(text) <= len(request.choices):

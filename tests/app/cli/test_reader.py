@@ -12,20 +12,30 @@ from typing import Self
 
 import pytest
 
-from agent.events import ApprovalAsked
-from app.cli.lines import WORDS, spell_out
+from agent.events import ApprovalAsked, ToolFinished
+from app.cli.lines import WORDS, call_line, spell_out
 from app.tui.questions.engine_question import APPROVAL
 from app.tui.startup.startup_theme_read import wants_reader
 from tests.support import command
 from tests.support.model_process import ServerProcess
 from tests.support.story import approval
 from tests.support.waiting import PATIENCE
+from tools.results import Display
 
 
 def test_states_are_words() -> None:
     said = spell_out("✓ read a.py\n  ▶ Fix it\n┊ A notice\n❯\nplain ✓ text")
     assert said == "done: read a.py\nworking: Fix it\nnote: A notice\nMessage:\nplain ✓ text"
     assert spell_out("⊘ run rm a · Denied by the user: x") == "denied: run rm a · by the user: x"
+
+
+@pytest.mark.parametrize(("verb", "line"), [("read", "read   a.py"), ("delegate", "delegate a.py")])
+def test_a_finished_call_has_a_blank_behind_its_verb(verb: str, line: str) -> None:
+    display = Display(verb, "a.py", "9 lines")
+    ended = ToolFinished(
+        node=1, call="c", tool="t", outcome="done", seconds=1.0, result="{}", display=display
+    )
+    assert call_line(ended) == f"✓ {line} · 9 lines  1.0 s"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +162,7 @@ def script(request):
     return say("Heard: " + text)
 """
 NUMBER = "Number, or say why not; empty denies:"
-ANSWER = "number or your own answer, empty to decline:"
+ANSWER = "Number, or your own answer; empty declines:"
 
 
 def _configured(home: Path, url: str) -> Path:
