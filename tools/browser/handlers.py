@@ -31,6 +31,8 @@ from tools.text.words import plural
 
 NAVIGATE = "browser_navigate"
 _UNSAFE = re.compile(r"[^\w .()\[\]+,=@-]+")
+_BEGIN_DOWNLOAD = 1.0
+"""Seconds between the answer that an address is no page and the news that it is a download."""
 _WAIT_DOWNLOAD = 8.0
 
 
@@ -227,14 +229,15 @@ class Call:
             path = access.target(str(target))
             await access.permit_write(path, creates=True)
 
-            def write() -> None:
-                make_folders(path.parent)
-                write_atomically(path, source.read_bytes(), for_person=True)
-
-            await asyncio.to_thread(write)
+            await asyncio.to_thread(lambda: _write_for_person(path, source.read_bytes()))
             return access.name(path)
         finally:
             source.unlink(missing_ok=True)
+
+
+def _write_for_person(path: Path, data: bytes) -> None:
+    make_folders(path.parent)
+    write_atomically(path, data, for_person=True)
 
 
 def _dialog(tab: Tab) -> dict[str, Any]:
@@ -324,6 +327,8 @@ async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]
             await tab.cdp.call("Page.handleJavaScriptDialog", {"accept": True}, tab.session)
         await session.allow(url)
         why = await tab.navigate(url)
+        if "ERR_ABORTED" in why and await session.begins_download(_BEGIN_DOWNLOAD):
+            return await call.whole(tab, full=False)
         if why and not tab.notes:
             said = clean(why)[:200]
             refused = session.host.refused()
@@ -632,7 +637,7 @@ async def pdf(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         done = await tab.cdp.call("Page.printToPDF", {"printBackground": True}, tab.session, 60)
         data = base64.b64decode(done["data"])
         try:
-            await asyncio.to_thread(write_atomically, path, data, 0o600)
+            await asyncio.to_thread(_write_for_person, path, data)
         except OSError as error:
             raise ToolError(f"{access.name(path)} cannot be written: {error.strerror}.") from error
         return {"file": access.name(path), "bytes": len(data)}

@@ -186,6 +186,16 @@ class BrowserSession:
         """Return the unfinished downloads."""
         return [each for each in self.downloads.values() if each.state == "inProgress"]
 
+    async def begins_download(self, seconds: float) -> bool:
+        """Return whether there is news of a download; one may take `seconds` to begin."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while all(each.is_told for each in self.downloads.values()):
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                return True
+        return False
+
     async def wait_download(self, seconds: float) -> None:
         """Wait up to `seconds` for unfinished downloads."""
         end = time.monotonic() + seconds

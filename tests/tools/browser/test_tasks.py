@@ -142,6 +142,8 @@ def test_a_file_goes_up_and_another_comes_down(stage: BrowserStage) -> None:
     kinds = [type(action).__name__ for action in stage.context.actions]
     assert kinds.count("ReadPath") == 1
     assert kinds.count("WritePath") == 1
+    opened = stage.call("navigate", url=stage.site.url("/file"))
+    assert len(opened["downloads"]) == 1 and opened["url"] == stage.site.url("/files")
 
 
 def test_signing_in_shows_no_password_and_keeps_the_cookie(stage: BrowserStage) -> None:
@@ -281,8 +283,8 @@ def test_pictures_and_paper_are_kept_as_files(stage: BrowserStage) -> None:
     assert stage.call("get_images")["images"][0]["alt"] == "A red dot"
     seen = stage.call("vision", question="what is it?")
     assert seen["screenshot"].endswith(".png")
-    assert stage.call("pdf", path="look.pdf")["file"] == "look.pdf"
-    assert (stage.workspace / "look.pdf").read_bytes().startswith(b"%PDF")
+    assert stage.call("pdf", path="new one/look.pdf")["file"] == "new one/look.pdf"
+    assert (stage.workspace / "new one" / "look.pdf").read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.thorough
