@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from tools.text.words import plural
+
 TABLE = Path(__file__).parent / "servers.yaml"
 LONGEST = 240
 """Seconds of one command: the first may install a server of a thousand packages."""
@@ -98,7 +100,7 @@ def _try(name: str, entry: dict[str, Any], command: list[str], folder: Path) -> 
     if code:
         return False, "; ".join([said.splitlines()[-1][:400], *leftovers()])
     tools = json.loads(said)["tools"]
-    words = [f"{len(tools)} tools", f"cold {cold:.0f} s"]
+    words = [plural(len(tools), "tool"), f"cold {cold:.0f} s"]
     if call := entry.get("call"):
         code, said = hermes("call", name, call, "--args", json.dumps(entry.get("with", {})))
         words.append(f"{call}: {' '.join(said.split())[:60]}")

@@ -1,0 +1,2 @@
+echo 'Hello from the demo.'
+echo 'See you soon.'
