@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.workspace.project_tree import FileEvents
-from tools.kit.private_folders import PrivateFolder, sweep_once
+from tools.kit.private_folders import PrivateFolder
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
@@ -149,7 +149,6 @@ class _Mark:
     """A folder of ours in which a file is made to see whether it is reported."""
 
     def __init__(self) -> None:
-        sweep_once()
         self.folder = PrivateFolder("watch")
         self._awaited = b""
         self._seen = threading.Event()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.kit.private_folders import sweep_once
 from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.services.sandbox import Boundary
@@ -331,6 +332,7 @@ class Terminals(Service):
     def shell(self, caller: Caller) -> Shell:
         """Return the shell of the caller's task."""
         if caller.task not in self._shells:
+            sweep_once()
             passthrough = caller.options.get("terminal.env_passthrough", ())
             far = self._far
             self._shells[caller.task] = Shell(

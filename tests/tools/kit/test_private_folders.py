@@ -11,11 +11,14 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tools.code.server import ScriptServer
 from tools.kit.private_folders import PrivateFolder, sweep, sweep_once
+from tools.terminal.terminals import Terminals
 
 LEFT = """
 import asyncio, os, signal, sys
@@ -53,26 +56,31 @@ def test_what_a_killed_process_left_is_swept() -> None:
         assert list(root.iterdir()) == []
 
 
-def test_a_later_process_sweeps_as_soon_as_it_needs_such_a_folder_for_long(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("begins", ["a script", "a command"])
+def test_a_later_process_sweeps_when_its_first_script_or_command_begins(
+    monkeypatch: pytest.MonkeyPatch, begins: str
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="h", dir="/tmp") as name:
         left = left_behind(Path(name))
         monkeypatch.setattr(tempfile, "tempdir", name)
         sweep_once.cache_clear()
 
-        async def serve() -> None:
+        async def begin() -> None:
             server = ScriptServer()
-            await server.start()
+            if begins == "a script":
+                await server.start()
+            else:
+                caller: Any = SimpleNamespace(task="t", workspace=Path(name), scratch=Path(name), options={})
+                Terminals({}).shell(caller)
             try:
                 async with asyncio.timeout(60):
                     while any(path.exists() for path in left):
                         await asyncio.sleep(0.01)
-                assert server.path.exists()
+                assert begins == "a command" or server.path.exists()
             finally:
                 server.close()
 
-        asyncio.run(serve())
+        asyncio.run(begin())
         assert list(Path(name).iterdir()) == []
 
 
