@@ -23,8 +23,9 @@ from tools.browser.tab import Tab
 from tools.context import ToolContext
 from tools.files.access import Access
 from tools.kit.files import make_folders, write_atomically
-from tools.registry import Arguments, registry
+from tools.registry import Arguments
 from tools.results import ToolError
+from tools.senses.services import Senses
 from tools.services.actions import Fetch
 from tools.text.safe_text import clean
 from tools.text.words import plural
@@ -475,17 +476,11 @@ async def vision(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     async with calling("browser_vision", context) as call:
         path = await screenshot(call)
         url = clean(call.tab.url)[:500]
-    found = registry.get("vision_analyze")
-    if found is None or not found.available():
-        return {
-            "url": url,
-            "screenshot": str(path),
-            "note": "No model that sees is configured here, so the picture was only kept.",
-        }
-    names = found.schema.get("parameters", {}).get("properties", {})
-    key = next((name for name in ("image", "image_url", "path", "source") if name in names), "image")
-    given = {key: str(path), "question": str(arguments["question"])}
-    seen = await registry.dispatch(found.name, given, context)
+    data, question = await asyncio.to_thread(path.read_bytes), str(arguments["question"])
+    try:
+        seen = await context.service(Senses).look(data, path.name, question, context.permit)
+    except ToolError as error:
+        seen = {"note": f"The picture was only kept: {error}"}
     return {"url": url, "screenshot": str(path), **seen}
 
 

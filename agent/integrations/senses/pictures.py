@@ -85,7 +85,7 @@ class Eyes:
     """The models and services that can look at pictures."""
 
     sees: Callable[[], bool]
-    """Whether the agent's own model reads images."""
+    """Whether the agent's own model reads images, as far as its refusals have told."""
     show: Callable[[str, Attachment], None]
     """Puts a picture into the conversation, for the next request."""
     store: AttachmentStore
@@ -93,6 +93,7 @@ class Eyes:
     """A model that looks for one that does not see."""
     meter: Meter
     ocr: bool
+    """Whether the text reader may be used."""
 
 
 async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
@@ -108,7 +109,7 @@ async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit
     if (side := await eyes.side()) is not None:
         await permit(UseService(tool="vision_analyze", kind="look", service=side.name))
         return {**known, "by": side.name, "analysis": await ask_model(side, eyes.meter, picture, question)}
-    if eyes.ocr:
+    if eyes.ocr and is_installed():
         lines = await read_text(picture.data)
         note = "This model does not see; this is the text in the picture, read by machine, with its places."
         if not lines:

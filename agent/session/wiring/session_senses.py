@@ -67,12 +67,12 @@ class SessionSenses:
             return metering.routes(voice.routes[:1])[0]
 
         eyes = Eyes(
-            sees=lambda: sees,
+            sees=lambda: sees and routes[0].spoken.current.images.taken,
             show=lambda text, image: turn_queue.remember(text, images=(image,)),
             store=AttachmentStore(base.home.attachments),
             side=side,
             meter=base.plan.meter,
-            ocr=ready["vision_analyze"].by == "text reader",
+            ocr=vision.ocr,
         )
 
         def log_of(name: str, info: ModelInfo) -> RequestLog:

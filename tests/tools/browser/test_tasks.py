@@ -282,7 +282,7 @@ def test_pictures_and_paper_are_kept_as_files(stage: BrowserStage) -> None:
     stage.open("/looks", "<h1>Look</h1><img alt='A red dot' width=20 height=20 src='/dot.png'>")
     assert stage.call("get_images")["images"][0]["alt"] == "A red dot"
     seen = stage.call("vision", question="what is it?")
-    assert seen["screenshot"].endswith(".png")
+    assert seen["screenshot"].endswith(".png") and "only kept" in seen["note"]
     assert stage.call("pdf", path="new one/look.pdf")["file"] == "new one/look.pdf"
     assert (stage.workspace / "new one" / "look.pdf").read_bytes().startswith(b"%PDF")
 

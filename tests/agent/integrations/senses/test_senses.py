@@ -15,7 +15,7 @@ from agent.core.config.schema import Settings
 from agent.integrations.senses.service import readiness
 from tests.support.engines import Bench, bench
 from tests.support.images import png
-from tests.support.replies import by_step, call, calls, say
+from tests.support.replies import by_step, call, calls, refuse, say
 from tests.support.services import KEYS, Services
 
 ENVIRON = {"IMAGE_KEY": KEYS["openai"], "FAL": KEYS["fal"], "ELEVEN": KEYS["eleven"], "HASS": KEYS["home"]}
@@ -239,6 +239,24 @@ async def test_a_model_that_sees_is_shown_the_picture_itself(tmp_path: Path) -> 
             await engine.run("and now?")
         again = b.server.requests[-1].body["messages"]
         assert parts in [each["content"] for each in again]
+
+
+@pytest.mark.thorough
+async def test_a_model_that_refused_a_picture_is_promised_no_other(tmp_path: Path) -> None:
+    steps = by_step(
+        [call("vision_analyze", image="in.png"), call("vision_analyze", image="in.png"), say("no")]
+    )
+
+    def answer(request: Any) -> Any:
+        sent = "image_url" in json.dumps(request.body["messages"])
+        return refuse(400, "This model does not support image input.") if sent else steps(request)
+
+    async with bench(tmp_path, answer) as b:
+        b.config(json.dumps({"vision": {"ocr": False}}))
+        (b.workspace / "in.png").write_bytes(png(30, 20))
+        assert (await b.turn("look")).outcome == "done"
+        first, second = results(b)
+        assert first["by"] == "you" and "does not see pictures" in second["error"]
 
 
 @pytest.mark.thorough
