@@ -432,7 +432,10 @@ def paint_choice(
         blank = 2 + labels - sum(cell_len(segment.text) for segment in segments)
         detail = clean(choice.detail).replace("\n", " ")
         segments += [Segment(" " * max(blank, 1), plain), Segment(detail, plain if chosen else dim)]
-    left = Strip(list(Strip(segments).crop(0, max(width - len(count) - 2 if count else width, 0))))
+    row, limit = Strip(segments), max(width - len(count) - 2 if count else width, 0)
+    if row.cell_length > limit > 0:
+        row = Strip([*row.crop(0, limit - 1), Segment("…", plain if chosen else dim)])
+    left = Strip(list(row.crop(0, limit)))
     gap = max(width - left.cell_length - len(count) - (1 if count else 0), 0)
     tail = [Segment(" " * gap, plain), Segment(count, dim), Segment(" " if count else "", plain)]
     return (
