@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import cache
@@ -111,21 +110,22 @@ def check_recording(data: bytes, name: str, language: str) -> tuple[str, str]:
 
 
 async def _on_this_machine(data: bytes, ending: str, model: str, language: str) -> dict[str, str]:
-    path = await asyncio.to_thread(_write_temporary, data, ending)
-    process = await start_child(
-        [*command(_CHILD), path, "base" if model == "whisper-1" else model, language],
-        stderr=asyncio.subprocess.PIPE,
-        env={"PATH": os.environ.get("PATH", ""), "HOME": str(Path.home()), "HF_HUB_OFFLINE": "1"},
-        private=True,
-    )
-    try:
-        async with asyncio.timeout(SECONDS):
-            output, errors = await process.communicate()
-    except TimeoutError:
-        raise ToolError(f"The recording was not written down within {SECONDS:g} s.") from None
-    finally:
-        await kill_child(process)
-        await asyncio.to_thread(os.unlink, path)
+    with PrivateFolder("sound") as folder:
+        path = folder / f"said{ending}"
+        await asyncio.to_thread(path.write_bytes, data)
+        process = await start_child(
+            [*command(_CHILD), str(path), "base" if model == "whisper-1" else model, language],
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": os.environ.get("PATH", ""), "HOME": str(Path.home()), "HF_HUB_OFFLINE": "1"},
+            private=True,
+        )
+        try:
+            async with asyncio.timeout(SECONDS):
+                output, errors = await process.communicate()
+        except TimeoutError:
+            raise ToolError(f"The recording was not written down within {SECONDS:g} s.") from None
+        finally:
+            await kill_child(process)
     try:
         said = json.loads(output)
     except ValueError:
@@ -133,13 +133,6 @@ async def _on_this_machine(data: bytes, ending: str, model: str, language: str) 
         why = f": {lines[-1][:200]}" if lines else ""
         raise ToolError(f"The whisper of this machine could not listen{why}.") from None
     return {"text": str(said["text"]), "language": str(said["language"])}
-
-
-def _write_temporary(data: bytes, ending: str) -> str:
-    descriptor, path = tempfile.mkstemp(prefix="hermes-sound-", suffix=ending)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    return path
 
 
 RECORDERS: tuple[tuple[str, ...], ...] = (

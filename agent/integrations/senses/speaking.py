@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import shlex
 import shutil
-import tempfile
 import wave
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +22,7 @@ from agent.integrations.senses.kinds import command, sound_ending
 from agent.integrations.senses.online import Online, ServiceAddress
 from tools.extras import add_hint
 from tools.kit.children import run_child, start_child
+from tools.kit.private_folders import PrivateFolder
 from tools.results import ToolError
 from tools.senses.services import Made, UseService
 from tools.senses.spoken import sentences
@@ -282,18 +281,10 @@ class ReadingAloud:
             number, sound = await self._sounds.get()
             if number != self._round:
                 continue
-            path = await asyncio.to_thread(_write_temporary, sound)
-            try:
+            with PrivateFolder("voice") as folder:
+                path = folder / "said.wav"
+                await asyncio.to_thread(path.write_bytes, sound)
                 self._player = await start_child(
-                    [*self._plays, path], stdout=asyncio.subprocess.DEVNULL, private=True
+                    [*self._plays, str(path)], stdout=asyncio.subprocess.DEVNULL, private=True
                 )
                 await self._player.wait()
-            finally:
-                await asyncio.to_thread(Path(path).unlink, missing_ok=True)
-
-
-def _write_temporary(sound: bytes) -> str:
-    descriptor, path = tempfile.mkstemp(prefix="hermes-voice-", suffix=".wav")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(sound)
-    return path
