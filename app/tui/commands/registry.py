@@ -319,4 +319,6 @@ def refuse_elsewhere(text: str, where: str) -> str:
     command = BY_SLASH.get(SLASH_ALIASES.get(word, word))
     if command is None:
         return ""
-    return f"/{word} ({command.name.lower()}) works on the full screen, not {where}."
+    name = command.name.lower()
+    also = "" if name == word else f" ({name})"
+    return f"/{word}{also} works on the full screen, not {where}."
