@@ -54,6 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return int(ExitCode.FAILED)
     except OSError as error:
+        if error.errno == errno.ENOENT and error.filename is None:
+            # Asking for the current folder is what names no file.
+            _complain("The current folder is gone; go to another one.")
+            return int(ExitCode.USAGE)
         if error.errno not in OUTPUT_FAULTS:
             return _unexpected(error)
         # Only files opened by name have one; the standard streams do not.

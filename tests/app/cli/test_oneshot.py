@@ -343,12 +343,15 @@ def test_a_full_disk_behind_stdout_is_one_sentence(
     assert "cannot be written" in done.stderr
 
 
-def test_a_working_folder_that_is_gone_is_one_sentence(work: Path, home: Path, greeting: str) -> None:
-    line = " ".join(["rmdir", '"$PWD";', *map(shlex.quote, command.HERMES), "-p", "hi"])
+@pytest.mark.parametrize(("arguments", "named"), [("-p hi", "--cwd"), ("mcp list", "go to another one")])
+def test_a_working_folder_that_is_gone_is_one_sentence(
+    arguments: str, named: str, work: Path, home: Path, greeting: str
+) -> None:
+    line = " ".join(["rmdir", '"$PWD";', *map(shlex.quote, command.HERMES), arguments])
     env = command.environment(home, greeting)
     done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.count("\n") == 1 and "current folder is gone" in done.stderr and "--cwd" in done.stderr
+    assert done.stderr.count("\n") == 1 and "current folder is gone" in done.stderr and named in done.stderr
 
 
 @pytest.mark.sample(1)
