@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -194,10 +195,10 @@ def _interrupt(run: Run, engine: Any) -> None:
 
 
 def _kill(run: Run, engine: Any) -> None:
-    for pid, _ in _processes(run.setting.home):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if os.fsencode(str(TEE)) not in words:
-            os.kill(pid, signal.SIGKILL)
+    for pid, words in _processes(run.setting.home):
+        if os.fsencode(str(TEE)) not in words.split(b"\0"):
+            with suppress(ProcessLookupError):  # it went with the one before
+                os.kill(pid, signal.SIGKILL)
 
 
 def _forget(setting: Setting) -> None:
