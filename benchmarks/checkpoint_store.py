@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.workspace.checkpoints.entries import PathChange
-from agent.workspace.checkpoints.precapture import take
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.store import CheckpointStore
 
 LIMIT = 100_000_000

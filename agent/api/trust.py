@@ -28,7 +28,7 @@ from agent.integrations.plugins.consent import PluginConsent, PluginConsents
 from agent.integrations.plugins.installing import withdraw
 from agent.knowledge.context.quarantine import allowed_places, keep_back
 from agent.knowledge.skills.hub.lock import LockedSkill, LockFile
-from agent.safety import gate
+from agent.safety import grants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ def _passages(home: Home) -> Iterator[TrustEntry]:
 
 
 def _grants(home: Home) -> Iterator[TrustEntry]:
-    for grant in gate.load_grants(home.grants).values():
+    for grant in grants.load_grants(home.grants).values():
         yield TrustEntry(
             kind="grant",
             words="the action",
@@ -210,7 +210,7 @@ def _grants(home: Home) -> Iterator[TrustEntry]:
             where=grant.workspace,
             key=grant.id,
             since=grant.given,
-            take_back=partial(gate.revoke_grant, home.grants, grant.id),
+            take_back=partial(grants.revoke_grant, home.grants, grant.id),
             read=partial(asdict, grant),
         )
 

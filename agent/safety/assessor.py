@@ -3,10 +3,6 @@
 Inside a closed boundary everything is allowed, except effects that the boundary cannot stop and undo cannot
 restore. Without a boundary only a short list of effects is allowed. Whatever is not understood needs
 permission.
-
-The hardline: commands that no mode and no permission allows. The list is deliberately short: only what
-destroys the machine, the home folder or Hermes' protections. It is applied after quoting, variables, wrappers
-and inner shells are resolved. So text that only mentions such a command does not match.
 """
 
 from __future__ import annotations
@@ -26,57 +22,19 @@ from urllib.parse import unquote
 from agent.core.event_data import VerdictKind, VerdictPart
 from agent.safety import rules
 from agent.safety.effects import Deed, deed
+from agent.safety.hardline import forbidden
 from agent.safety.places import Places, absolute, cached_paths, current, joined
 from agent.safety.programs.table import EffectName, Table, programs
 from agent.safety.reader.expansion import Command, Reading
-from agent.safety.reader.script import LONGEST, read
+from agent.safety.reader.script import read
 from agent.safety.reader.tree import UNKNOWN, literal, words
 from agent.safety.rules import SEVERITY, UndoCoverage, Verdict
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 from agent.safety.scope import Scope, mark_text
-from agent.workspace.checkpoints.git_index import may_go, passes
+from agent.workspace.checkpoints.git_settings import may_go, passes
 from agent.workspace.git import common_folder, git_folder
 from tools.kit.files import read_bytes
 from tools.kit.lazy_pattern import lazy_pattern
-
-
-class Hardline:
-    """Checks commands against one set of paths that must not be lost."""
-
-    def __init__(self, places: Places) -> None:
-        self._places = places
-
-    def check(self, command: str, cwd: Path) -> tuple[str, ...]:
-        """Return why the command may never run, as clauses; empty if it may. Its work is bounded."""
-        if len(command) > LONGEST:
-            return (f"it is longer than {LONGEST:,} characters; write its data to a file first",)
-        reading = read(command, str(cwd), self._places.home)
-        found = next(iter(forbidden(reading, self._places)), None)
-        return () if found is None else (found[1],)
-
-
-def forbidden(reading: Reading, places: Places) -> Sequence[tuple[str, str]]:
-    """Return each part of a command that the hardline forbids, with the reason as a clause. Computed once per
-    decision.
-    """
-    return current().once(("forbidden", reading, places), lambda: tuple(_forbidden(reading, places)))
-
-
-def _forbidden(reading: Reading, places: Places) -> Iterator[tuple[str, str]]:
-    if reading.bomb:
-        yield reading.bomb, f"it is a fork bomb: {reading.bomb} starts itself without end"
-    for command in reading.commands:
-        for cwd in command.cwds:
-            if loss := rules.forbidden(rules.ProgramCall(command.name, command.arguments, cwd, places)):
-                yield f"{command.word} {' '.join(command.arguments)}".rstrip(), f"it would {loss}"
-    for path, cwds in reading.writes:
-        for cwd in cwds:
-            if loss := places.wreck(joined(cwd, path)):
-                yield f"> {path}", f"it would overwrite {loss}"
-    for path, cwds in reading.reads:
-        if any(places.hides(joined(cwd, path)) for cwd in cwds):
-            yield f"< {path}", "it would read Hermes' keys or stored conversations"
-
 
 _MAX_BYTES = 1_000_000
 _MAX_MODULES = 200

@@ -25,7 +25,7 @@ from agent.events import (
     RequestResolved,
     Room,
 )
-from agent.safety.gate import Grant, Grants, rule_words
+from agent.safety.grants import Grant, Grants, rule_words
 from agent.safety.impact import Account, Impact
 from agent.safety.rules import Verdict
 from tools.context import PersonAnswer

@@ -98,8 +98,8 @@ def _head(git: Path) -> str | None:
     head = _line(git / "HEAD")
     if head != _IN_TABLES:
         return head
-    from agent.workspace.checkpoints.entries import TOP
     from agent.workspace.checkpoints.git_refs import HEAD, Refs
+    from agent.workspace.checkpoints.units import TOP
 
     def read(path: str) -> bytes | None:
         try:

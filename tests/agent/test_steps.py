@@ -10,7 +10,7 @@ import pytest
 
 from agent.core.store.store import Store
 from agent.events import Noticed, StepTaken
-from agent.workspace.checkpoints.precapture import take
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore.apply import hold_restore, new_restore
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore

@@ -16,7 +16,7 @@ from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.knowledge.learnings.store import learning_book
-from agent.safety.gate import Grants
+from agent.safety.grants import Grants
 from app.tui.screens.agents.agents_kinds import KindsScreen
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.history.compare import BranchesScreen, CompareScreen

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.messages import ModeName
-from agent.safety.gate import Approver, Gate, Grants
+from agent.safety.gate import Approver, Gate
+from agent.safety.grants import Grants
 from agent.safety.permissions.policy import AgentFolders, Decider
 from agent.safety.places import Places
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage

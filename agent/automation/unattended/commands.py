@@ -21,7 +21,8 @@ from agent.core.home import Home, private_folder
 from agent.core.messages import ModeName
 from agent.errors import ConfigError
 from agent.safety.audit.log import AuditLog, AuditRecorder
-from agent.safety.gate import Gate, Grants
+from agent.safety.gate import Gate
+from agent.safety.grants import Grants
 from agent.safety.permissions.policy import Permissions
 from agent.safety.reach import let_through
 from agent.safety.rules import UndoCoverage

@@ -17,7 +17,7 @@ from agent.core.net.proxy import EgressProxy
 from agent.integrations.browser.profile import BrowserProfile, Lifting
 from agent.integrations.plugins.process import GrantedPaths, plugin_policy
 from agent.safety.sandbox.filtered import PROXY_PORT, OpenedSpace, open_space
-from agent.safety.sandbox.layout import interpreter
+from agent.safety.sandbox.landlock import interpreter
 from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
 from tools.services.sandbox import NetworkSpace, Sandbox, SandboxLimits, SandboxPolicy, Wrapped

@@ -32,7 +32,7 @@ from agent.integrations.migration import (
 from agent.integrations.migration.reading import Findings, ForeignNote, ForeignSession, Part
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin
 from agent.knowledge.memory.service import MemoryFiles
-from agent.knowledge.skills.hub.lock import HubError
+from agent.knowledge.skills.hub.bundle import HubError
 from agent.knowledge.skills.hub.service import SkillHub, open_hub, require_allowed
 from agent.safety.permissions.file import plan_rule
 from agent.safety.permissions.subjects import RuleVerdict, Setting

@@ -26,7 +26,8 @@ from agent.integrations.plugins.child.hermes_plugin_child.loading import load_ap
 from agent.integrations.plugins.files import DeclaredCapabilities, PluginFailedError, SkippedPart
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork
-from agent.safety.sandbox.layout import GuardedFinder, found_in, own_files
+from agent.safety.sandbox.landlock import own_files
+from agent.safety.sandbox.layout import GuardedFinder, found_in
 from agent.safety.sandbox.opening import Bubblewrap, unfiltered
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold

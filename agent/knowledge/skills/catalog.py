@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.core.config import trust
 from agent.core.home import PRIVATE_FILE, Home, from_home, private_folder
-from agent.knowledge.skills.hub.lock import HubError, SkillApprovals, hashes, tree_digest
+from agent.knowledge.skills.hub.bundle import HubError, hashes, tree_digest
+from agent.knowledge.skills.hub.lock import SkillApprovals
 from agent.knowledge.skills.skill import Scope, Skill, SkillFormatError, for_platform, load, skill_name
 from tools.kit.files import read_bytes, read_plain, write_atomically
 from tools.text.safe_text import clean

@@ -241,7 +241,8 @@ def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
 
 def _refuse_installed(skill: Skill, home: Home) -> None:
     """Raise an error if a skill was installed from outside: only updates and the user may change it."""
-    from agent.knowledge.skills.hub.lock import HubError, LockFile
+    from agent.knowledge.skills.hub.bundle import HubError
+    from agent.knowledge.skills.hub.lock import LockFile
 
     lock = LockFile(home)
     try:

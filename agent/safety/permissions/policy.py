@@ -20,9 +20,10 @@ from agent.core.event_data import VerdictPart
 from agent.core.home import Home
 from agent.core.messages import Mode, ModeName, canonical, stricter
 from agent.safety import rules
-from agent.safety.assessor import Assessor, Hardline
+from agent.safety.assessor import Assessor
 from agent.safety.effects import deed
 from agent.safety.guarded import guard, guarded_reason
+from agent.safety.hardline import Hardline
 from agent.safety.permissions.file import PermissionFile, parse_file
 from agent.safety.permissions.subjects import (
     KNOWN_TOOLS,
@@ -42,7 +43,7 @@ from agent.safety.rules import DELETERS, OWNERS, SEVERITY, WRITERS, Judge, Progr
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, steps_over, widens
 from agent.safety.scope import Scope, is_secret
 from agent.safety.typed_input import as_command, follows
-from agent.workspace.checkpoints.git_index import known_commands, may_go, passes
+from agent.workspace.checkpoints.git_settings import known_commands, may_go, passes
 from tools.services.actions import (
     Action,
     ChangeFiles,

@@ -20,7 +20,8 @@ from agent.errors import HermesError
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, refusal_text
-from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in, own_files, shape_of
+from agent.safety.sandbox.landlock import own_files
+from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in, shape_of
 from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
 from agent.workspace.placeholders import RESTING, ReservedNames, hold, remove_abandoned
 from tools.kit.children import kill_group, start_child

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.core.net.addresses import canonical
-from agent.safety.sandbox.layout import interpreter
+from agent.safety.sandbox.landlock import interpreter
 from tools.results import ToolError
 from tools.services.sandbox import NetworkSpace, PermitHost
 

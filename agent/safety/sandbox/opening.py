@@ -31,24 +31,20 @@ from agent.safety.sandbox.boundary import (
 )
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import FilteredNetwork, enter_arguments, entering, open_space
+from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version, launcher_argv
 from agent.safety.sandbox.layout import (
     NOTHING,
-    SCOPES_SINCE,
     SESSION_VARIABLES,
-    Landlock,
     MountPlace,
     anchored,
     covering,
     hidden_files,
-    landlock_version,
-    launcher_argv,
     missing,
     places,
-    program,
     recognisable,
-    supported,
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
+from agent.safety.sandbox.seccomp import program, supported
 from agent.safety.scope import temporary_entry
 from agent.workspace.placeholders import ReservedNames, hold, unmounted
 from tools.kit.private_folders import PrivateFolder

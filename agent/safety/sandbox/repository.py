@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from agent.safety.sandbox.layout import launcher_argv
+from agent.safety.sandbox.landlock import launcher_argv
 from agent.workspace.placeholders import is_missing
 from tools.kit.files import read_bytes
 from tools.kit.lazy_pattern import lazy_pattern

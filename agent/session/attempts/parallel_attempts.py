@@ -48,7 +48,7 @@ from tools.results import ToolError
 if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation, NavigationResult
     from agent.workspace.checkpoints.recorder import StepRecorder
-    from agent.workspace.checkpoints.restore.git_group import Choice
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
     from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
 
 

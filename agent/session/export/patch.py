@@ -11,17 +11,16 @@ from hashlib import sha1
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import (
-    NO_UNITS,
     LeftOut,
     PathChange,
     PathEntry,
     PathKind,
-    Units,
     is_folder,
     is_outside,
 )
 from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.units import NO_UNITS, Units
 from tools.files.diffs import diff_texts
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import one_line

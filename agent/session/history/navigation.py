@@ -27,10 +27,10 @@ from agent.workspace.checkpoints.unit_marks import units_of
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.git_group import Choice, PlanItem
     from agent.workspace.checkpoints.restore.hunk_restore import Parted
     from agent.workspace.checkpoints.restore.merge import Merged
     from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
 
 
 ASKED, FILES, SAID = 10, 20, 1_500

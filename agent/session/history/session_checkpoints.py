@@ -18,9 +18,9 @@ from agent.session.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
-from agent.workspace.checkpoints.restore.git_group import Choice
 from agent.workspace.checkpoints.restore.hunk_restore import numbered, part_of
 from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position, inside, plan_back
+from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
 from tools.services.checkpoints import (
     Checkpoints,

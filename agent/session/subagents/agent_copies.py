@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import PathChange, Step
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.git_group import Choice
     from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
 
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from agent.session.conversation.live_session import LiveSession
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import TURN_OUTCOMES
 from agent.workspace.checkpoints.restore.apply import Restored
-from agent.workspace.checkpoints.restore.git_group import Choice
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.context import Todo
 from tools.results import ToolError
 from tools.text.safe_text import clean

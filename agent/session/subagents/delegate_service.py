@@ -25,7 +25,7 @@ from tools.text.safe_text import clean
 from tools.toolsets import members
 
 if TYPE_CHECKING:
-    from agent.workspace.checkpoints.restore.git_group import Choice, PlanItem
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
 
 
 def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, background: bool = False) -> Task:

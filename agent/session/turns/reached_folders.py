@@ -11,7 +11,8 @@ from typing import Any
 from agent.core.store.nodes import Node
 from agent.events import Event, Noticed
 from agent.knowledge.context.context_files import CursorRule, folders_between, repository_root, rules_of
-from agent.knowledge.context.context_table import KEY, FolderFiles, FolderRoom, in_view, read_folders, ways_to
+from agent.knowledge.context.context_table import KEY, in_view
+from agent.knowledge.context.folder_files import FolderFiles, FolderRoom, read_folders, ways_to
 from agent.knowledge.context.quarantine import kept_back_notices
 from tools.services.actions import Action, DeletePath, ReadPath, RunCommand, WritePath
 from tools.text.safe_text import clean

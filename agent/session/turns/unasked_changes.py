@@ -22,7 +22,7 @@ from agent.safety.assessor import file_names_programs, hooks_of_mercurial
 from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.tree import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
-from agent.workspace.checkpoints.git_index import (
+from agent.workspace.checkpoints.git_settings import (
     Settings,
     all_settings,
     is_plain,

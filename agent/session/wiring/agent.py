@@ -21,7 +21,7 @@ from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.web.services import WebServices
 from agent.knowledge.canvas.documents import CanvasDocuments, LiveCanvases
 from agent.knowledge.context.compaction import still_shown
-from agent.knowledge.context.context_table import FolderRoom
+from agent.knowledge.context.folder_files import FolderRoom
 from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN
 from agent.knowledge.context.quarantine import allowed_passages
 from agent.knowledge.learnings.at_calls import CallLearnings, SessionLearnings

@@ -14,7 +14,8 @@ from agent.errors import ConfigError
 from agent.integrations.browser.service import SessionBrowsers
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.safety.audit.log import AuditLog, AuditRecorder
-from agent.safety.gate import Approver, Gate, Grants
+from agent.safety.gate import Approver, Gate
+from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.reach import let_through

@@ -3,251 +3,32 @@
 A workspace has one log of **steps** per session (its *line*), numbered from 1. Step 0 is the workspace before
 any change. Position `n` means the state after step `n`. A restore is a step like any other, so the log only
 grows. Every state can be reached again: for each path, take the `before` of its first later change.
-
-Units: state spread over many files, such as a repository, and the role of each file in it. `units.yaml` is
-the table of kinds, recognised by content. The role of a file says how a step and a restore treat it:
-
-- `passing`: temporary; never covered.
-- `objects`: git's objects; not read, kept by hard links (`git_keep`), never removed.
-- `contents`: like `store`, but of any size: kept by hard links (`large_files`).
-- `store`: only ever added to. It is restored when missing, and removed only with the whole unit.
-- `state`: restored together with the other state of the unit, or left unchanged together with it.
-- `alone`: restored separately, such as settings and hooks.
-- `beside`: derived from the others; restored or removed with the whole unit only.
-- `bookkeeping`: rewritten by commands that only read: alone it makes no step, and never a conflict.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from agent.workspace.checkpoints.units import (
+    NO_UNITS,
+    ORDINARY,
+    TOP,
+    UnitKind,
+    Units,
+    is_git_name,
+    kind_of,
+    kinds,
+    signs,
+)
 from agent.workspace.placeholders import TIME, is_placeholder
 from tools.results import ToolError
-
-Role = Literal["passing", "objects", "contents", "store", "state", "alone", "beside", "bookkeeping"]
-
-TABLE = Path(__file__).with_name("units.yaml")
-ORDINARY = ""
-"""A pseudo kind: a folder within a unit from which on files are ordinary, such as a work tree."""
-TOP = "."
-"""The workspace, if it is a unit: a bare repository with its work trees in it."""
-PASSING = "is there for a moment only"
-APART = "belongs to git"
-"""Why objects are not read: they are kept by name (see `git_keep`)."""
-_NAME = ".git"
-
-
-@dataclass(frozen=True, slots=True)
-class UnitKind:
-    """One kind of unit: a row of the table."""
-
-    name: str
-    holds: tuple[str, ...]
-    roles: re.Pattern[str]
-    named: str = ""
-    versions: bool = False
-    told: str = ""
-    """Its name in reports."""
-    locks: tuple[str, ...] = ()
-    """Files that the programs of this kind respect as locks, held during its restore."""
-
-    again: tuple[str, ...] = ()
-    """Files removed during a restore, because equal size in the same second counts as unchanged."""
-
-    def role(self, rest: str) -> Role:
-        """Return the role of a file, by its path in the unit. Pure."""
-        found = self.roles.match(rest)
-        return found.lastgroup if found else "state"  # type: ignore[return-value]
-
-    def fits(self, name: str, entries: Mapping[str, bool]) -> bool:
-        """Return whether a folder with this name and these entries is of this kind.
-
-        `entries` tells for each name whether it is a folder.
-        """
-        wanted = any if self.named and name.casefold() == self.named else all
-        return wanted(_stands(sign, entries) for sign in self.holds)
-
-
-@dataclass(frozen=True, slots=True)
-class UnitPart:
-    """The position of a path in a unit: the unit's folder and the path in it."""
-
-    root: str
-    """The folder of the outermost unit, which is restored or stays as a whole."""
-    kind: str
-    """The kind of the innermost unit with the path."""
-    inner: str
-    """The folder of the innermost one; usually the same as `root`."""
-    rest: str
-    """The path within that; empty for the folder itself."""
-
-    @property
-    def role(self) -> Role:
-        return kinds()[self.kind].role(self.rest)
-
-
-@dataclass(frozen=True, slots=True)
-class Units:
-    """The units of a workspace, or of some of its steps, as kinds by folder."""
-
-    places: Mapping[str, str] = field(default_factory=dict)
-
-    def part(self, path: str) -> UnitPart | None:
-        """Return the position of a path in a unit; None for an ordinary path.
-
-        Anything called `.git` counts even if unknown, because steps of older versions did not record it.
-        """
-        if not self.places and _NAME not in path and _NAME not in path.casefold():
-            return None
-        root = inner = kind = None
-        for folder in (TOP, *above(path), path):
-            found = self.places.get(folder)
-            if found is None and root is None and is_git_name(folder.rpartition("/")[2]) and folder != path:
-                found = "git"
-            if found == ORDINARY:
-                root = inner = kind = None
-            elif found is not None:
-                root, inner, kind = root if root is not None else folder, folder, found
-        if root is None or inner is None or kind is None:
-            return UnitPart(path, "git", path, "") if is_git_name(path.rpartition("/")[2]) else None
-        rest = path if inner == TOP and path != TOP else path[len(inner) + 1 :]
-        return UnitPart(root, kind, inner, rest)
-
-    def role(self, path: str) -> Role | None:
-        """Return the role of a path; None for an ordinary path, and for the folder of a unit itself."""
-        found = self.part(path)
-        return found.role if found is not None and found.rest else None
-
-    def group(self, path: str) -> str:
-        """Return the folder of the unit with which a path is restored; empty if it is restored separately."""
-        found = self.part(path)
-        if found is None or (found.rest and found.role == "alone"):
-            return ""
-        return found.root if found.rest or found.inner != found.root else ""
-
-    def kind(self, root: str) -> str:
-        """Return the kind of the unit in a folder."""
-        return self.places.get(root) or "git"
-
-    def of(self, paths: Iterable[str]) -> Units:
-        """Return only the units that contain some of these paths."""
-        wanted: dict[str, str] = {}
-        for path in paths:
-            for folder in (TOP, *above(path), path):
-                if folder in self.places:
-                    wanted[folder] = self.places[folder]
-        return Units(wanted)
-
-    def __or__(self, other: Units) -> Units:
-        return Units({**self.places, **other.places}) if other.places else self
-
-
-NO_UNITS = Units()
-
-
-def uncovered(units: Units, path: str) -> str:
-    """Return why checkpoints never cover this path; empty if they may."""
-    return {"passing": PASSING, "objects": APART}.get(units.role(path) or "", "")
-
-
-def is_git_name(name: str) -> bool:
-    """Return whether git usually stores its data under that name."""
-    return len(name) == len(_NAME) and name.casefold() == _NAME
-
-
-def within(folder: str, rest: str) -> str:
-    """Return the path of an entry in a folder of the workspace."""
-    return rest if folder == TOP else f"{folder}/{rest}"
-
-
-def above(path: str) -> Iterator[str]:
-    """Yield the folders above a path, the topmost first."""
-    cut = path.find("/", 1)
-    while cut >= 0:
-        yield path[:cut]
-        cut = path.find("/", cut + 1)
-
-
-@cache
-def kinds() -> Mapping[str, UnitKind]:
-    """Return the kinds of units by name."""
-    from tools.kit.yaml_text import load_table
-
-    rows = load_table(TABLE)
-    return {
-        name: UnitKind(
-            name,
-            tuple(row["holds"]),
-            _roles(row.get("roles", {})),
-            row.get("named", ""),
-            bool(row.get("versions", False)),
-            row.get("told", name),
-            tuple(row.get("locks", ())),
-            tuple(row.get("again", ())),
-        )
-        for name, row in rows.items()
-    }
-
-
-@cache
-def signs() -> frozenset[str]:
-    """Return the names that suggest a unit. A folder without any of them is not a unit."""
-    return frozenset(
-        sign.rstrip("/") for kind in kinds().values() for sign in kind.holds[: 1 + 9 * bool(kind.named)]
-    )
-
-
-def kind_of(name: str, entries: Mapping[str, bool]) -> str:
-    """Return the kind of unit that a folder with this name and these entries is; empty for none.
-
-    `entries` tells for each name whether it is a folder.
-    """
-    return next((kind.name for kind in kinds().values() if kind.fits(name, entries)), "")
-
-
-def units_among(paths: Iterable[str]) -> Units:
-    """Return the units that a complete list of workspace paths contains."""
-    keys = signs()
-    known = set(paths) if not isinstance(paths, (set, Mapping)) else paths
-    folders = {path.rpartition("/")[0] for path in known if path[path.rfind("/") + 1 :] in keys}
-    found: dict[str, str] = {}
-    for folder in folders:
-        entries: dict[str, bool] = {}
-        for sign in {each for kind in kinds().values() for each in kind.holds}:
-            name = sign.rstrip("/")
-            if within(folder or TOP, name) in known:
-                entries[name] = sign.endswith("/")
-        if kind := kind_of(folder.rpartition("/")[2], entries):
-            found[folder or TOP] = kind
-    return Units(found)
-
-
-def _stands(sign: str, entries: Mapping[str, bool]) -> bool:
-    name, folder = sign.rstrip("/"), sign.endswith("/")
-    if "*" not in name:
-        return entries.get(name) is folder
-    pattern = re.compile(_regex(name))
-    return any(pattern.fullmatch(each) for each, is_folder in entries.items() if is_folder is folder)
-
-
-def _roles(rows: Mapping[str, list[str]]) -> re.Pattern[str]:
-    groups = [f"(?P<{role}>{'|'.join(map(_regex, patterns))})" for role, patterns in rows.items()]
-    return re.compile(f"(?:{'|'.join(groups)})\\Z" if groups else r"(?!)")
-
-
-def _regex(pattern: str) -> str:
-    text = re.escape(pattern).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
-    return re.sub(r"\\\[(.*?)\\\]", lambda found: f"[{found[1].replace(chr(92), '')}]", text)
-
 
 StepKind = Literal["tool", "command", "restore", "outside"]
 """The cause of a step: a file tool, something that runs programs, a restore, or somebody else than the
@@ -398,10 +179,6 @@ class Step:
     """The identity of the workspace folder, see `root_identity`; empty in a record of an older Hermes."""
     perhaps: tuple[str, ...] = ()
     """Paths that a user may have changed while the command ran, see `perhaps_by_others`."""
-
-
-def is_folder(entry: PathEntry | None) -> bool:
-    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def undo_refusal() -> ToolError:
@@ -760,3 +537,7 @@ def _closed(status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -
     if (status.st_dev, status.st_ino) == own:
         return "is where Hermes keeps its own files"
     return "is on another file system" if status.st_dev != top.st_dev else ""
+
+
+def is_folder(entry: PathEntry | None) -> bool:
+    return entry is not None and entry.kind is PathKind.FOLDER

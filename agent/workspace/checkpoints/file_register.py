@@ -25,8 +25,6 @@ from agent.errors import ConfigError, StoreError
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.coverage import Uncovered, coverage_of
 from agent.workspace.checkpoints.entries import (
-    NO_UNITS,
-    TOP,
     Coverage,
     KnownPath,
     LeftOut,
@@ -36,7 +34,6 @@ from agent.workspace.checkpoints.entries import (
     PathKind,
     Step,
     UnitMark,
-    Units,
     entry_of,
     entry_record,
     is_folder,
@@ -44,23 +41,16 @@ from agent.workspace.checkpoints.entries import (
     is_settled,
     look,
     stamp_of,
-    uncovered,
-    units_among,
-    within,
 )
-from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, bytes_are_gits, read_index
+from agent.workspace.checkpoints.file_capture import inode_of, take
+from agent.workspace.checkpoints.git_blobs import GitObjects
+from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
+from agent.workspace.checkpoints.git_settings import bytes_are_gits
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error
-from agent.workspace.checkpoints.precapture import (
-    NOT_YET,
-    CaptureLimits,
-    GitObjects,
-    Precapture,
-    inode_of,
-    take,
-    waits,
-)
+from agent.workspace.checkpoints.precapture import NOT_YET, CaptureLimits, Precapture, waits
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks, without_noise
+from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within
 from agent.workspace.project_tree import in_order
 from tools.kit.files import write_atomically
 from tools.kit.lazy_pattern import lazy_pattern

@@ -31,15 +31,8 @@ from agent.core.home import PRIVATE_FILE
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.git_keep import tidy
 from agent.workspace.checkpoints.objects import TEMPORARY, Stored, store_error
-from agent.workspace.checkpoints.store import (
-    BusyError,
-    CheckpointStore,
-    MissingLineError,
-    Needs,
-    StepLog,
-    on_disk,
-    usable_name,
-)
+from agent.workspace.checkpoints.step_log import BusyError, MissingLineError, Needs, StepLog, usable_name
+from agent.workspace.checkpoints.store import CheckpointStore, on_disk
 from tools.kit.files import read_bytes, write_atomically
 
 if TYPE_CHECKING:

@@ -3,10 +3,6 @@
 Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything in it is checked against the
 files afterwards, so a false index does no lasting harm. It may be hostile, so reading one never takes more
 memory or time than a small multiple of its size.
-
-The changes of git's settings that run nothing, by key and value, as in `git_settings.yaml`. Every other
-setting is unknown, or it names a program, a helper, a filter, another file to read or another remote. The
-user is asked about it by key.
 """
 
 from __future__ import annotations
@@ -15,20 +11,17 @@ import hashlib
 import os
 import re
 import stat
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import TOP, PathEntry, UnitPart, is_git_name
+from agent.workspace.checkpoints.entries import PathEntry
 from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.units import TOP, UnitPart, is_git_name
 from agent.workspace.git import common_folder, git_folder, top_folder
 from tools.kit.files import read_bytes
-from tools.kit.lazy_pattern import lazy_pattern
-from tools.kit.umask import person_umask
 
 MAX_BYTES = 100_000_000
 """The size limit of an index: about a million files."""
@@ -315,214 +308,3 @@ def _read(file: Path) -> bytes:
         return read_bytes(file, _MAX_BYTES)[0]
     except (OSError, ValueError):
         return b""
-
-
-Settings = Mapping[str, tuple[str, ...]]
-"""All values by key, the first and the last part of a key in lower case."""
-
-SETTINGS_FILE = Path(__file__).with_name("git_settings.yaml")
-_PLAIN = lazy_pattern(
-    r'\s*(\[[\w.-]+(\s+"[^"\\\x00-\x1f]*")?\]|[A-Za-z][\w-]*(\s*=\s*[^"\\;#\x00-\x08\x0b-\x1f]*)?)?\s*'
-)
-_SECONDS = 10.0
-_ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin",
-    "LC_ALL": "C",
-    "HOME": "/nonexistent",
-}
-_ENVIRONMENT |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-
-
-def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
-    """Return whether a setting is known to run nothing.
-
-    `remotes` are the names of remotes with an address; None allows any name.
-    """
-    plain = normal(key)
-    section, _, rest = plain.partition(".")
-    for pattern, name, test in _patterns().get(section, ()):
-        if pattern.fullmatch(rest) is None:
-            continue
-        if name == "REMOTE":
-            return value == "." or (remotes is None and _is_name(value)) or value in (remotes or ())
-        return test.fullmatch(value) is not None
-    return False
-
-
-def may_go(key: str) -> bool:
-    """Return whether a setting may be removed, whatever its value is."""
-    section, _, rest = normal(key).partition(".")
-    return section != "remote" and any(each[0].fullmatch(rest) for each in _patterns().get(section, ()))
-
-
-@cache
-def known_commands() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Return commands that set known keys, as words with the options last, and for each the keys it sets."""
-    rows = _table()["commands"].items()
-    return {tuple(words.split()): tuple(str(keys).split(", ")) for words, keys in rows}
-
-
-def normal(key: str) -> str:
-    """Return a key as git lists it: in lower case, except for the middle part."""
-    section, _, rest = key.partition(".")
-    middle, dot, last = rest.rpartition(".")
-    return f"{section.lower()}.{middle}{dot}{last.lower()}"
-
-
-def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
-    """Return the changed keys that the user must be asked about, in order.
-
-    `had` are the addresses of remotes before the session, by name. A new address is never accepted without
-    asking.
-    """
-    remotes = {key[7:-4] for key in after if key.startswith("remote.") and key.endswith(".url")}
-    found: list[str] = []
-    for key in dict.fromkeys((*before, *after)):
-        old, new = before.get(key, ()), after.get(key, ())
-        if old == new:
-            continue
-        if not new:
-            is_whole = key.startswith("remote.") and key[7:].rpartition(".")[0] not in remotes
-            fine = is_whole or key.startswith("branch.") or all(passes(key, value) for value in old)
-        else:
-            fine = all(value in old or passes(key, value, remotes) for value in new)
-        if fine and new and key.startswith("remote.") and key.endswith(".url"):
-            known = had.get(key[7:-4])
-            fine = _is_name(key[7:-4]) and len(new) == 1 and (known == new[0] or (not old and known is None))
-        if not fine:
-            found.append(key)
-    return found
-
-
-def all_settings(file: Path) -> Settings:
-    """Return all settings of a git file, without includes. Raises `OSError` if git cannot read it."""
-    found: dict[str, list[str]] = {}
-    output = _git("config", "--file", str(file), "--no-includes", "--null", "--list")
-    for item in output.decode("utf-8", "surrogateescape").split("\0"):
-        if item:
-            key, _, value = item.partition("\n")
-            found.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in found.items()}
-
-
-def take_over(file: Path, key: str, old: Sequence[str], new: Sequence[str]) -> None:
-    """Set a key to these values in a file. Raises `OSError` if git fails."""
-    if old:
-        _git("config", "--file", str(file), "--unset-all", key)
-    for value in new:
-        _git("config", "--file", str(file), "--add", key, value)
-
-
-def is_plain(text: bytes, known: bytes) -> bool:
-    """Return whether every program reads the settings in `text` as git does. Lines in `known` are not
-    checked.
-    """
-    lines = set(known.splitlines())
-    fresh = (line for line in text.splitlines() if line not in lines)
-    return all(_PLAIN.fullmatch(line.decode("utf-8", "replace")) is not None for line in fresh)
-
-
-def _git(*words: str) -> bytes:
-    try:
-        done = subprocess.run(
-            ["git", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_ENVIRONMENT,
-            umask=person_umask(),
-            cwd="/",
-            timeout=_SECONDS,
-            check=True,
-        )
-    except subprocess.SubprocessError as error:
-        raise OSError(f"git cannot read or write these settings: {error}") from error
-    return done.stdout
-
-
-def _is_name(text: str) -> bool:
-    return re.fullmatch(r"\w[\w./-]{0,200}", text) is not None
-
-
-@cache
-def _table() -> dict[str, Any]:
-    from tools.kit.yaml_text import load_table
-
-    return cast("dict[str, Any]", load_table(SETTINGS_FILE))
-
-
-def examples() -> Iterator[tuple[str, str, bool]]:
-    """Yield each example of the table: key, value, and whether it is allowed."""
-    for kind, pairs in _table()["examples"].items():
-        yield from ((key, value, kind == "passes") for key, value in pairs)
-
-
-@cache
-def _patterns() -> dict[str, list[tuple[re.Pattern[str], str, re.Pattern[str]]]]:
-    table = _table()
-    found: dict[str, list[tuple[re.Pattern[str], str, re.Pattern[str]]]] = {}
-    for keys, value in table["passes"].items():
-        for key in (each.strip() for each in keys.split(",")):
-            section, _, rest = key.partition(".")
-            pattern = re.compile(r"[^\x00-\x1f]+".join(map(re.escape, rest.split("*"))))
-            test = re.compile(table["address"] if value == "ADDRESS" else value)
-            found.setdefault(section, []).append((pattern, value, test))
-    return found
-
-
-_CHANGERS = (b"autocrlf", b"eol", b"attributesfile", b"include", b"safecrlf", b"worktreeconfig")
-_ATTRIBUTES = ".gitattributes"
-_SETTINGS_BYTES = 1_000_000
-
-
-def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
-    """Return whether git stores all files below `root` without filters. `paths` are all paths.
-
-    Blocking; never raises. In doubt it is False, which only costs time.
-    """
-    if index.top is None or index.git is None:
-        return False
-    if any(path.endswith(_ATTRIBUTES) for names in (paths, index.files) for path in names):
-        return False
-    above = [folder for folder in (root, *root.parents) if index.top in (folder, *folder.parents)]
-    attributes = [*(folder / _ATTRIBUTES for folder in above), *_attribute_files(index.git)]
-    if any(os.path.lexists(file) for file in attributes):
-        return False
-    return not any(_changes_bytes(file) for file in _settings(index.git))
-
-
-def _attribute_files(git: Path) -> list[Path]:
-    return [
-        *(folder / "info" / "attributes" for folder in (git, common_folder(git))),
-        *(folder / "git" / "attributes" for folder in _personal()),
-        Path("/etc/gitattributes"),
-    ]
-
-
-def _settings(git: Path) -> list[Path]:
-    home = os.environ.get("HOME", "")
-    return [
-        common_folder(git) / "config",
-        git / "config.worktree",
-        *(folder / "git" / "config" for folder in _personal()),
-        *([Path(home) / ".gitconfig"] if home else []),
-        Path(os.environ.get("GIT_CONFIG_GLOBAL") or "/etc/gitconfig"),
-        Path("/etc/gitconfig"),
-    ]
-
-
-def _personal() -> list[Path]:
-    """Return the paths at which a user's git settings may be."""
-    home = os.environ.get("HOME", "")
-    places = (os.environ.get("XDG_CONFIG_HOME", ""), f"{home}/.config" if home else "")
-    return [Path(place) for place in places if place]
-
-
-def _changes_bytes(file: Path) -> bool:
-    try:
-        text = read_bytes(file.resolve(), _SETTINGS_BYTES)[0].lower()
-    except FileNotFoundError:
-        return False
-    except (OSError, RuntimeError):
-        return True
-    return any(word in text for word in _CHANGERS)

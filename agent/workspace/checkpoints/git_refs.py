@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 
-from agent.workspace.checkpoints.entries import within
+from agent.workspace.checkpoints.units import within
 
 _MAGIC = b"REFT"
 _FOOTER = 5 * 8 + 4

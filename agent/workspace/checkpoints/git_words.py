@@ -6,18 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from agent.workspace.checkpoints.entries import (
-    NO_UNITS,
-    PathChange,
-    PathEntry,
-    PathKind,
-    Step,
-    UnitMark,
-    Units,
-    kinds,
-)
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
 from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
 from agent.workspace.checkpoints.unit_marks import changed_sides, is_folder, ref_changes, units_of
+from agent.workspace.checkpoints.units import NO_UNITS, Units, kinds
 from tools.text.safe_text import clean
 from tools.text.words import plural
 

@@ -11,21 +11,20 @@ from agent.core.home import Home
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import (
-    TOP,
     PathChange,
     PathEntry,
     PathKind,
     Step,
     UnitMark,
-    Units,
     is_folder,
     is_outside,
-    kinds,
 )
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.state_listings import alike
-from agent.workspace.checkpoints.store import CheckpointStore, StepLog
+from agent.workspace.checkpoints.step_log import StepLog
+from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.units import TOP, Units, kinds
 from agent.workspace.ignore import is_noise
 from tools.kit.files import read_bytes
 from tools.kit.lazy_pattern import lazy_pattern

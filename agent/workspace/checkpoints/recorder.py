@@ -28,16 +28,16 @@ from agent.workspace.checkpoints.entries import (
     PathKind,
     Step,
     StepKind,
-    Units,
     is_outside,
     undo_refusal,
 )
 from agent.workspace.checkpoints.file_register import Baseline, CaptureLimits, FileRegister, FoundChanges
+from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_words import marked_line
 from agent.workspace.checkpoints.meanwhile import net, path_count, perhaps_by_others, steps_since
-from agent.workspace.checkpoints.precapture import GitObjects
 from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
+from agent.workspace.checkpoints.units import Units
 from agent.workspace.project_tree import in_order
 from tools.kit.threads import Stopped
 from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
@@ -45,8 +45,8 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.git_group import Choice
     from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

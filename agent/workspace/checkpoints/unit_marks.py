@@ -7,20 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agent.errors import HermesError
-from agent.workspace.checkpoints.entries import (
-    PathChange,
-    PathEntry,
-    PathKind,
-    Step,
-    UnitMark,
-    UnitPart,
-    Units,
-)
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
 from agent.workspace.checkpoints.git_index import lists_the_same
 from agent.workspace.checkpoints.git_keep import object_ids
 from agent.workspace.checkpoints.git_refs import Refs, Side, Values, holds_refs, moved_refs
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.state_listings import says_the_same
+from agent.workspace.checkpoints.units import UnitPart, Units
 from tools.kit.files import read_bytes
 
 LARGEST = 50_000_000

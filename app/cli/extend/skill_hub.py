@@ -20,7 +20,8 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillCatalog
-    from agent.knowledge.skills.hub.lock import LockedSkill, SkillOffer, SnapshotRow
+    from agent.knowledge.skills.hub.bundle import SkillOffer
+    from agent.knowledge.skills.hub.lock import LockedSkill, SnapshotRow
     from agent.knowledge.skills.hub.opening import Candidate
     from agent.knowledge.skills.hub.service import AuditedSkill, Side, SkillHub, UpdatePlan
     from agent.knowledge.skills.skill import Skill
@@ -180,7 +181,7 @@ def _declare_install(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from agent.knowledge.skills.hub.lock import HubRefusedError
+    from agent.knowledge.skills.hub.bundle import HubRefusedError
     from agent.knowledge.skills.hub.service import require_allowed
 
     hub = open_skill_hub()
@@ -253,7 +254,7 @@ def _update(args: argparse.Namespace) -> int:
 def _update_one(
     hub: SkillHub, row: LockedSkill, args: argparse.Namespace, side: Side | None = None
 ) -> dict[str, Any]:
-    from agent.knowledge.skills.hub.lock import HubRefusedError
+    from agent.knowledge.skills.hub.bundle import HubRefusedError
     from agent.knowledge.skills.hub.service import require_allowed
 
     side = side or args.side

@@ -43,7 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _allow(args: argparse.Namespace) -> None:
-    from agent.knowledge.context.context_table import passages_here
+    from agent.knowledge.context.folder_files import passages_here
     from agent.knowledge.context.quarantine import let_in
 
     home, here = Home.locate(), workspace(None)

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from agent.core.store.store import Store
     from agent.workspace.checkpoints.entries import Step
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.git_group import Choice, PlanItem
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.store import CheckpointStore, StepLog
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
+    from agent.workspace.checkpoints.step_log import StepLog
+    from agent.workspace.checkpoints.store import CheckpointStore
 
 NAMED = 20
 """Paths that stay and are named one by one; the others are counted."""
@@ -364,8 +365,8 @@ def _preview(
     """Print the planned change of each path before asking; chosen hunks are shown."""
     from agent.session.export.patch import patch_between
     from agent.workspace.checkpoints.entries import PathChange
-    from agent.workspace.checkpoints.restore.git_group import PartialRestore
     from agent.workspace.checkpoints.restore.hunk_restore import part_entry
+    from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
 
     for item in plan.shown_items:
         choice = choices.get(item.path, "checkpoint")

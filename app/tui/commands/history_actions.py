@@ -107,8 +107,8 @@ if TYPE_CHECKING:
     from agent.core.store.operations import Operation
     from agent.events import BranchSwitched
     from agent.session.history.navigation import HistoryNavigation, NavigationResult
-    from agent.workspace.checkpoints.restore.git_group import Choice
     from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
     from app.tui.app_context import AppContext
     from app.tui.conversation.shown_history import ShownHistory
     from app.tui.screens.history.timeline_files import What

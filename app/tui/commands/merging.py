@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from agent.errors import HermesError
-from agent.workspace.checkpoints.restore.git_group import Choice
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import Choice
 from app.tui.screens.history.restoring import MERGE, PlanWords, RestoreServices, RestoringScreen
 from app.tui.screens.page import HELP
 from tools.text.safe_text import clean

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from agent.events import ApprovalAsked
 from agent.safety.audit.check import AuditReport, verify
 from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker, files
-from agent.safety.gate import Grant
+from agent.safety.grants import Grant
 from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import EntryRows, FollowedRows, ListPage, change_entry, load
 from app.tui.screens.page import Page, line

@@ -31,7 +31,7 @@ from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillSet
-    from agent.knowledge.skills.hub.lock import SkillOffer
+    from agent.knowledge.skills.hub.bundle import SkillOffer
     from agent.knowledge.skills.hub.opening import Candidate, SkillReference
     from agent.knowledge.skills.hub.service import SearchResult, SkillHub
     from agent.knowledge.skills.scanner import SkillFinding, SkillScan

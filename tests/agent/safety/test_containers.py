@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.assessor import Hardline
+from agent.safety.hardline import Hardline
 from agent.safety.places import Places
 
 HARDLINE = Hardline(Places(home="/home/ada"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.event_data import VerdictKind
-from agent.safety.assessor import Hardline
+from agent.safety.hardline import Hardline
 from tests.agent.safety.corpus_files import CLOSED, FOLDER, PLACES, WORKSPACE, assessor, commands
 
 EFFECTS = Path(__file__).parent / "effects"

@@ -8,7 +8,8 @@ import pytest
 
 from agent.core.home import Home
 from agent.events import Decision
-from agent.safety.gate import Gate, Grants, Ruling
+from agent.safety.gate import Gate, Ruling
+from agent.safety.grants import Grants
 from agent.safety.rules import Verdict
 from tools.results import DeniedError
 from tools.services.actions import Action, RunCommand, WritePath

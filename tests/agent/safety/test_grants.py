@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety import gate
-from agent.safety.gate import Grants, GrantsError, rule_words, subject
+from agent.safety import grants
+from agent.safety.grants import Grants, GrantsError, rule_words, subject
 from tools.services.actions import (
     Action,
     CallServer,
@@ -38,7 +38,7 @@ def write(path: str = "/srv/project/a.py") -> WritePath:
     return WritePath(tool="write_file", path=Path(path))
 
 
-async def give(held: Grants, action: Action, scope: gate.Scope) -> gate.Grant | None:
+async def give(held: Grants, action: Action, scope: grants.Scope) -> grants.Grant | None:
     grant = held.prepare(action, scope)
     return None if grant is None else await held.give(grant)
 
@@ -79,7 +79,7 @@ def name(action: Action) -> str:
 @pytest.mark.parametrize("action", LASTING, ids=name)
 @pytest.mark.parametrize("scope", ["session", "always"])
 async def test_a_grant_covers_its_action_and_nothing_else(
-    tmp_path: Path, action: Action, scope: gate.Scope
+    tmp_path: Path, action: Action, scope: grants.Scope
 ) -> None:
     held = Grants(WORKSPACE, tmp_path / "grants.json", session="s1")
     grant = await give(held, action, scope)
@@ -159,7 +159,7 @@ async def test_the_same_yes_twice_is_one_grant(tmp_path: Path) -> None:
     for scope in ("always", "always", "session", "session"):
         await give(held, run(), scope)
     assert len(held.all()) == 1
-    assert len(gate.load_grants(tmp_path / "grants.json")) == 1
+    assert len(grants.load_grants(tmp_path / "grants.json")) == 1
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_a_damaged_file_grants_nothing_and_is_left_alone(tmp_path: Path, c
     assert grant is not None and grant.scope == "session" and held.find(run()) == grant
     assert path.read_text() == content
     with pytest.raises(GrantsError, match="damaged"):
-        gate.load_grants(path)
+        grants.load_grants(path)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_many_processes_add_grants_and_lose_none(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
 from pathlib import Path
-from agent.safety.gate import Grants
+from agent.safety.grants import Grants
 from tools.services.actions import RunCommand
 async def main():
     held = Grants(Path("/srv/project"), Path(sys.argv[1]))
@@ -235,7 +235,7 @@ asyncio.run(main())
     ]
     codes = await asyncio.gather(*(asyncio.to_thread(child.wait) for child in children))
     assert codes == [0, 0, 0]
-    assert len(gate.load_grants(path)) == 24
+    assert len(grants.load_grants(path)) == 24
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.assessor import Hardline
+from agent.safety.hardline import Hardline
 from agent.safety.places import Places
 from agent.safety.reader.expansion import Reading
 from agent.safety.reader.script import read

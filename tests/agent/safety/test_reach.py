@@ -12,7 +12,8 @@ from agent.core.messages import Mode, ModeName
 from agent.core.net.hosts import HostList, entry
 from agent.events import Decision
 from agent.safety import reach
-from agent.safety.gate import Gate, Grants
+from agent.safety.gate import Gate
+from agent.safety.grants import Grants
 from agent.safety.reach import HostDecider
 from agent.safety.rules import Verdict
 from agent.safety.sandbox.boundary import BoundaryCoverage, NetworkReach

@@ -21,7 +21,8 @@ from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.transport.client import FormatClient
 from agent.model.transport.reply import ModelRoute
 from agent.model.wire_format import Wire
-from agent.safety.gate import Gate, Grants, Ruling
+from agent.safety.gate import Gate, Ruling
+from agent.safety.grants import Grants
 from agent.safety.rules import SEVERITY, Verdict
 from agent.safety.smart import (
     FAILURES,

@@ -19,7 +19,7 @@ import pytest
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
 from agent.workspace.checkpoints.entries import PathChange
-from agent.workspace.checkpoints.precapture import take
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore import apply
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore

@@ -16,9 +16,9 @@ from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.integrations.browser.profile import ProfileConsent
 from agent.integrations.gateways import people
-from agent.knowledge.context.context_table import passages_here
+from agent.knowledge.context.folder_files import passages_here
 from agent.knowledge.context.quarantine import allowed_passages
-from agent.safety.gate import Grants
+from agent.safety.grants import Grants
 from app.main import main
 from app.service.credentials import Credentials
 from tests.support.plugins import write_plugin

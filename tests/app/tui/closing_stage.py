@@ -25,7 +25,7 @@ from agent.knowledge.memory.service import MemoryFiles
 from agent.model.detect import DetectedServer
 from agent.model.local.sources import STANDARD
 from agent.model.providers import NoModelError
-from agent.safety.gate import Grants
+from agent.safety.grants import Grants
 from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.pending_requests import Approvals
 from agent.session.subagents.agents import AgentConversation

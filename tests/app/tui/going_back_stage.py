@@ -12,10 +12,10 @@ from agent.session.history.branch_comparison import BranchComparison, compare
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import hunk_restore
-from agent.workspace.checkpoints.restore.git_group import CHANGED_SINCE, PlanItem
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, PlanItem
 from app.tui.screens.history.compare import BranchEntry, CompareServices
 from app.tui.screens.history.restoring import RestoreServices, RewindServices, SaidMessage
 from app.tui.screens.history.timeline_files import FileChanges

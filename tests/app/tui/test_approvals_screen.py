@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.events import ApprovalAsked
-from agent.safety.gate import Grants
+from agent.safety.grants import Grants
 from agent.session.pending_requests import Approvals
 from app.tui.screens import approvals as screens
 from app.tui.screens import dialog as dialogs

@@ -25,7 +25,7 @@ from agent.events import ApprovalAsked, Noticed
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice
 from agent.safety.audit.log import AuditLog
-from agent.safety.gate import Grants
+from agent.safety.grants import Grants
 from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.pending_requests import Approvals
 from app.tui.commands.shell import run_shell

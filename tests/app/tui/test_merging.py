@@ -12,8 +12,8 @@ import pytest
 from agent.core.store.operations import Operation
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.restore.git_group import PlanItem
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.commands.merging import MergeScreen, agent_to_merge, merge_copy
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import ConfirmDialog

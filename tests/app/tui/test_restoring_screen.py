@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from agent.workspace.checkpoints.restore.git_group import PartialRestore
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
 from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.tui.going_back_stage import BOUGHT, HUNKS, LIST, PLAN, RESTORE, entry

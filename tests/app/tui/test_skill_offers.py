@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.core.home import Home
-from agent.knowledge.skills.hub.lock import SkillOffer
+from agent.knowledge.skills.hub.bundle import SkillOffer
 from agent.knowledge.skills.hub.opening import Candidate, SkillSources, SourcePlace
 from agent.knowledge.skills.hub.service import SearchResult, SkillHub
 from app.tui.screens.dialog import ConfirmDialog

@@ -21,8 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Literal, Protocol
 from urllib.parse import urlsplit
 
-from agent.knowledge.skills.hub.http import check_address
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub.bundle import (
     SKILL_FILES,
     STRICT,
     FetchedSkill,
@@ -39,6 +38,7 @@ from agent.knowledge.skills.hub.lock import (
     matches,
     safe_path,
 )
+from agent.knowledge.skills.hub.http import check_address
 from agent.knowledge.skills.skill import SkillFormatError, read
 from agent.model.addresses import is_loopback
 from agent.workspace.git import SYSTEM_PATH, git_environment

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from agent.core.net.door import tls_context
-from agent.knowledge.skills.hub.lock import (
-    HubError,
-    HubMissingError,
-    HubRefusedError,
-    HubUnreachableError,
-)
+from agent.knowledge.skills.hub.bundle import HubError, HubMissingError, HubRefusedError, HubUnreachableError
 from agent.model.addresses import is_loopback
 from tools.text.words import brief
 

@@ -17,10 +17,8 @@ from urllib.parse import urlsplit
 
 from agent.core.home import Home
 from agent.knowledge.skills.catalog import BUNDLED
-from agent.knowledge.skills.hub import git, lock
-from agent.knowledge.skills.hub.git import TreeEntry, TreeSource
-from agent.knowledge.skills.hub.http import HubHttp, check_address, origin
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub import bundle, git
+from agent.knowledge.skills.hub.bundle import (
     FetchedSkill,
     HubError,
     HubMissingError,
@@ -30,6 +28,8 @@ from agent.knowledge.skills.hub.lock import (
     hashes_of,
     skill_text,
 )
+from agent.knowledge.skills.hub.git import TreeEntry, TreeSource
+from agent.knowledge.skills.hub.http import HubHttp, check_address, origin
 from agent.knowledge.skills.hub.sources import github
 from agent.knowledge.skills.hub.sources.github import GitHubSource, GitHubTree, GitSource
 from agent.knowledge.skills.hub.sources.marketplace import CATALOG, MarketplaceSource, OpenTree, SiteTree
@@ -430,7 +430,7 @@ def quarantined(
     name = _name(fetched)
     folder = box / name
     try:
-        lock.write_files(folder, fetched.files)
+        bundle.write_files(folder, fetched.files)
         trust = trust_of(fetched.offer.origin) if fetched.offer.origin else "community"
         scan = scan_folder(folder, outside=trust in ("trusted", "community"))
         try:

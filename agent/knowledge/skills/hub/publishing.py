@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.knowledge.skills.hub import git, lock
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub import bundle, git
+from agent.knowledge.skills.hub.bundle import (
     HubError,
     HubMissingError,
     HubRefusedError,
@@ -65,7 +65,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
     The skill must have a valid format, keep the limits for skills from outside and contain no secret. The
     scanner must find it safe; `force` also accepts the verdict `caution`.
     """
-    files = checked(lock.read_files(skill.folder))
+    files = checked(bundle.read_files(skill.folder))
     problems = validate(skill_text(files), skill.folder.name)
     if problems:
         raise HubRefusedError(
@@ -140,7 +140,7 @@ def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> Pu
     target = parent / skill.folder.name
     if target.exists() or target.is_symlink():
         raise HubError(f"There is something at {target} already; move it away or name another folder.")
-    lock.write_files(target, files)
+    bundle.write_files(target, files)
     for path in (target, *target.rglob("*")):  # what is handed on is not secret
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     return PublishedSkill(skill.name, str(target), tree_digest(hashes_of(files)))

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home
 from agent.knowledge.skills.catalog import SkillIndex, SkillRoot
-from agent.knowledge.skills.hub import lock
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub import bundle
+from agent.knowledge.skills.hub.bundle import (
     STRICT,
     WIDE,
     HubError,
@@ -28,16 +28,13 @@ from agent.knowledge.skills.hub.lock import (
     HubRefusedError,
     HubUnreachableError,
     Limits,
-    LockedSkill,
-    LockFile,
     SkillFile,
     SkillOffer,
-    SnapshotRow,
     checked,
     hashes_of,
-    locked_skill,
     tree_digest,
 )
+from agent.knowledge.skills.hub.lock import LockedSkill, LockFile, SnapshotRow, locked_skill
 from agent.knowledge.skills.hub.opening import (
     Candidate,
     SkillReference,
@@ -171,7 +168,7 @@ class InstalledSkills:
 
         Raises `HubError` for a folder that cannot be read.
         """
-        found = lock.hashes(self.lock.place(row))
+        found = bundle.hashes(self.lock.place(row))
         named = {
             path: "changed" for path in found.keys() & row.files.keys() if found[path] != row.files[path]
         }
@@ -187,10 +184,10 @@ class InstalledSkills:
         with self.lock.hold():
             rows = self.all()
             folder = self.lock.place(row)
-            found = lock.hashes(folder)
+            found = bundle.hashes(folder)
             if tree_digest(found) != seen or rows.get(row.name) != row:
                 raise HubError(f"{row.name} changed while you looked at it; look again.")
-            if lock.NOT_PLAIN in found.values():
+            if bundle.NOT_PLAIN in found.values():
                 raise HubRefusedError(f"{row.name} holds a link or a device, which cannot be approved.")
             verdict = self.scan(row).verdict
             if decide(row.trust, verdict, force=force) != "yes":
@@ -570,7 +567,7 @@ class SkillHub:
         place = SourcePlace(row.source, row.kind, row.url)
         source = self.sources.open(place)
         folder = self.installed.lock.place(row)
-        present = lock.read_files(folder) if folder.is_dir() else ()
+        present = bundle.read_files(folder) if folder.is_dir() else ()
         fetched = source.fetch(row.item, version, limits_of(row.trust, present, force=force))
         if present and side != "theirs" and tree_digest(hashes_of(present)) != row.approved:
             raise HubRefusedError(
@@ -615,7 +612,7 @@ class SkillHub:
         if not folder.is_dir():
             return AuditedSkill(row, "missing", {}, nothing)
         try:
-            digest = tree_digest(lock.hashes(folder))
+            digest = tree_digest(bundle.hashes(folder))
             changes = self.installed.changes(row)
         except HubError as error:
             return AuditedSkill(row, "unreadable", {}, nothing, problem=str(error))

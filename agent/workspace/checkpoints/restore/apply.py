@@ -21,31 +21,23 @@ from agent.core.home import private_folder
 from agent.errors import StoreError
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import (
-    NO_UNITS,
-    TOP,
     LeftOut,
     PathChange,
     PathEntry,
     PathKind,
     Step,
-    Units,
-    above,
     entry_of,
     entry_record,
     is_folder,
-    kinds,
 )
+from agent.workspace.checkpoints.file_capture import attributes_of, take
 from agent.workspace.checkpoints.git_words import marked_line, step_paths
 from agent.workspace.checkpoints.meanwhile import refusal
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
-from agent.workspace.checkpoints.precapture import attributes_of, take
 from agent.workspace.checkpoints.restore.files_in_use import spare_used
 from agent.workspace.checkpoints.restore.git_group import (
     LEFT,
     POINTERS,
-    Choice,
-    PartialRestore,
-    PlanItem,
     RepositoryProvider,
     at_rest,
     collapsed,
@@ -55,11 +47,13 @@ from agent.workspace.checkpoints.restore.git_group import (
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer, redate, with_times
 from agent.workspace.checkpoints.restore.plan import RestorePlan, merge_changes
+from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, with_inode
 from agent.workspace.checkpoints.root_identity import identity, is_same, linked
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
+from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, above, kinds
 from tools.kit.files import create_file, lock_file
 from tools.text.safe_text import clean
 from tools.text.words import plural

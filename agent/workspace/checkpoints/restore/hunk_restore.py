@@ -11,9 +11,9 @@ from itertools import count
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.git_group import PartialRestore, PlanItem
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided_reason
 from agent.workspace.checkpoints.restore.plan import merge_changes
+from agent.workspace.checkpoints.restore.ref_plan import PartialRestore, PlanItem
 from tools.text.safe_text import clean
 
 CHANGED = "changed after its hunks were chosen"

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.restore.git_group import PlanItem
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 
 ELSEWHERE = "{path} was changed through a hard link, and the change still stands under its other names"
 

@@ -18,8 +18,8 @@ from agent.core.store.nodes import MAIN, BranchHead, first_line
 from agent.errors import HermesError
 from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from agent.workspace.checkpoints.entries import PathChange
-from agent.workspace.checkpoints.restore.git_group import PlanItem
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.conversation.replay import newest_first
 from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import EntryRows, ListPage, change_entry, load

@@ -21,10 +21,10 @@ from agent.core.store.nodes import Node
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.git_words import step_apart
-from agent.workspace.checkpoints.restore.git_group import Choice, PartialRestore, PlanItem, PlanState, Way
 from agent.workspace.checkpoints.restore.hunk_restore import Parted, WholeError
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem, PlanState, Way
 from agent.workspace.checkpoints.state_listings import alike
 from app.tui.screens.entry_page import EntryPage, EntryRows, load
 from app.tui.screens.history.timeline_files import (

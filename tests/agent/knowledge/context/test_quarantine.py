@@ -9,7 +9,7 @@ import pytest
 from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.knowledge.context.context_files import project_files
-from agent.knowledge.context.context_table import passages_here
+from agent.knowledge.context.folder_files import passages_here
 from agent.knowledge.context.quarantine import (
     LONGEST_SHOWN,
     KeptPassage,

@@ -9,7 +9,8 @@ import pytest
 
 from agent.core.home import Home
 from agent.core.messages import MODES, Mode
-from agent.safety.gate import Gate, subject
+from agent.safety.gate import Gate
+from agent.safety.grants import subject
 from agent.safety.impact import ActionEnvironment, impact
 from agent.safety.permissions.policy import Permissions
 from agent.safety.rules import Verdict

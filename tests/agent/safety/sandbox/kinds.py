@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from agent.safety.sandbox.layout import SCOPES_SINCE, Landlock, landlock_version
+from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version
 from agent.safety.sandbox.opening import Bubblewrap, holds
 from tools.services.sandbox import Sandbox
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.core.home import Home
 from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary
-from agent.safety.sandbox.layout import Landlock
+from agent.safety.sandbox.landlock import Landlock
 from agent.safety.sandbox.opening import Bubblewrap
 from tools.services.sandbox import Need
 

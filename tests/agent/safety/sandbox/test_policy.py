@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from agent.core.messages import ModeName
 from agent.events import Decision
 from agent.safety.rules import Verdict
-from agent.safety.sandbox import layout, opening
+from agent.safety.sandbox import landlock, opening, seccomp
 from agent.safety.sandbox.boundary import explain, kept_back, steps_over
-from agent.safety.sandbox.layout import covering, landlock_version, missing, places
+from agent.safety.sandbox.landlock import landlock_version
+from agent.safety.sandbox.layout import covering, missing, places
 from agent.safety.sandbox.opening import holds, probe
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
@@ -43,7 +44,7 @@ def test_every_boundary_this_machine_can_draw_is_tested():
     unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", *(["-r"] if os.geteuid() else [])]
     if landlock_version() >= 1 and subprocess.run([*unshare, "true"], capture_output=True).returncode == 0:
         wanted |= {"landlock"} | ({"bubblewrap"} if shutil.which("bwrap") else set())
-    if landlock_version() >= layout.SCOPES_SINCE:
+    if landlock_version() >= landlock.SCOPES_SINCE:
         wanted |= {"landlock-alone"}
     assert wanted <= set(KINDS)
 
@@ -290,7 +291,7 @@ def test_any_output_can_be_read(text: str):
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize(("internet", "unix"), [(True, True), (False, False)])
 def test_every_jump_of_the_filter_lands_inside_it(machine: str, internet: bool, unix: bool):
-    code = layout.program(internet=internet, unix=unix, machine=machine)
+    code = seccomp.program(internet=internet, unix=unix, machine=machine)
     steps = list(struct.iter_unpack("=HBBI", code))
     for at, (operation, yes, no, _) in enumerate(steps):
         if operation & 7 == 5:
@@ -301,9 +302,9 @@ def test_every_jump_of_the_filter_lands_inside_it(machine: str, internet: bool, 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_each_version_of_landlock_is_asked_only_for_what_it_knows(version: int, tmp_path: Path):
     known = {1: 13, 2: 14}.get(version, 15)
-    assert layout.handled_rights(version) < 1 << known
+    assert landlock.handled_rights(version) < 1 << known
     policy = SandboxPolicy(workspace=tmp_path, tmp=tmp_path)
-    spec = layout.Landlock(spaces=False, version=version)._alone(places(policy), policy)
+    spec = landlock.Landlock(spaces=False, version=version)._alone(places(policy), policy)
     assert spec["scope"] is (version >= 6) and bool(spec["handled_network"]) is (version >= 4)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.session.export.patch import Patch, patch_between, quote_name
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
-from agent.workspace.checkpoints.precapture import take
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.state_listings import alike, difference
 from agent.workspace.checkpoints.store import CheckpointStore
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.safety.sandbox.opening import NoSandbox
-from agent.workspace.checkpoints.git_index import examples, keys_to_ask, passes
+from agent.workspace.checkpoints.git_settings import examples, keys_to_ask, passes
 from tests.agent.safety.sandbox.kinds import KINDS
 from tests.agent.session.turns.test_git_brings import run, shell
 from tests.agent.session.turns.test_guarded_changes import attended, result

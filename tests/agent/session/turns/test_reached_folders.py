@@ -10,7 +10,8 @@ import pytest
 
 from agent.core.store.nodes import Node
 from agent.events import Noticed, PrefixBroken, ToolFinished
-from agent.knowledge.context.context_table import KEY, FolderRoom, in_view, read_folders, ways_to
+from agent.knowledge.context.context_table import KEY, in_view
+from agent.knowledge.context.folder_files import FolderRoom, read_folders, ways_to
 from tests.support.engines import Bench, bench
 from tests.support.model_server import Reply, call, calls, say
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints import precapture
+from agent.workspace.checkpoints import file_capture
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.precapture import take
 
 LIMIT = 10_000_000
 
@@ -137,8 +137,8 @@ def test_a_known_file_is_not_read_again_until_it_changes(
     os.utime(path, (5, 5))
     known = take(root, "a", objects, limit=LIMIT)
     reads: list[str] = []
-    contents = precapture._contents
-    monkeypatch.setattr(precapture, "_contents", lambda *args: reads.append(args[1]) or contents(*args))
+    contents = file_capture._contents
+    monkeypatch.setattr(file_capture, "_contents", lambda *args: reads.append(args[1]) or contents(*args))
     assert take(root, "a", objects, limit=LIMIT, known=known) is known
     assert reads == []
     assert known is not None and known.digest is not None
@@ -161,7 +161,7 @@ def test_a_file_that_never_holds_still_is_said_to_be_so(
 ) -> None:
     path = root / "log"
     path.write_bytes(b"x" * 1000)
-    kept = precapture._keep
+    kept = file_capture._keep
     attempts: list[int] = []
 
     def restless(*args: object) -> tuple[str, int]:
@@ -170,11 +170,11 @@ def test_a_file_that_never_holds_still_is_said_to_be_so(
         attempts.append(1)
         return kept(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(precapture, "_keep", restless)
+    monkeypatch.setattr(file_capture, "_keep", restless)
     entry = take(root, "log", objects, limit=LIMIT)
     assert entry is not None
     assert (entry.kind, entry.digest, entry.reason) == (PathKind.FILE, None, "changed while it was read")
-    assert len(attempts) == precapture.ATTEMPTS
+    assert len(attempts) == file_capture.ATTEMPTS
 
 
 def test_what_is_kept_is_one_state_of_a_file_that_others_rewrite(root: Path, objects: ObjectStore) -> None:
@@ -213,7 +213,7 @@ def test_a_file_nobody_may_read_is_described_with_the_reason(
         raise PermissionError(13, "Permission denied")
 
     # The superuser may read everything, so the system's refusal is played.
-    monkeypatch.setattr(precapture, "_contents", refuse)
+    monkeypatch.setattr(file_capture, "_contents", refuse)
     entry = take(root, "a", objects, limit=LIMIT)
     assert entry is not None
     assert (entry.kind, entry.size, entry.digest) == (PathKind.FILE, 1, None)

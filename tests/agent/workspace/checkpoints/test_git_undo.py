@@ -23,8 +23,9 @@ from agent.workspace.checkpoints.entries import Coverage, LeftOut
 from agent.workspace.checkpoints.git_keep import GitKeep, only_here, tidy
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
-from agent.workspace.checkpoints.restore.git_group import AT_WORK, CHANGED_SINCE, Choice, Way
+from agent.workspace.checkpoints.restore.git_group import AT_WORK
 from agent.workspace.checkpoints.restore.plan import plan_back
+from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, Choice, Way
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import taken_back
 

@@ -318,7 +318,7 @@ async def test_files_that_git_vouches_for_are_at_hand_before_they_are_read(
 async def test_git_is_not_believed_where_it_may_change_bytes(
     opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
 ) -> None:
-    from agent.workspace.checkpoints.git_index import bytes_are_gits
+    from agent.workspace.checkpoints.git_settings import bytes_are_gits
 
     git(root, "init", "-q")
     (root / "file").write_text("text")

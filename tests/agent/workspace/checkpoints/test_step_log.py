@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import Coverage, LeftOut, PathChange
-from agent.workspace.checkpoints.store import CheckpointStore, MissingLineError, StepLog
+from agent.workspace.checkpoints.step_log import MissingLineError, StepLog
+from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.support import add, file, kept
 
 

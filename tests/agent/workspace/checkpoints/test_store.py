@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.store import BusyError, CheckpointStore
+from agent.workspace.checkpoints.step_log import BusyError
+from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.support import add, write
 
 

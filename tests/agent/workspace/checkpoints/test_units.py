@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints.entries import (
+from agent.workspace.checkpoints.entries import look
+from agent.workspace.checkpoints.units import (
     NO_UNITS,
     ORDINARY,
     Units,
     kind_of,
     kinds,
-    look,
     uncovered,
     units_among,
 )

@@ -13,9 +13,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agent.knowledge.skills.hub.git import SECONDS, GitPlace, TreeEntry, TreeSource, fetched
-from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub.bundle import (
     STRICT,
     FetchedSkill,
     HubError,
@@ -24,6 +22,8 @@ from agent.knowledge.skills.hub.lock import (
     Limits,
     SkillOffer,
 )
+from agent.knowledge.skills.hub.git import SECONDS, GitPlace, TreeEntry, TreeSource, fetched
+from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
 from tools.text.words import brief
 
 API = "https://api.github.com"

@@ -12,6 +12,18 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from agent.knowledge.skills.hub.bundle import (
+    SKILL_FILES,
+    STRICT,
+    FetchedSkill,
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    Limits,
+    SkillOffer,
+    matches,
+    safe_path,
+)
 from agent.knowledge.skills.hub.git import (
     FileTree,
     TreeEntry,
@@ -24,18 +36,6 @@ from agent.knowledge.skills.hub.git import (
     subfolder,
 )
 from agent.knowledge.skills.hub.http import HubHttp, HubSession, origin
-from agent.knowledge.skills.hub.lock import (
-    SKILL_FILES,
-    STRICT,
-    FetchedSkill,
-    HubError,
-    HubMissingError,
-    HubRefusedError,
-    Limits,
-    SkillOffer,
-    matches,
-    safe_path,
-)
 from tools.text.words import brief
 
 CATALOG = ".claude-plugin/marketplace.json"

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-from agent.knowledge.skills.hub.git import head_of
-from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HttpAnswer, HubHttp, host, origin
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub.bundle import (
     STRICT,
     FetchedSkill,
     HubError,
@@ -28,6 +26,8 @@ from agent.knowledge.skills.hub.lock import (
     tree_digest,
     unpack,
 )
+from agent.knowledge.skills.hub.git import head_of
+from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HttpAnswer, HubHttp, host, origin
 from tools.text.words import brief
 
 CLAWHUB = "https://clawhub.ai"

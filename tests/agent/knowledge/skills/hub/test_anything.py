@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
+from agent.knowledge.skills.hub.bundle import HubError, SkillFile, checked, unpack
 from agent.knowledge.skills.hub.http import HttpAnswer
-from agent.knowledge.skills.hub.lock import HubError, SkillFile, _parse, checked, parse_snapshot, unpack
+from agent.knowledge.skills.hub.lock import _parse, parse_snapshot
 from agent.knowledge.skills.hub.opening import SkillSources
 from agent.knowledge.skills.hub.sources import packages
 from agent.knowledge.skills.hub.sources.github import _entry, place

@@ -13,8 +13,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from agent.knowledge.skills.hub.http import HubHttp
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub.bundle import (
     STRICT,
     WIDE,
     HubError,
@@ -27,6 +26,7 @@ from agent.knowledge.skills.hub.lock import (
     tree_digest,
     unpack,
 )
+from agent.knowledge.skills.hub.http import HubHttp
 from tests.support.skill_hub import answer, hub_server, skill_md, tarred, zipped
 
 SKILL = {"SKILL.md": skill_md("x")}

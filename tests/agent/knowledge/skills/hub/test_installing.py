@@ -14,17 +14,8 @@ import pytest
 from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.knowledge.skills.catalog import skill_catalog
-from agent.knowledge.skills.hub.lock import (
-    STRICT,
-    WIDE,
-    HubError,
-    HubRefusedError,
-    Limits,
-    LockFile,
-    LockFileError,
-    SkillApprovals,
-    SkillFile,
-)
+from agent.knowledge.skills.hub.bundle import STRICT, WIDE, HubError, HubRefusedError, Limits, SkillFile
+from agent.knowledge.skills.hub.lock import LockFile, LockFileError, SkillApprovals
 from agent.knowledge.skills.hub.opening import SkillSources
 from agent.knowledge.skills.hub.service import Side, SkillHub, limits_of, merged
 from agent.knowledge.skills.keeper import draft_change

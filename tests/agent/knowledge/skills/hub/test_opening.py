@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.knowledge.skills.hub.lock import HubError
+from agent.knowledge.skills.hub.bundle import HubError
 from agent.knowledge.skills.hub.opening import SkillSources, SourcePlace
 
 HERE = Path("/somewhere")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.skills.hub.lock import (
+from agent.knowledge.skills.hub.bundle import (
     FetchedSkill,
     HubError,
     HubMissingError,

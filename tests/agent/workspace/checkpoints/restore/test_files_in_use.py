@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.workspace.checkpoints.databases import DatabaseFinder, database_kinds
 from agent.workspace.checkpoints.recorder import StepRecorder
-from agent.workspace.checkpoints.restore.files_in_use import DatabaseFinder, database_kinds
 from tests.agent.workspace.checkpoints.conftest import Open, command
 from tests.agent.workspace.checkpoints.restore.trees import look, taken_back
 from tests.support import data_programs

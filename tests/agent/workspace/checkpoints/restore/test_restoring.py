@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 from agent.workspace.checkpoints.restore.apply import finish_abandoned, hold_restore, new_restore
-from agent.workspace.checkpoints.restore.git_group import CHANGED_BETWEEN, CHANGED_SINCE, Choice
 from agent.workspace.checkpoints.restore.path_replacement import Move
+from agent.workspace.checkpoints.restore.ref_plan import CHANGED_BETWEEN, CHANGED_SINCE, Choice
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.restore.trees import LINE, Workspace, look
 

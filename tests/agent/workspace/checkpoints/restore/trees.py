@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
-from agent.workspace.checkpoints.precapture import take
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
-from agent.workspace.checkpoints.restore.git_group import Choice
 from agent.workspace.checkpoints.restore.plan import RestorePlan, plan_back, plan_restore
+from agent.workspace.checkpoints.restore.ref_plan import Choice
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 
