@@ -31,7 +31,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from tools.kit import children
-from tools.kit.children import framed, start_module
+from tools.kit.children import framed, kill_process, start_module
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ MODULES = frozenset(
         "agent.session.subagents.agents",
         "agent.integrations.plugins.registrations",
         "agent.integrations.plugins.process",
-        "agent.safety.gate",
+        "agent.safety.grants",
         "agent.integrations.server_events",
         "agent.safety.rules",
         "agent.session.spending.report",
@@ -77,7 +77,8 @@ MODULES = frozenset(
         "agent.workspace.checkpoints.restore.merge",
         "agent.workspace.checkpoints.restore.hunk_restore",
         "agent.workspace.checkpoints.restore.plan",
-        "agent.workspace.checkpoints.restore.git_group",
+        "agent.workspace.checkpoints.restore.ref_plan",
+        "agent.workspace.checkpoints.units",
         "tools.services.canvases",
         "tools.context",
         "tools.files.diffs",
@@ -437,7 +438,7 @@ class Link:
                 await self._process.wait()
         except TimeoutError:
             log.warning("the engine did not end in %.0f s and was stopped", PATIENCE)
-            self._process.kill()
+            kill_process(self._process)
             await self._process.wait()
             await self._reading
         if self._writer is not None:
@@ -473,9 +474,9 @@ class Link:
         """Return a sentence on how the other side ended."""
         if self._process is None:
             return "The service has ended, or let this terminal go."
-        if not self._closing and self._process.returncode is None:
+        if not self._closing:
             # Even if the process still runs, nobody can talk to it any more.
-            self._process.kill()
+            kill_process(self._process)
         code = await self._process.wait()
         return f"The engine of this session {_how(code)}."
 

@@ -93,12 +93,22 @@ def kill_group(group: int, number: int = signal.SIGKILL) -> None:
         os.killpg(group, number)
 
 
+def kill_process(process: Process) -> None:
+    """Kill a child, unless its end is known.
+
+    `Process.kill` first looks whether it has ended. That takes the exit code away from the event loop, which
+    then reports 255.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, signal.SIGKILL)
+
+
 async def kill_child(process: Process) -> None:
     """Kill a child with its group, and wait for its end. May be called again."""
     if process.returncode is None:
         kill_group(process.pid)
-        with suppress(ProcessLookupError):
-            process.kill()
+        kill_process(process)
         await process.wait()
 
 

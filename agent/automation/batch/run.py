@@ -10,7 +10,6 @@ import random
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -48,7 +47,7 @@ from agent.session.wiring.routes import plan_routes
 from agent.session.wiring.terminal_backend import backend_options
 from tools.discovery import discover
 from tools.extras import missing
-from tools.kit.children import module_command, start_child
+from tools.kit.children import kill_process, module_command, start_child
 from tools.results import ToolError
 from tools.terminal.backends.opening import open_backend
 from tools.text.safe_text import clean
@@ -147,8 +146,7 @@ class _Worker:
                 self._take(json.loads(line))
         except _UNREADABLE:
             # Nothing it says can be told apart any more: what it has is begun again elsewhere.
-            with suppress(ProcessLookupError):
-                process.kill()
+            kill_process(process)
         code = await process.wait()
         for future in list(self._waiting.values()):
             if not future.done():

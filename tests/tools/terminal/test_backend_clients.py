@@ -247,7 +247,7 @@ async def test_the_socket_of_the_connection_is_in_a_folder_of_our_own(tmp_path: 
     channel = reach.anchor(["sh", "-c", "echo $1", "sh", "a'b"])
     folder = reach._folder
     assert folder is not None
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     arguments = reach._arguments("ControlMaster=no", "-T", ["true"])
     assert {"-oStrictHostKeyChecking=yes", "-oBatchMode=yes", "-oForwardAgent=no"} <= set(arguments)
     assert arguments[-3:] == ["--", "h", "exec 'true'"]
@@ -257,7 +257,7 @@ async def test_the_socket_of_the_connection_is_in_a_folder_of_our_own(tmp_path: 
     assert output.endswith(b"a'b\n")
     channel.finish()
     reach.release()
-    assert not folder.exists()
+    assert not folder.path.exists()
     await task.context.terminals.aclose()
 
 

@@ -40,7 +40,9 @@ async def open_with_model(app: AppContext, host: SessionHost, wish: SessionReque
             first = first or error
         if (model := await _choose_model(app, problem, failed)) is None:
             raise first
-        wish = wish._replace(model=model)
+        # The tour has a session and a folder of its own, so that the project stays as it is.
+        alone = {"fresh": True, "resume": None, "tour": True} if app.tour else {"model": model}
+        wish = wish._replace(**alone)
 
 
 async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> str | None:
