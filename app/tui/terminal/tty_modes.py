@@ -56,6 +56,17 @@ LATER = 0.4
 """Seconds after the start at which the table is read, as reading it would delay the first picture."""
 
 
+def prints_questions(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal prints questions about modes, as a row with `asks_modes: no` says.
+
+    The first questions are asked before the table is read.
+    """
+    if environ.get("KONSOLE_VERSION"):
+        return False
+    is_qterminal = environ.get("WINDOWID") == "0" and bool(environ.get("COLORFGBG"))
+    return is_qterminal or environ.get("TERM_PROGRAM") == "Apple_Terminal" or environ.get("TERM") == "linux"
+
+
 def takes_keys(environ: Mapping[str, str]) -> bool:
     """Return whether the Kitty protocol may be asked for in this terminal."""
     return known_terminal(environ).sets_keys == "yes" and multiplexer(environ) != "screen"
@@ -121,6 +132,7 @@ def driver_with_modes(
     if not hasattr(driver, "run_input_thread"):
         return driver
     is_doubtful = any(environ.get(name) for name in DOUBTFUL)
+    is_asked = not prints_questions(environ)
     # Parts of Textual's driver that have no types in its base class.
     base = cast(Any, driver)
 
@@ -267,6 +279,14 @@ def driver_with_modes(
         def _ask_modes(self) -> None:
             if self._runs and self._asks_modes:
                 self.write(ALT_ASKED)
+
+        def _request_terminal_sync_mode_support(self) -> None:
+            if is_asked:
+                super()._request_terminal_sync_mode_support()
+
+        def _query_in_band_window_resize(self) -> None:
+            if is_asked:
+                super()._query_in_band_window_resize()
 
         def _enable_mouse_support(self) -> None:
             super()._enable_mouse_support()

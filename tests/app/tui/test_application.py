@@ -114,7 +114,7 @@ async def stage(
             )
             if wish.tour:
                 chosen = with_tour(replace(chosen, model="demo", approve=None))
-            if no_model and wish.model is None:
+            if no_model and wish.model is None and not wish.tour:
                 while not silent and not app.waiting():
                     await asyncio.sleep(0.01)
                 raise NoModelError
@@ -366,7 +366,6 @@ async def test_without_a_model_the_first_message_waits_for_one(tmp_path: Path) -
         assert [item.text for item in scene.items(UserItem)] == ["hello"]
 
 
-@pytest.mark.thorough
 async def test_the_tour_begins_by_itself(tmp_path: Path) -> None:
     async with stage(tmp_path, [], wait=False, no_model=True, silent=True) as scene:
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
@@ -374,6 +373,8 @@ async def test_the_tour_begins_by_itself(tmp_path: Path) -> None:
         await scene.ready()
         await scene.until(lambda: scene.items(CallItem), "its first call")
         assert [item.text for item in scene.items(UserItem)] == [TOUR_REQUEST]
+        # It has a folder of its own; the project stays as it is.
+        assert scene.app.need_client().workspace == (tmp_path / "home-demo").resolve()
 
 
 async def test_a_start_that_cannot_be_ends_with_its_error(tmp_path: Path) -> None:

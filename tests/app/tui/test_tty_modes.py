@@ -8,8 +8,10 @@ from pathlib import Path
 
 from textual import events
 
+from app.tui.terminal import terminals
 from app.tui.terminal.terminals import known_terminal, mouse_policy
 from app.tui.terminal.tty_input import InputDecoder, Keyboard, tell_apart
+from app.tui.terminal.tty_modes import prints_questions
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 from themes.loader import load_skin
@@ -37,6 +39,23 @@ def test_a_signal_about_the_size_is_believed_whatever_the_terminal_reported_befo
         shown.process.send_signal(signal.SIGWINCH)
         shown.until(b"\x1b[?1049h", since=since)
         shown.until(b"\x1b[?2004h", since=since)
+
+
+def test_a_terminal_that_prints_questions_about_modes_is_asked_none(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home", WINDOWID="0", COLORFGBG="15;0")
+    with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (100, 26)) as shown:
+        shown.until(b"should I do?")
+        shown.press("/quit\r")
+        shown.drain()
+    assert b"$p" not in shown.painted
+
+
+def test_what_is_asked_first_agrees_with_the_table() -> None:
+    values = {"WINDOWID": "0", "COLORFGBG": "15;0", "TERM_PROGRAM": "Apple_Terminal", "TERM": "linux"}
+    silent = [row for row in terminals._table() if row.asks_modes == "no" and row.sets_keys == "yes"]
+    assert len(silent) == 3
+    for row in silent:
+        assert prints_questions({name: values[name] for name in row.variables}), row.name
 
 
 def test_keys_of_other_layouts_and_input_methods_arrive_and_alt_of_xterm_is_put_back(tmp_path: Path) -> None:
