@@ -54,7 +54,7 @@ class Adapter:
             (folder / name).write_text(text, "utf-8")
         record = ["script", "-qf", "-E", "never", "-O", self.said, "-I", self.heard, "-c", "bash --norc -i"]
         # Programs see no display, or they would copy by xclip.
-        clean = "unset DISPLAY WAYLAND_DISPLAY WINDOWID; export SHELL=/bin/bash PS1='$ '"
+        clean = "unset DISPLAY WAYLAND_DISPLAY; export SHELL=/bin/bash PS1='$ '"
         shell.write_text(f"#!/bin/sh\ncd {work}\n{clean}\nexec {shlex.join(map(str, record))}\n", "utf-8")
         shell.chmod(0o755)
         self.shell = str(shell)

@@ -131,8 +131,8 @@ def driver_with_modes(
     """
     if not hasattr(driver, "run_input_thread"):
         return driver
-    is_doubtful = any(environ.get(name) for name in DOUBTFUL)
     is_asked = not prints_questions(environ)
+    is_doubtful = not is_asked or any(environ.get(name) for name in DOUBTFUL)
     # Parts of Textual's driver that have no types in its base class.
     base = cast(Any, driver)
 
