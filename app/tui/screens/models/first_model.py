@@ -41,8 +41,8 @@ async def open_with_model(app: AppContext, host: SessionHost, wish: SessionReque
         if (model := await _choose_model(app, problem, failed)) is None:
             raise first
         # The tour has a session and a folder of its own, so that the project stays as it is.
-        alone = {"fresh": True, "resume": None, "tour": True} if app.tour else {"model": model}
-        wish = wish._replace(**alone)
+        change = {"fresh": True, "resume": None, "tour": True} if app.tour else {"model": model}
+        wish = wish._replace(**change)
 
 
 async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> str | None:

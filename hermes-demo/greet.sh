@@ -1,2 +1,0 @@
-echo 'Hello from the demo.'
-echo 'See you soon.'
