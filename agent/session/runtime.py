@@ -233,7 +233,7 @@ async def _assemble(
         if base.options.editor is not None:
             base.options.editor.known_texts.former = steps.former
     if watch is not None:
-        spec = replace(spec, around=watch.during)
+        place.claim = watch.during
     agent = await open_agent(services, spec)
     travel = HistoryNavigation(session, steps, base.emit, agent.moved)
     attempts = None

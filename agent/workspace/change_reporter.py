@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from agent.events import Event, FileChange, FilesChanged, Noticed
 from agent.workspace.changes import ProjectChanges, ShownFileDiff
-from agent.workspace.watcher import Watcher
+from agent.workspace.watcher import Watcher, WriteClaim
 from tools.text.redact import mask_known
 
 MAX_TOLD = 500
@@ -43,8 +43,8 @@ class ChangeReporter:
         self._remember = remember
         self._secrets = secrets or {}
         self._watcher = Watcher(workspace, self._others_changed, home=home)
-        self._calls = 0
-        """The number of running calls."""
+        self._calls: list[WriteClaim] = []
+        """The claims of running calls."""
         self.earlier: asyncio.Task[None] | None = None
         """Reports what changed while the session was closed."""
 
@@ -86,21 +86,25 @@ class ChangeReporter:
         self._watcher.enabled = on
 
     @asynccontextmanager
-    async def during(self, call: str) -> AsyncIterator[None]:
+    async def during(self, call: str, emit: Callable[[Event], None] | None = None) -> AsyncIterator[None]:
         """Attribute changes inside this block to the call, or to Hermes without a call.
 
-        While the project is still being read for the first time, nothing waits. Changes during that time are
-        not attributed to anyone.
+        `emit` receives the event, by default that of the session: calls of agents have their own. While the
+        project is still being read for the first time, nothing waits. Changes during that time are not
+        attributed to anyone.
         """
-        async with self._watcher.claim() as claim:
-            self._calls += bool(call)
-            try:
+        with ExitStack() as ended:
+            async with self._watcher.claim() as claim:
+                if call:
+                    self._calls.append(claim)
+                    ended.callback(self._calls.remove, claim)
                 yield
-            finally:
-                self._calls -= bool(call)
-        # A running call gets the same changes, and reports them.
-        if claim.changes and (call or not self._calls):
-            self._emit(changes_event(claim.changes, "agent", call, self._secrets))
+            # Running calls get the same changes: they report what Hermes does for them, and nothing twice.
+            changes = claim.changes
+            if changes and (call or not self._calls):
+                for each in self._calls:
+                    each.changes = ProjectChanges()
+                (emit or self._emit)(changes_event(changes, "agent", call, self._secrets))
 
     def _others_changed(self, changes: ProjectChanges) -> None:
         self._emit(changes_event(changes, "others", secrets=self._secrets))

@@ -43,9 +43,9 @@ _ROOT_SECONDS = 1.0
 """Seconds between two checks for a missing project folder."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class WriteClaim:
-    """The changes during one operation of Hermes; filled when the claim ends."""
+    """The changes during one operation of Hermes; filled when the claim ends. Equal only to itself."""
 
     changes: ProjectChanges = field(default_factory=ProjectChanges)
 

@@ -17,7 +17,8 @@ from agent.workspace.changes import ProjectChanges
 from agent.workspace.project_tree import ProjectTree
 from agent.workspace.watcher import Watcher
 from tests.support.engines import Bench, bench
-from tests.support.replies import by_step, call, say
+from tests.support.replies import Reply, by_step, call, say
+from tests.support.team import UNASKED, by_task, report
 from tools.registry import registry
 
 
@@ -51,6 +52,35 @@ async def test_the_agents_own_work_is_put_down_to_its_call(tmp_path: Path, watch
         assert (change.by, change.call != "") == ("agent", True)
         assert [(file.path, file.kind) for file in change.files] == [("made.txt", "added")]
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
+
+
+async def test_what_an_agent_does_beside_another_is_put_down_to_it_and_counted_once(
+    tmp_path: Path, watchers: list[Watcher]
+) -> None:
+    async with bench(tmp_path, ()) as b:
+        over = b.workspace / "node_modules"  # which nobody watches
+
+        def written(_request: Any) -> Reply:
+            over.mkdir()
+            return say(report())
+
+        wait = "until [ -e node_modules ]; do sleep 0.05; done; echo x > seen.txt"
+        b.server.script = by_task(
+            {
+                "main": [call("delegate_task", tasks=[{"goal": "wait"}, {"goal": "write"}]), say("Over.")],
+                "wait": [call("terminal", command=wait), say(report())],
+                "write": [call("write_file", path="made.txt", content="one\n"), written],
+            }
+        )
+        b.config(UNASKED)
+        async with b.engine(attended=True) as engine:
+            await watchers[0].ready()
+            await engine.run("go")
+            await watchers[0].catch_up()
+    assert not [event for event in b.seen(Noticed) if event.kind == "files"]
+    assert {event.by for event in b.seen(FilesChanged)} == {"agent"}
+    whose = [(event.agent, file.path) for event in b.seen(FilesChanged) for file in event.files]
+    assert sorted(whose) == [("agent-1", "seen.txt"), ("agent-2", "made.txt")]
 
 
 async def test_an_edit_of_the_person_is_a_notice_before_the_next_message_and_a_note_with_it(

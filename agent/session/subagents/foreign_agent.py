@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, HermesError
@@ -27,7 +28,9 @@ from agent.session.spending.metering import RequestTally
 from agent.session.subagents.foreign_calls import CallFields, ForeignCallRecord, ForeignCalls
 from agent.session.subagents.foreign_program import ForeignProgram, running
 from agent.session.subagents.records import names_outcome
+from agent.session.turns.call_effects import WATCHING
 from agent.session.turns.call_runner import step_event
+from agent.session.turns.turn_helpers import TurnHelpers
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.extras import add_hint, is_installed
@@ -135,7 +138,9 @@ class ForeignAgent:
             "",
         )
         label = f"agent {self.program.name}"
-        async with nullcontext() if steps is None else steps.during(call, label, self.session.id) as kept:
+        recording = nullcontext() if steps is None else steps.during(call, label, self.session.id)
+        claim = TurnHelpers(self.emit).around(WATCHING, partial(self.place.claim, call, self.emit), None)
+        async with claim, recording as kept:
             # It may change any file of the workspace without asking; all of that is one step.
             for hears in self.place.before_programs:
                 await hears(call, starting)

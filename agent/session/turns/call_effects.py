@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ class CallEffects:
     """The recorder of steps; None if the file changes of calls are not recorded."""
     unasked: UnaskedChanges
     helpers: TurnHelpers
-    around: Around | None
+    around: Around
     step_of: StepOf | None
     settled: Callable[[], None]
     """Called when a call that may change something has ended, with all its consequences."""
@@ -46,7 +46,7 @@ class CallEffects:
         self, call: str, tool: str, label: str, context: ToolContext, work: Callable[[], Awaitable[str]]
     ) -> str:
         """Run the tool; changes in the workspace during the run are attributed to the call."""
-        around, helpers, unasked = self.around or nullcontext, self.helpers, self.unasked
+        around, helpers, unasked = self.around, self.helpers, self.unasked
         try:
             async with helpers.around(WATCHING, lambda: around(call), None):
                 async with self._record_step(call, label):

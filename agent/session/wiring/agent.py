@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -230,7 +231,7 @@ class AgentSpec:
     """Receives the events of the agent."""
     acting: Sequence[Acting] = ()
     """Functions that are called, in order, with every allowed action before it is done."""
-    around: Around | None = None
+    around: Around = nullcontext
     step_of: StepOf | None = None
     checkpoints: Checkpoints | None = None
     memory: SessionMemory | None = None
@@ -358,12 +359,17 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
             allowed=unasked.allow,
         )
 
+    @asynccontextmanager
+    async def around(call: str) -> AsyncIterator[None]:
+        async with spec.around(call), place.claim(call, spec.emit):
+            yield
+
     effects = CallEffects(
         session=session.id,
         steps=place.steps,
         unasked=unasked,
         helpers=helpers,
-        around=spec.around,
+        around=around,
         step_of=spec.step_of,
         settled=place.reach.scripts.prepare_next,
     )

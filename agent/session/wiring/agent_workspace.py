@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from tools.kit.threads import close_all
 from tools.services.actions import Action, RunCommand
 
 if TYPE_CHECKING:
+    from agent.events import Event
     from agent.session.wiring.shared_services import Closer
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.git_origins import GitOrigins
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Claim = Callable[[str, "Callable[[Event], None]"], AbstractAsyncContextManager[object]]
 OpenReach = Callable[[ExecutionScope], Awaitable[ExecutionContext]]
 
 
@@ -40,6 +43,9 @@ class AgentWorkspace:
     """The note for an agent that begins there."""
     origins: GitOrigins | None = None
     """Determines which files git brought from commits of others; None if no steps are recorded."""
+    claim: Claim = lambda call, emit: nullcontext()
+    """Entered around a call that may change files: what changes meanwhile is an event of the call and not
+    reported as the work of others."""
     before_programs: Sequence[Acting] = ()
     """Called before a program runs, before all other listeners."""
     closers: list[Closer] = field(default_factory=list)
