@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from agent.errors import ConfigError
 from themes.skin import nearest
 
 if TYPE_CHECKING:
-    from agent.core.config.schema import Settings
+    from agent.core.config.loader import LoadedSettings
     from agent.core.home import Home
 
 _MODELS = frozenset(
@@ -25,22 +26,28 @@ _MODELS = frozenset(
 """Settings that hold models; `PROVIDER/NAME` has to name a provider that is there."""
 
 
-def change_setting(home: Home, key: str, text: str) -> Any:
-    """Set the dotted `key` to the value of `text`, and return that value.
+def change_setting(home: Home, key: str, text: str, warnings: list[str] | None = None) -> Any:
+    """Set the dotted `key` to the value of `text`, and return that value. May ask the servers of models.
 
-    Raises `ConfigError` as `set_setting`, and with the nearest name for one that is not there.
+    A sentence about each model that its server does not list is added to `warnings`. Raises `ConfigError` as
+    `set_setting`, and with the nearest name for one that is not there.
     """
+
+    found = [] if warnings is None else warnings
 
     def require_known(path: Sequence[str | int], value: Any) -> None:
         names = [str(each) for each in (value if isinstance(value, list) else [value]) if each]
-        if names and (said := _unknown(home, tuple(map(str, path)), names)):
+        if names and (said := _unknown(home, tuple(map(str, path)), names, found)):
             raise ConfigError(f"{said[0].upper()}{said[1:].rstrip('.')}{'' if said.endswith('?') else '.'}")
 
     return set_setting(home, key, text, require_known)
 
 
-def _unknown(home: Home, path: tuple[str, ...], names: Sequence[str]) -> str:
-    """Return a sentence about the first name that is not there; empty if all are. Reads the disk."""
+def _unknown(home: Home, path: tuple[str, ...], names: Sequence[str], warnings: list[str]) -> str:
+    """Return a sentence about the first name that is not there; empty if all are. Reads the disk.
+
+    What is worth knowing about names that are taken is added to `warnings`.
+    """
     match path:
         case ("display", "skin"):
             from themes.loader import load_skin
@@ -71,18 +78,37 @@ def _unknown(home: Home, path: tuple[str, ...], names: Sequence[str]) -> str:
         case ("tools", "enabled" | "disabled" | "direct"):
             from agent.automation.schedule.book import missing_toolset
 
-            return missing_toolset(home, _settings(home), Path.cwd(), names)
+            return missing_toolset(home, _load(home).settings, Path.cwd(), names)
         case ("heartbeat", "deliver"):
             from agent.automation.schedule.job import unknown_delivery
 
             return unknown_delivery(names[0])
+        case ("recall", "embeddings") if names[0] in ("auto", "off"):
+            return ""
         case _ if dotted_key(path) in _MODELS:
-            from agent.model.providers import missing_provider
-
-            settings = _settings(home)
-            return next(filter(None, (missing_provider(settings, os.environ, name) for name in names)), "")
+            return asyncio.run(_unknown_model(home, names, warnings))
         case _:
             return ""
+
+
+async def _unknown_model(home: Home, names: Sequence[str], warnings: list[str]) -> str:
+    from agent.model.providers import missing_provider, resolve, unlisted_notice, unlisted_problem
+    from agent.model.server_watch import ServerWatches
+
+    loaded, servers = _load(home), ServerWatches()
+    alone = loaded.settings.model.model_copy(update={"fallbacks": []})
+    settings = loaded.settings.model_copy(update={"model": alone})
+    for name in names:
+        if missing := missing_provider(settings, loaded.environ, name):
+            return missing
+        try:
+            target = await servers.inform(resolve(settings, loaded.environ, name)[0])
+        except ConfigError:
+            continue  # Its key may come later.
+        if problem := unlisted_problem(target):
+            return problem
+        warnings += filter(None, [unlisted_notice(target)])
+    return ""
 
 
 def _missing(kind: str, names: Sequence[str], known: Sequence[str]) -> str:
@@ -94,10 +120,10 @@ def _missing(kind: str, names: Sequence[str], known: Sequence[str]) -> str:
     return said + (near if near != "." or kind == "personality" else f"; there are {', '.join(known)}.")
 
 
-def _settings(home: Home) -> Settings:
+def _load(home: Home) -> LoadedSettings:
     from agent.core.config.loader import load
 
-    return load(home, os.environ).settings
+    return load(home, os.environ)
 
 
 def _search_services(home: Home) -> list[str]:

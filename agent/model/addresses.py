@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
+AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+"""Ends of hosts that want the key in a header of its own."""
+
 
 def is_loopback(url: str) -> bool:
     """Return whether an address is on this machine. Servers there need no key."""
@@ -34,6 +37,11 @@ def list_of_models(base_url: str, path: str = "models") -> str:
     parts = urlsplit(base_url.strip())
     root = re.sub(r"/deployments/[^/]+/?$", "", parts.path)
     return below(urlunsplit(parts._replace(path=root)), path)
+
+
+def is_azure(url: str) -> bool:
+    """Return whether an address is Azure's, which wants the key in a header of its own."""
+    return (urlsplit(url).hostname or "").lower().endswith(AZURE_HOSTS)
 
 
 def root_of(base_url: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from agent.core.variables import fill_in, variable_names
 from agent.errors import ConfigError
-from agent.model.addresses import is_loopback
+from agent.model.addresses import is_azure, is_loopback
 from agent.model.catalog import FREE, PROVIDERS, TITLES, UNKNOWN, ModelInfo, Provider, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 BASE_URL = "OPENAI_BASE_URL"
 KEY = "OPENAI_API_KEY"
 MODEL = "HERMES_MODEL"
-AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-"""Ends of hosts that want the key in a header of its own."""
 SHORTEST_SECRET = 8
 """Characters below which a value is not looked for: it would be found in ordinary text."""
+LISTED_MODELS = 8
+"""Models of a server that a notice names."""
 CUSTOM = "custom"
 """Name of the provider at `OPENAI_BASE_URL`."""
 
@@ -68,6 +68,10 @@ class Target:
     """True if it is a gateway or a private server, which is asked for its models."""
     untooled: bool = False
     """True if calls are sent as text because the server reports that the model is not shown tools."""
+    provider_guessed: bool = False
+    """True if the name is `maker/model`, whose first part is no provider."""
+    listed: tuple[str, ...] = ()
+    """The models that the server lists, if this one is not among them."""
 
     @property
     def label(self) -> str:
@@ -175,7 +179,7 @@ class _Resolver:
         provider, _, name = wanted.partition("/")
         if name and self.means_provider(provider):
             return self._chat(provider, name)
-        return self._chat(self.home_of(wanted), wanted)
+        return replace(self._chat(self.home_of(wanted), wanted), provider_guessed="/" in wanted)
 
     def provider(self, name: str) -> Target:
         """Return the target of a provider, with an empty model name. Raises `ConfigError`."""
@@ -275,11 +279,8 @@ class _Resolver:
         given = own.headers if own else {}
         place = f"providers.{name}.headers"
         made = {header: fill_in(text, self._environ, place) for header, text in given.items()}
-        host = (urlsplit(url).hostname or "").lower()
-        is_azure = (
-            name == "azure" or (own is not None and own.dialect == "azure") or host.endswith(AZURE_HOSTS)
-        )
-        if key and is_azure and "api-key" not in {header.lower() for header in made}:
+        azure = name == "azure" or (own is not None and own.dialect == "azure") or is_azure(url)
+        if key and azure and "api-key" not in {header.lower() for header in made}:
             made["api-key"] = key
         return made
 
@@ -429,6 +430,42 @@ def _no_home(model: str, choices: Sequence[str]) -> str:
     guess = f"; did you mean {close[0]}/{name}?" if close else "."
     ways = f"`hermes providers` lists those there are; `hermes providers add {provider} --url URL` adds one"
     return f"{said}{guess} {ways}."
+
+
+def unlisted_problem(target: Target) -> str:
+    """Return why a target cannot be meant: neither a provider nor a maker on its server's list has the first
+    part of its name; empty if it can.
+    """
+    maker = target.model.partition("/")[0]
+    if not target.listed or not target.provider_guessed:
+        return ""
+    if any(name.startswith(f"{maker}/") for name in target.listed):
+        return ""
+    return (
+        f"There is no provider {maker!r}, and {_not_listed(target)} `hermes providers` lists the providers; "
+        f"write {target.label} to ask {target.provider} for it all the same."
+    )
+
+
+def unlisted_notice(target: Target) -> str:
+    """Return a notice if the server of a target does not list its model; else an empty text."""
+    if not target.listed:
+        return ""
+    said = _not_listed(target)
+    return f"{said[0].upper()}{said[1:]} Lists can be out of date, so it is asked for it all the same."
+
+
+def _not_listed(target: Target) -> str:
+    from difflib import get_close_matches
+
+    name = target.model.rpartition("/")[2].lower()
+    last_parts = {each.rpartition("/")[2].lower(): each for each in reversed(target.listed)}
+    if close := get_close_matches(name, last_parts, n=1, cutoff=0.6):
+        mend = f"; did you mean {target.provider}/{last_parts[close[0]]}?"
+    else:
+        more = f" and {len(target.listed) - LISTED_MODELS} more" if len(target.listed) > LISTED_MODELS else ""
+        mend = f", only {', '.join(target.listed[:LISTED_MODELS])}{more}."
+    return f"the list of {target.provider} does not have {target.model}{mend}"
 
 
 def _ways_on(keys: Sequence[str], servers: Sequence[DetectedServer]) -> str:

@@ -8,13 +8,14 @@ import math
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent.core.net.listening import NETLINK_SOCK_DIAG, listening
-from agent.model.addresses import below, is_loopback, list_of_models, root_of
+from agent.model.addresses import below, is_azure, is_loopback, list_of_models, root_of
 from agent.model.catalog import UNKNOWN, ModelInfo, lookup
-from agent.model.detect import fetch_json
+from agent.model.detect import fetch_json, names_in
 
 if TYPE_CHECKING:
     from agent.model.providers import Target
@@ -95,6 +96,19 @@ def entry_of(answer: Any, model: str) -> Mapping[str, Any]:
             return entry
     alone = entries[0] if len(entries) == 1 else {}
     return alone if alone.get("owned_by") == "llamacpp" else {}
+
+
+def list_without(answer: Any, model: str) -> tuple[str, ...]:
+    """Return the names in a list of models (`/v1/models`) that has no name for `model`; empty if it has one.
+
+    Servers may list a name with a tag or a folder that requests leave out, or a pattern for many names.
+    """
+    names = names_in(answer) or ()
+    if entry_of(answer, model) or any(
+        each == f"{model}:latest" or each.endswith(f"/{model}") or fnmatchcase(model, each) for each in names
+    ):
+        return ()
+    return names
 
 
 def _names(entry: Mapping[str, Any]) -> Iterator[Any]:
@@ -222,6 +236,10 @@ class ServerWatch:
         smaller = ServerFacts(context_window=min(windows, default=None))
         return smaller | listed | props | facts_of(priced) | _behind(priced)
 
+    def list_without(self, model: str) -> tuple[str, ...]:
+        """Return the models that the server listed when it was asked, if `model` is not among them."""
+        return list_without(self._said.models, model)
+
     async def lists(self, *models: str) -> bool:
         """Return whether the server lists all of these names, as different models."""
         await self.facts(models[0])
@@ -273,8 +291,8 @@ class ServerWatches:
         """Targets as they were before their servers said anything, by their labels."""
 
     def of(self, target: Target) -> ServerWatch | None:
-        """Return the watch of a target's server; None for providers whose models are known beforehand."""
-        if target.kind != "chat" or not target.is_server:
+        """Return the watch of a target's server; None for models that are known beforehand."""
+        if target.kind != "chat" or not (target.is_server or target.info == UNKNOWN):
             return None
         if target.base_url not in self._watches:
             self._watches[target.base_url] = ServerWatch(target.base_url, target.request_headers())
@@ -282,7 +300,8 @@ class ServerWatches:
 
     def watch_target(self, target: Target) -> WatchedModel | None:
         """Return a target together with the watch of its server; None if its server is not watched."""
-        return None if (watch := self.of(target)) is None else WatchedModel(self, watch, target)
+        watch = self.of(target) if target.is_server else None
+        return None if watch is None else WatchedModel(self, watch, target)
 
     async def inform(self, target: Target) -> Target:
         """Return a target to which the server's facts about the model are added, except those that the
@@ -294,6 +313,9 @@ class ServerWatches:
         target = self._plain.setdefault(target.label, target)
         facts = await watch.facts(target.model)
         info = facts.complete(target.info, target.chosen)
+        # Azure lists the models it has, and is asked for deployments.
+        if target.chosen == UNKNOWN and not is_azure(target.base_url):
+            target = replace(target, listed=watch.list_without(target.model))
         if facts.tools is False and not target.mode_chosen:
             return replace(target, info=info, tool_mode="text", untooled=True)
         return replace(target, info=info)
@@ -324,7 +346,7 @@ class WatchedModel:
         """
         if not await self._watch.lists(self.target.model, model):
             return None
-        alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False)
+        alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False, listed=())
         return await self._watches.inform(alone)
 
     @property

@@ -142,8 +142,11 @@ def _set(args: argparse.Namespace) -> None:
     from agent.core.config.environment import OVERRIDES
 
     home, key = Home.locate(), args.key
-    value = _mask_secrets(setting_names.split(key), change_setting(home, key, args.value))
+    warnings: list[str] = []
+    value = _mask_secrets(setting_names.split(key), change_setting(home, key, args.value, warnings))
     say(f"{key} = {_text(value)}   ({home.config})")
+    for sentence in warnings:
+        say(sentence)
     for variable, path in OVERRIDES.items():
         if path == setting_names.split(key) and os.environ.get(variable):
             say(f"{variable} is set and overrides it for now.")

@@ -10,7 +10,8 @@ import pytest
 
 from agent.events import Noticed, UsageChanged
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.server_watch import ServerFacts, entry_of, facts_of, facts_of_props
+from agent.model.providers import UnusableModelError
+from agent.model.server_watch import ServerFacts, entry_of, facts_of, facts_of_props, list_without
 from tests.support.engines import Bench, bench
 from tests.support.model_server import say
 
@@ -79,6 +80,73 @@ def test_only_a_server_with_one_model_for_all_names_means_it_by_any_name() -> No
     assert entry_of(listed(VLLM), "whatever") == {}
     for odd in (None, [], {}, {"data": None}, {"data": [None, 3]}, "x"):
         assert entry_of(odd, "m") == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "missing"),
+    [
+        ("org/tiny", False),
+        ("tiny", False),
+        ("qwen3", False),
+        ("wild/anything", False),
+        ("qwen3:4b", True),
+        ("org/tine", True),
+    ],
+)
+def test_a_model_counts_as_listed_by_each_name_that_servers_take(model: str, missing: bool) -> None:
+    answer = listed(VLLM, {"id": "qwen3:latest"}, {"id": "wild/*"})
+    assert list_without(answer, model) == (("org/tiny", "qwen3:latest", "wild/*") if missing else ())
+
+
+def test_a_server_that_takes_any_name_or_lists_none_lacks_no_model() -> None:
+    for answer in (listed(LLAMACPP), listed(), None, {"data": [None, 3]}):
+        assert list_without(answer, "m") == ()
+
+
+async def test_a_maker_that_neither_provider_nor_list_has_is_refused_with_both_ways_on(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(VLLM, {"id": "plain"})}
+        prepared(b, "plain")
+        b.environ["HERMES_MODEL"] = "nosuch/tinny"
+        with pytest.raises(UnusableModelError) as refused:
+            async with b.engine():
+                pass
+        assert str(refused.value) == (
+            "There is no provider 'nosuch', and the list of near does not have nosuch/tinny; "
+            "did you mean near/org/tiny? `hermes providers` lists the providers; "
+            "write near/nosuch/tinny to ask near for it all the same."
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "mend"),
+    [("near/nope", ", only org/tiny, plain."), ("org/tine", "; did you mean near/org/tiny?")],
+)
+async def test_a_model_that_its_server_does_not_list_is_used_and_said_at_once(
+    tmp_path: Path, model: str, mend: str
+) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(VLLM, {"id": "plain"})}
+        prepared(b, "plain")
+        b.environ["HERMES_MODEL"] = model
+        async with b.engine() as engine:
+            said = [event.text for event in b.seen(Noticed) if event.kind == "warning"]
+            name = model.removeprefix("near/")
+            assert said == [
+                f"The list of near does not have {name}{mend} Lists can be out of date, so it is asked for "
+                "it all the same."
+            ]
+            assert (await engine.run("hello")).outcome == "done"
+
+
+async def test_a_model_that_the_settings_describe_needs_no_list(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(VLLM)}
+        prepared(b, "hidden", ", models: {hidden: {context_window: 50000}}")
+        async with b.engine():
+            assert not [event for event in b.seen(Noticed) if event.kind == "warning"]
 
 
 def test_settings_come_first_and_what_the_server_told_is_marked() -> None:

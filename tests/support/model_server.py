@@ -169,8 +169,9 @@ class ModelServer:
             body = json.dumps(self.documents[request.path]).encode()
             return Reply(content_type="application/json"), body
         elif request.method == "GET" and request.path == "/v1/models":
+            aliases = [] if self._models else ["scripted"]
             data = [
-                {"id": name, "object": "model", "owned_by": "tests"}
+                {"id": name, "object": "model", "owned_by": "tests", "aliases": aliases}
                 for name in self._models or ("test-model",)
             ]
             return Reply(content_type="application/json"), json.dumps(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ConfigError
-from agent.events import Event
+from agent.events import Event, Noticed
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Profile, ToolSpec
-from agent.model.providers import Target, resolve
+from agent.model.providers import Target, resolve, unlisted_notice, unlisted_problem
 from agent.model.transport.reply import ModelRoute
 from agent.session.spending.spending import Prices
 from agent.session.wiring.routes import Closer, RoutePlan, open_routes, profile_of
@@ -115,6 +115,10 @@ class AgentModels:
 
     async def _open(self, target: Target) -> Voice:
         target = await self._plan.servers.inform(target)
+        if problem := unlisted_problem(target):
+            raise ToolError(f"{clean(problem)} {self._there_are()}")
+        if notice := unlisted_notice(target):
+            self._emit(Noticed(kind="warning", text=notice))
         profile = profile_of(target)
         plan = RoutePlan((target,), profile, self._plan.meter, servers=self._plan.servers)
         routes = await open_routes(plan, self._settings, self._home, self._tools, self._emit, self._closers)

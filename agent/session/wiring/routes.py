@@ -26,7 +26,15 @@ from agent.model.protocol import (
     Profile,
     ToolSpec,
 )
-from agent.model.providers import NoModelError, Target, resolve, seller
+from agent.model.providers import (
+    NoModelError,
+    Target,
+    UnusableModelError,
+    resolve,
+    seller,
+    unlisted_notice,
+    unlisted_problem,
+)
 from agent.model.server_watch import ServerWatches
 from agent.model.transport.reply import ModelRoute
 from agent.model.usage import Meter
@@ -87,11 +95,23 @@ async def plan_routes(
     if home is not None:
         targets = await asyncio.to_thread(_with_windows, targets, home)
     first = targets[0]
-    side, problem = _side(settings, environ)
-    summary, other = _summary(settings, environ)
-    infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
+    if problem := unlisted_problem(first):
+        raise UnusableModelError(problem)
+    side, problem = await _side(settings, environ, servers)
+    summary, other = await _summary(settings, environ, servers)
+    used = {each.label: each for each in (side, summary, *targets) if each is not None}
+    infos = {label: each.info for label, each in used.items()}
     wrong = " ".join(
-        filter(None, (problem, other, *map(untooled_notice, targets), *map(_window_notice, targets)))
+        filter(
+            None,
+            (
+                problem,
+                other,
+                *map(untooled_notice, targets),
+                *map(_window_notice, targets),
+                *map(unlisted_notice, used.values()),
+            ),
+        )
     )
     meter = Meter(first.info, infos)
     return RoutePlan(tuple(targets), profile_of(first), meter, side, wrong, summary, servers)
@@ -175,13 +195,15 @@ def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
     return book.of(target.provider, url, target.model, chosen=target.dialect, seller=seller(url))
 
 
-def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+async def _side(
+    settings: Settings, environ: Mapping[str, str], servers: ServerWatches
+) -> tuple[Target | None, str]:
     """Return the side model, or None and a sentence on why it is not available."""
     name = settings.safety.smart.model.strip()
     if not name:
         return None, ""
     try:
-        target = resolve(settings, environ, name)[0]
+        target = await _resolve_alone(settings, environ, name, servers)
     except ConfigError as error:
         return None, f"The rules decide without the side model of safety.smart.model: {error}"
     if target.kind == "demo":
@@ -189,7 +211,9 @@ def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None
     return target, ""
 
 
-def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+async def _summary(
+    settings: Settings, environ: Mapping[str, str], servers: ServerWatches
+) -> tuple[Target | None, str]:
     """Return the model for summaries, or None, and a sentence on why it is not available, or an
     empty text.
     """
@@ -197,9 +221,19 @@ def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | N
     if not name:
         return None, ""
     try:
-        return resolve(settings, environ, name)[0], ""
+        return await _resolve_alone(settings, environ, name, servers), ""
     except ConfigError as error:
         return None, f"Summaries are made by the session's model, not by context.summary_model: {error}"
+
+
+async def _resolve_alone(
+    settings: Settings, environ: Mapping[str, str], name: str, servers: ServerWatches
+) -> Target:
+    """Return the target of a name, with what its server says about it. Raises `ConfigError`."""
+    target = await servers.inform(resolve(settings, environ, name)[0])
+    if problem := unlisted_problem(target):
+        raise ConfigError(problem)
+    return target
 
 
 def open_summary_route(

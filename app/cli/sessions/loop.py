@@ -168,8 +168,9 @@ def _change(words: str) -> str:
     key, _, value = words.strip().partition(" ")
     if not key or not value.strip():
         raise ConfigError("Write it as /set KEY VALUE, such as /set display.skin paper.")
-    change_setting(Home.locate(), key, value.strip())
-    return f"{key} is {value.strip()} from the next session on."
+    said = [f"{key} is {value.strip()} from the next session on."]
+    change_setting(Home.locate(), key, value.strip(), said)
+    return " ".join(said)
 
 
 async def _choose_session(console: ReadingConsole, workspace: Path) -> Reopening:

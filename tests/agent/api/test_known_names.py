@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from agent.api.known_names import change_setting
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.errors import ConfigError
+from tests.support.model_server import ModelServer
 
 
 @pytest.fixture
@@ -69,3 +71,21 @@ def test_names_of_what_the_person_added_are_taken(home: Home) -> None:
     assert change_setting(home, "tools.direct", "terminal, file") == ["terminal", "file"]
     assert change_setting(home, "display.skin", "null") == "night"
     assert load(home, {}).settings.model.name == "lab/maker/model"
+
+
+async def test_a_model_that_its_server_does_not_list_is_kept_with_a_warning_or_refused(home: Home) -> None:
+    async with ModelServer(models=("tiny", "maker/large")) as server:
+        change_setting(home, "providers.lab.base_url", server.base_url)
+
+        def change(key: str, value: str) -> list[str]:
+            warnings: list[str] = []
+            change_setting(home, key, value, warnings)
+            return warnings
+
+        for key, value in (("model.name", "lab/tiny"), ("vision.model", "maker/large")):
+            assert await asyncio.to_thread(change, key, value) == []
+        (said,) = await asyncio.to_thread(change, "model.fallbacks", "lab/tiny, lab/larje")
+        assert said.startswith("The list of lab does not have larje; did you mean lab/maker/large?")
+        with pytest.raises(ConfigError, match=r"^There is no provider 'nosuch', and the list of lab"):
+            await asyncio.to_thread(change, "model.name", "nosuch/foo")
+    assert load(home, {}).settings.model.name == "lab/tiny"

@@ -66,14 +66,15 @@ class ModelMenu:
 
     async def keep(self, name: str) -> str:
         """Make a model the default of new sessions; return a notice. Raises `ConfigError`."""
-        from agent.core.config.edit import set_setting
+        from agent.api.known_names import change_setting
         from agent.model.providers import MODEL
 
-        await asyncio.to_thread(set_setting, self._home, "model.name", name)
+        warnings: list[str] = []
+        await asyncio.to_thread(change_setting, self._home, "model.name", name, warnings)
         loaded = await asyncio.to_thread(self._load)
         if (other := loaded.environ.get(MODEL, "").strip()) and other != name:
             return f"{name} is kept in config.yaml, but {MODEL} is set to {other} and counts more."
-        return f"New sessions begin with {name}."
+        return " ".join([f"New sessions begin with {name}.", *warnings])
 
     async def offers(self) -> Offers:
         """Return the models and keys that are missing but available."""

@@ -57,7 +57,10 @@ class Preferences:
 
         if key == "display.skin":
             await self._app.appearance.read(text)
-        await self._write(key, lambda home: change_setting(home, key, text))
+        warnings: list[str] = []
+        await self._write(key, lambda home: change_setting(home, key, text, warnings))
+        for sentence in warnings:
+            self._app.complain(sentence)
 
     async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
         """Remove a setting or an entry from the file; return what puts it back. Raises `ConfigError`."""
