@@ -144,10 +144,31 @@ def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Di
         word = effort_of(wanted) if thinks.effort and not dialect.lacks("effort") else ""
         effort = {"output_config": {"effort": word}} if word else {}
         return {"thinking": {"type": "adaptive", **shown}, **effort}
-    budget = min(max(budget_of(wanted, model), LEAST_BUDGET), limit - min(ROOM, limit // 2))
+    budget = min(max(budget_of(wanted, model), LEAST_BUDGET), _most_thoughts(limit))
     if way != "enabled" or budget < LEAST_BUDGET:
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def thinking_problem(model: str, wanted: Thinking | None, limit: int, dialect: Dialect) -> str:
+    """Return why a request asks for no thinking although it is wanted; empty if it does. `limit` is the limit
+    of the whole reply in tokens.
+    """
+    if not budget_of(wanted, model) or dialect.thinking.sent_back == "never":
+        return ""
+    if _way(model, dialect) != "enabled" or _most_thoughts(limit) >= LEAST_BUDGET:
+        return ""
+    said = f"{model} answers without thinking: its replies end at {limit:,} tokens, which leaves no room"
+    most = dialect.limits.output_max
+    if most and _most_thoughts(most) < LEAST_BUDGET:
+        return f"{said}."
+    least = f"{2 * LEAST_BUDGET:,}"
+    return f"{said}. With model.max_output at {least} or more it thinks, where its window has room for that."
+
+
+def _most_thoughts(limit: int) -> int:
+    """Return the tokens of a reply that may go into thoughts."""
+    return limit - min(ROOM, limit // 2)
 
 
 def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], dialect: Dialect) -> bool:

@@ -116,6 +116,10 @@ class WireFormat(Protocol):
         """Return the body of a request. Frames, system prompt and tools are inserted as bytes."""
         ...
 
+    def thinking_problem(self, request: ModelRequest, dialect: Dialect = ...) -> str:
+        """Return why the body asks for no thinking although the request wants it; empty otherwise."""
+        ...
+
     def headers(self, api_key: str) -> Mapping[str, str]:
         """Return the headers with the key and the version; none if the key is empty and not needed."""
         ...

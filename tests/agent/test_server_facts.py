@@ -13,6 +13,7 @@ from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.providers import UnusableModelError
 from agent.model.server_watch import ServerFacts, entry_of, facts_of, facts_of_props, list_without
 from tests.support.engines import Bench, bench
+from tests.support.messages_form import MessagesForm
 from tests.support.model_server import say
 
 VLLM = {"id": "org/tiny", "object": "model", "owned_by": "vllm", "max_model_len": 8192}
@@ -310,3 +311,26 @@ async def test_a_gateway_names_prices_of_the_model_behind_it(tmp_path: Path) -> 
         prepared(b, "team/m")
         await b.turn("hello")
         assert b.seen(UsageChanged)[0].session_cost == pytest.approx(0.06 + 0.015)
+
+
+async def test_thinking_that_a_small_window_leaves_no_room_for_is_named_once(tmp_path: Path) -> None:
+    model = "claude-sonnet-4-5"
+    forms = {"/v1/messages": MessagesForm()}
+    async with bench(tmp_path, lambda _request: say("Hi."), forms=forms) as b:
+        b.server.documents = {"/v1/models": listed({"id": model, "max_model_len": 8_000})}
+        prepared(b, f"{model}, thinking: high", format_name="anthropic")
+        async with b.engine() as engine:
+            await engine.run("hello")
+            await engine.run("again")
+        assert [event.text for event in b.seen(Noticed) if event.kind == "warning"] == [
+            f"{model} answers without thinking: its replies end at 1,500 tokens, which leaves no room. "
+            "With model.max_output at 2,048 or more it thinks, where its window has room for that."
+        ]
+        prepared(b, f"{model}, thinking: high, max_output: 2048", format_name="anthropic")
+        async with b.engine() as engine:
+            await engine.run("hello")
+        assert ["thinking" in request.body for request in b.server.requests] == [
+            False,
+            False,
+            True,
+        ]

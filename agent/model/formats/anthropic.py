@@ -20,7 +20,7 @@ from agent.core.messages import Image, Message, Sealed, SealedPart
 from agent.model.calls.call_ids import CallIds
 from agent.model.codecs.native import base64_of, without_lost
 from agent.model.dialect import ANY, Dialect
-from agent.model.effort import keeps_thoughts, least_output, thinking_fields
+from agent.model.effort import keeps_thoughts, least_output, thinking_fields, thinking_problem
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.transport.block_events import BlockReader
 from agent.model.wire_format import compact, never_blank, object_text, wire_name
@@ -85,6 +85,9 @@ class AnthropicFormat:
         keeps = keeps_thoughts(request.model, request.thinking, thinking, dialect)
         pieces += [b',"messages":[', *_messages(request, marks=marks, thoughts=keeps), b"]}"]
         return b"".join(pieces)
+
+    def thinking_problem(self, request: ModelRequest, dialect: Dialect = ANY) -> str:
+        return thinking_problem(request.model, request.thinking, _limit(request, dialect), dialect)
 
     def headers(self, api_key: str) -> Mapping[str, str]:
         return {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}

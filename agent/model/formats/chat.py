@@ -68,6 +68,9 @@ class ChatFormat:
         messages[-1] += tail
         return b",".join(messages)
 
+    def thinking_problem(self, request: ModelRequest, dialect: Dialect = ANY) -> str:
+        return ""
+
     def headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 

@@ -60,6 +60,9 @@ class ResponsesFormat:
             kept = list(_one_by_one(kept))
         return b"".join([*pieces, b',"input":[', b",".join(kept), b"]}"])
 
+    def thinking_problem(self, request: ModelRequest, dialect: Dialect = ANY) -> str:
+        return ""
+
     def headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 

@@ -278,6 +278,8 @@ class Dialogue:
         self._attempt = 0
         self._asked = ""
         """Label of the model that was asked last."""
+        self._thinking_problems: set[str] = set()
+        """What was said about requests that cannot ask for thinking."""
         self._trials: dict[str, RequestTrial] = {}
         """The repairs of the running request, by route."""
         self._recorder = RequestRecorder()
@@ -485,6 +487,10 @@ class Dialogue:
             told=self._recorder.sent.record,
             trial=self._trial(route),
         )
+        problem = route.wire.format.thinking_problem(request, lane.dialect)
+        if problem and problem not in self._thinking_problems:
+            self._thinking_problems.add(problem)
+            self._emit(Noticed(kind="warning", text=problem))
         self._helpers.hear(RECORD, lambda: self._recorder.begin(request), None)
         return request
 
