@@ -206,17 +206,14 @@ class JobRunner:
     def _start(
         self, key: str, work: Coroutine[Any, Any, None], release: Callable[[], None] = lambda: None
     ) -> None:
-        """Start work in the background. If it raises, the store has failed and the runner ends."""
+        """Start a delivery or the beat in the background."""
+        task = self._beside[key] = asyncio.get_running_loop().create_task(work)
 
         def over(task: asyncio.Task[None]) -> None:
             self._beside.pop(key, None)
             release()
-            if not task.cancelled() and task.exception() is not None:
-                self._failure = task.exception()
-            self._ended.set()
+            self._over(task)
 
-        task = asyncio.get_running_loop().create_task(work)
-        self._beside[key] = task
         task.add_done_callback(over)
 
     async def _begin(self, run: JobRun) -> None:
@@ -237,10 +234,16 @@ class JobRunner:
             return
         task = asyncio.get_running_loop().create_task(self._carry_out(job, begun, locks))
         self._tasks[run.id] = task
-        task.add_done_callback(lambda _task: self._over(run.id))
+        task.add_done_callback(lambda _task: self._tasks.pop(run.id))
+        task.add_done_callback(self._over)
 
-    def _over(self, id: int) -> None:
-        self._tasks.pop(id, None)
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """Note that something has ended. If it raised, the store has failed and the runner ends.
+
+        Otherwise a run of which the end is not stored would be begun again and again.
+        """
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
         self._ended.set()
 
     async def _carry_out(self, job: Job, run: JobRun, locks: list[SessionLock]) -> None:

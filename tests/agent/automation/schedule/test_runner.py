@@ -14,6 +14,7 @@ from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.job_table import lease
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.core.store.store import Store
+from agent.errors import StoreError
 from tests.agent.automation.schedule.sample import HOUR, START, Clock, delivery
 
 
@@ -90,6 +91,28 @@ async def test_an_error_in_a_delivery_is_kept_with_its_run_and_stops_nothing(
         ("done", "waiting", 1, "Internal error (UnicodeError).")
     }
     assert sorted(tried) == sorted(each.id for each in made)
+
+
+async def test_a_run_whose_end_cannot_be_stored_ends_the_runner_and_is_not_begun_again(
+    book: JobBook, runner: JobRunner, store: Store, clock: Clock
+) -> None:
+    await book.add({"schedule": "1h", "prompt": "look"})
+    begun: list[int] = []
+
+    async def work(_job: Job, run: JobRun, _note: Note) -> JobOutcome:
+        begun.append(run.id)
+        if len(begun) == 1:
+            # The disk is full from here on for what needs a new page.
+            await store.database.read(
+                lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}")
+            )
+        return JobOutcome("done", "x" * 100_000 if len(begun) < 3 else "")
+
+    runner.work = work
+    clock.now += HOUR
+    with pytest.raises(StoreError):
+        await runner.once()
+    assert len(begun) == 1
 
 
 @pytest.mark.parametrize("ending", ["done", "failed", "killed"])
