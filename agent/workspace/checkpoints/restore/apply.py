@@ -14,12 +14,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.core.home import private_folder
 from agent.errors import StoreError
 from agent.workspace.checkpoints import state_listings
+from agent.workspace.checkpoints.databases import DatabaseFinder, FoundDatabase
 from agent.workspace.checkpoints.entries import (
     LeftOut,
     PathChange,
@@ -52,7 +53,7 @@ from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, w
 from agent.workspace.checkpoints.root_identity import identity, is_same, linked
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
+from agent.workspace.checkpoints.unit_marks import disk, noise_sides, unit_marks
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, above, kinds
 from tools.kit.files import create_file, lock_file
 from tools.text.safe_text import clean
@@ -352,7 +353,8 @@ def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
 def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     """Finish every interrupted restore; return a sentence for the user about each. Blocking.
 
-    A restore in a workspace that is missing is finished when it exists again. Raises `StoreError`.
+    A restore in a workspace that is missing is finished when it exists again, and one for which the disk is
+    full when there is room: nothing else waits for it.
     """
     told: list[str] = []
     with abandoned(store.pending) as found:
@@ -360,23 +362,31 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
             root = Path(pending.root)
             if not root.is_dir() or not is_same(pending.place, pending.root, root):
                 continue
-            with store.sharing():
-                if any(step.call == pending.call for step in store.line(pending.line).steps()):
-                    forget(path)
-                    continue
-                if strange := _strange(pending, store.objects):
-                    told.append(f"A restore that was cut off is not finished: {strange}.")
-                    forget(path)
-                    continue
-                left = _tidy_up(pending, store.objects)
-                failed = _carry_out(pending, store, None, again=True)
-                stays = collapsed(failed, pending.units)
-                restored = Restored(_append_step(store, pending, failed), (*left, *stays))
-                forget(path)
-            told.append(
-                f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
-            )
-    return tuple(told)
+            try:
+                told.append(_finish(pending, path, store))
+            except StoreError as error:
+                told.append(f"A restore that was cut off is not finished ({clean(pending.label)}): {error}")
+    return tuple(filter(None, told))
+
+
+def _finish(pending: Pending, path: Path, store: CheckpointStore) -> str:
+    """Finish one restore and delete its file; return a sentence for the user, or nothing.
+
+    Raises `StoreError`.
+    """
+    with store.sharing():
+        if any(step.call == pending.call for step in store.line(pending.line).steps()):
+            forget(path)
+            return ""
+        if strange := _strange(pending, store.objects):
+            forget(path)
+            return f"A restore that was cut off is not finished: {strange}."
+        left = _tidy_up(pending, store.objects)
+        failed = _carry_out(pending, store, None, again=True)
+        stays = collapsed(failed, pending.units)
+        restored = Restored(_append_step(store, pending, failed), (*left, *stays))
+        forget(path)
+    return f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
 
 
 def _strange(pending: Pending, objects: ObjectStore) -> str:
@@ -444,16 +454,51 @@ def _carry_out(
     *,
     again: bool = False,
 ) -> list[LeftOut]:
-    """Carry out all moves; return the paths left unchanged, with the reasons."""
-    root, units = Path(pending.root), pending.units
-    with at_rest(root, pending.moves, units, pending.beside) as busy:
-        provider = RepositoryProvider(root, store, units)
-        free = [move for move in pending.moves if units.group(move.path) not in busy]
-        busy |= {item.path: item.reason for item in provider.provide(free)}
-        run = _Run(pending, store.objects, expect, again, busy)
-        provider.clear(move for move in free if move.path not in busy and move.path not in run.failed)
-        run.carry_out(provider.complete)
-    return [LeftOut(path, reason) for path, reason in sorted(run.failed.items())]
+    """Carry out all moves; return the paths left unchanged, with the reasons.
+
+    If a part of a unit or of a database cannot be restored, the rest of it is put back.
+    """
+    with at_rest(Path(pending.root), pending.moves, pending.units, pending.beside) as busy:
+        failed = _move(pending, store, expect, busy, again=again)
+        if torn := _torn(pending, failed):
+            back = tuple(Move(move.path, move.wanted, move.now) for move, _ in torn)
+            stuck = _move(replace(pending, moves=back), store, expect, {})
+            failed |= {move.path: reason for move, reason in torn if move.path not in stuck}
+    return [LeftOut(path, reason) for path, reason in sorted(failed.items())]
+
+
+def _torn(pending: Pending, failed: Mapping[str, str]) -> list[tuple[Move, str]]:
+    """Return the moves that were made in units and databases of which others failed, with those reasons."""
+    if not failed:
+        return []
+    finder = DatabaseFinder(Path(pending.root), (move.path for move in pending.moves))
+
+    def whole(path: str) -> str | FoundDatabase | None:
+        return pending.units.group(path) or finder.of(path)
+
+    reasons = {whole(path): reason for path, reason in failed.items()}
+    reasons.pop(None, None)
+    made = ((move, whole(move.path)) for move in pending.moves if move.path not in failed)
+    return [(move, reasons[its]) for move, its in made if its in reasons]
+
+
+def _move(
+    pending: Pending,
+    store: CheckpointStore,
+    expect: Callable[[str, PathEntry | None], None] | None,
+    busy: Mapping[str, str],
+    *,
+    again: bool = False,
+) -> dict[str, str]:
+    """Carry out all moves but those of `busy` units; return the paths left unchanged, with the reasons."""
+    units = pending.units
+    provider = RepositoryProvider(Path(pending.root), store, units)
+    free = [move for move in pending.moves if units.group(move.path) not in busy]
+    staying = {**busy, **{item.path: item.reason for item in provider.provide(free)}}
+    run = _Run(pending, store.objects, expect, again, staying)
+    provider.clear(move for move in free if move.path not in staying and move.path not in run.failed)
+    run.carry_out(provider.complete)
+    return run.failed
 
 
 class _Run:
@@ -567,11 +612,9 @@ def _append_step(store: CheckpointStore, pending: Pending, failed: Sequence[Left
     )
     if not changes:
         return None
-    moved = {change.path: change for change in changes}
-    before = disk(
-        Path(pending.root), {path: _bytes(each.before, store.objects) for path, each in moved.items()}
-    )
-    marks = unit_marks(changes, pending.units, before, disk(Path(pending.root)), Path(pending.root))
+    root = Path(pending.root)
+    before, _ = noise_sides(changes, root, store.objects)
+    marks = unit_marks(changes, pending.units, before, disk(root), root)
     return store.line(pending.line).append(
         kind="restore",
         session=pending.session,
@@ -584,15 +627,6 @@ def _append_step(store: CheckpointStore, pending: Pending, failed: Sequence[Left
         units=marks,
         place=_place(pending, store),
     )
-
-
-def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
-    """Return the contents of a small file, which may hold refs."""
-    if entry is not None and entry.kind is PathKind.LINK:
-        return b"ref: " + os.fsencode(entry.target)
-    if entry is None or entry.digest is None or entry.size > LARGEST:
-        return None
-    return objects.read(entry.digest) if objects.has(entry.digest) else b""
 
 
 def _place(pending: Pending, store: CheckpointStore) -> str:

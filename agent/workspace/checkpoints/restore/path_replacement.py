@@ -328,8 +328,9 @@ class Placer:
         if now is None or wanted is None or not is_shared(folder, move.name, wanted):
             return
         found = b"".join(read_pieces(folder, move.name))
-        if now.digest and wanted.digest:
-            old, new = self._objects.read(now.digest), self._objects.read(wanted.digest)
+        # If one of the two is damaged, what is there may be anybody's, and is left to the check of the state.
+        with suppress(StoreError):
+            old, new = self._objects.read(now.digest or ""), self._objects.read(wanted.digest or "")
             if found not in (old, new) and is_half_written(found, old, new):
                 write_through(folder, move.name, [new], wanted.mode, wanted.modified)
 

@@ -7,7 +7,6 @@ moved back. They are written to a separate file, removed from `packed-refs`, or 
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from agent.workspace.checkpoints.git_refs import (
 )
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.state_listings import alike
-from agent.workspace.checkpoints.unit_marks import changed_sides, disk, ref_changes
+from agent.workspace.checkpoints.unit_marks import changed_sides, disk, ref_changes, side
 from agent.workspace.checkpoints.units import Units, within
 
 PlanState = Literal["change", "conflict", "lost"]
@@ -236,6 +235,4 @@ class RefPlan:
         return PathEntry(PathKind.FILE, mode, len(data), 0, self._objects.add(data))
 
     def _bytes(self, entry: PathEntry | None) -> bytes | None:
-        if entry is not None and entry.kind is PathKind.LINK:
-            return b"ref: " + os.fsencode(entry.target)
-        return self._objects.read(entry.digest) if entry is not None and entry.digest else None
+        return side(lambda _: entry, self._objects.read)("")

@@ -360,6 +360,31 @@ async def test_what_another_process_left_is_finished_with_the_locks_it_held(
     git(repository, "fsck", "--full")
 
 
+@pytest.mark.parametrize("name", ["index", "logs/HEAD", "refs/heads/main"])
+async def test_damaged_contents_neither_tear_a_repository_nor_keep_other_files(
+    opened: Open, repository: Path, name: str
+) -> None:
+    before = standing(repository)
+    recorder = await opened_at(opened)
+    step = await command(recorder, "git commit -qam more; echo other >untracked")
+    after = standing(repository)
+    assert step is not None
+    (entry,) = (change.before for change in step.changes if change.path == f".git/{name}")
+    assert entry is not None
+    assert entry.digest is not None
+    (recorder.store.folder / "objects" / entry.digest[:2] / entry.digest).write_bytes(b"")
+    restored = await back(recorder, 0)
+    assert (repository / "untracked").read_text() == "mine\n"
+    if name == "refs/heads/main":
+        # Its value stands in the step.
+        assert standing(repository) == before
+    else:
+        assert {**standing(repository), "untracked": b"other\n"} == after
+        assert [item.path for item in restored.skipped] == [".git"]
+        assert restored.step is not None
+        assert [change.path for change in restored.step.changes] == ["untracked"]
+
+
 @pytest.mark.thorough
 async def test_objects_on_another_file_system_are_copied_or_named(
     opened: Open, repository: Path, monkeypatch: pytest.MonkeyPatch

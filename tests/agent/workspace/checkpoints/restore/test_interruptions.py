@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from agent.workspace.checkpoints.entries import PathEntry
 from agent.workspace.checkpoints.restore.apply import finish_abandoned
 from agent.workspace.checkpoints.restore.path_replacement import Move, Placer
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -215,3 +219,54 @@ def test_a_restore_of_a_workspace_that_is_gone_waits_for_it(work: Workspace, tmp
     (tmp_path / "away").rename(work.root)
     assert len(finish_abandoned(work.store)) == 1
     assert look(work.root) == earlier
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_a_power_cut_damaged_keeps_no_restore_from_its_end(
+    work: Workspace, tmp_path: Path, shared: bool
+) -> None:
+    (work.root / "file").write_text("old\n" * 50)
+    if shared:
+        os.link(work.root / "file", tmp_path / "elsewhere")
+    before = work.state()
+    with (work.root / "file").open("r+") as file:
+        file.write("new\n" * 50)
+    work.step(before)
+    arguments = [str(work.root), str(work.store.folder), str(ROOT), "1"]
+    ended = subprocess.run([sys.executable, "-c", HALFWAY, *arguments], capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    damage(work, work.state()["file"])
+    (told,) = finish_abandoned(CheckpointStore(work.store.folder))
+    assert "is finished" in told
+    assert (work.root / "file").read_text() == "old\n" * 50
+    assert not any(work.store.pending.iterdir())
+
+
+def damage(work: Workspace, entry: PathEntry | None) -> None:
+    """Leave of stored contents what a power cut can leave."""
+    assert entry is not None
+    assert entry.digest is not None
+    (work.store.folder / "objects" / entry.digest[:2] / entry.digest).write_bytes(b"")
+
+
+def test_a_database_of_which_a_part_cannot_come_back_stays_as_a_whole(
+    work: Workspace, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "app.db")) as base:
+        base.execute("pragma journal_mode = wal")
+        base.execute("pragma wal_autocheckpoint = 0")
+        for text in ("create table t (x)", "insert into t values (1)", "pragma wal_checkpoint", ""):
+            base.execute(text or "insert into t values (2)")
+            base.commit()
+            for path in tmp_path.glob("app.db*"):
+                shutil.copy(path, work.root)
+            if text == "insert into t values (1)":
+                before = work.state()
+    work.step(before)
+    later = look(work.root)
+    damage(work, before["app.db-wal"])
+    restored = work.restore(0)
+    assert look(work.root) == later
+    assert "app.db-wal" in [item.path for item in restored.skipped]
+    with closing(sqlite3.connect(work.root / "app.db")) as base:
+        assert base.execute("select x from t").fetchall() == [(1,), (2,)]
