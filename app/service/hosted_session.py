@@ -62,6 +62,7 @@ class EventLog:
         self._starts = array("Q")
         self._size = 0
         self._news: asyncio.Future[None] | None = None
+        self._rewriting = asyncio.Lock()
         self.closed = False
         self.gone = 0
         """The last number that is no longer there; 0 if nothing was left out at the beginning."""
@@ -124,23 +125,28 @@ class EventLog:
             await asyncio.shield(self._news)
 
     async def make_smaller(self) -> None:
-        """Drop streamed pieces of finished turns, and the oldest events, if the file is large."""
-        if self._size <= LARGE:
-            return
+        """Drop streamed pieces of finished turns, and the oldest events, if the file is large.
+
+        Raises `OSError`; then the file is as it was.
+        """
+        async with self._rewriting:
+            if self._size > LARGE and not self.closed:
+                await self._rewrite()
+
+    async def _rewrite(self) -> None:
         until, old = len(self._numbers), self._file
-        kept = await asyncio.to_thread(self._write_smaller, until)
+        numbers, starts, size = await asyncio.to_thread(self._write_smaller, os.dup(old), until)
         if self.closed:
             return
         # Events added during the rewrite are only in the old file. No await from here on.
-        size = self._new_path.stat().st_size
-        rest = os.pread(old, self._size - self._start(until), self._start(until))
-        shift = size - self._start(until)
+        begin = self._start(until)
+        rest = os.pread(old, self._size - begin, begin)
+        with self._new_path.open("ab") as new:
+            new.write(rest)
         file = os.open(self._new_path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
-        os.write(file, rest)
-        numbers, starts = kept
-        numbers.extend(self._numbers[until:])
-        starts.extend(array("Q", (each + shift for each in self._starts[until:])))
         self._new_path.replace(self._path)
+        numbers.extend(self._numbers[until:])
+        starts.extend(array("Q", (each - begin + size for each in self._starts[until:])))
         self.gone = max(self.gone, (numbers[0] if numbers else self.last + 1) - 1)
         self._numbers, self._starts, self._file, self._size = numbers, starts, file, size + len(rest)
         os.close(old)
@@ -181,20 +187,22 @@ class EventLog:
         except OSError as error:
             raise StoreError(f"{self._path} cannot be used: {error.strerror}.") from error
 
-    def _write_smaller(self, until: int) -> tuple[array[int], array[int]]:
+    def _write_smaller(self, old: int, until: int) -> tuple[array[int], array[int], int]:
         """Write a new file with the events to keep among the first `until`. Runs in a thread.
 
-        Returns two arrays that describe the positions of these events.
+        `old` is a descriptor of the file for this alone, because the log may be closed meanwhile. Returns two
+        arrays that describe the positions of these events, and the size of the new file.
         """
         numbers, starts, size = array("Q"), array("Q"), 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         lines: list[tuple[int, bytes]] = []
         recent = max(0, until - 2_000)
-        for at in range(until):
-            start, end = self._starts[at], self._start(at + 1)
-            line = os.pread(self._file, end - start, start)
-            if at >= recent or json.loads(line)["type"] not in PIECES:
-                lines.append((self._numbers[at], line))
+        with os.fdopen(old, "rb"):
+            for at in range(until):
+                start, end = self._starts[at], self._start(at + 1)
+                line = os.pread(old, end - start, start)
+                if at >= recent or json.loads(line)["type"] not in PIECES:
+                    lines.append((self._numbers[at], line))
         total = sum(len(line) for _, line in lines)
         first = 0
         while first < len(lines) and total > KEPT:
@@ -205,7 +213,7 @@ class EventLog:
                 numbers.append(number)
                 starts.append(size)
                 size += file.write(line)
-        return numbers, starts
+        return numbers, starts, size
 
 
 def _number(line: bytes) -> int:
@@ -268,7 +276,11 @@ class HostedSession:
         try:
             session.client = client
             session.log = await EventLog.open(folder / f"{client.id}.jsonl")
-            await session._catch_up(fresh=options.resume is None)
+            try:
+                await session._catch_up(fresh=options.resume is None)
+            except BaseException:
+                session.log.close()
+                raise
         except BaseException:
             await client.aclose()
             raise
@@ -421,13 +433,16 @@ class HostedSession:
             case _:
                 pass
         self.used = time.monotonic()
-        self.log.append(event.to_json())
-        self._release(event)
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:
-                log.exception("a head failed on %s", event.type)
+        try:
+            self.log.append(event.to_json())
+        finally:
+            # On a full disk too: a terminal or a chat would wait for the end of the turn for good.
+            self._release(event)
+            for listener in self._listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    log.exception("a head failed on %s", event.type)
 
     def _release(self, event: Event) -> None:
         """Wake the callers that wait until their message is stored or queued."""

@@ -265,8 +265,7 @@ class TerminalHeads:
     def __init__(self, hub: SessionHub, home: Home) -> None:
         self._hub = hub
         self._home = home
-        self._listening: socket.socket | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
         self._heads: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
@@ -283,32 +282,24 @@ class TerminalHeads:
             listening.close()
             log.warning("terminals cannot attach: %s", error)
             return
-        listening.listen(16)
-        listening.setblocking(False)
-        self._listening = listening
-        self._task = asyncio.create_task(self._accept(listening), name="terminals")
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, backlog=16)
 
     async def aclose(self) -> None:
         """Disconnect every terminal."""
-        tasks = [each for each in (self._task, *self._heads) if each is not None]
-        for each in tasks:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._listening is not None:
-            self._listening.close()
+        if self._server is not None:
+            self._server.close()
             self._home.service_socket.unlink(missing_ok=True)
+        for each in self._heads:
+            each.cancel()
+        await asyncio.gather(*self._heads, return_exceptions=True)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            connection, _ = await loop.sock_accept(listening)
-            task = asyncio.create_task(self._serve(connection))
-            self._heads.add(task)
-            task.add_done_callback(self._heads.discard)
-
-    async def _serve(self, connection: socket.socket) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._heads.add(task)
+        task.add_done_callback(self._heads.discard)
+        connection = writer.get_extra_info("socket")
         outlet = _TerminalOutlet(connection.dup())
-        reader, writer = await asyncio.open_connection(sock=connection)
         head = _TerminalHead(outlet, self._hub, _identity(connection))
         try:
             await head.serve(reader)

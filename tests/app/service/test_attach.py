@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import resource
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +16,7 @@ import pytest
 from acp import schema
 
 from agent.api.opening import open_session
+from agent.api.remote import pack
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import HermesError
@@ -20,6 +24,7 @@ from agent.events import Decision, Event
 from agent.session.options import Options
 from app.service.doors import TurnedAwayError
 from app.service.hosted_session import HostedSession, SessionHub
+from app.service.service import TerminalHeads
 from app.tui.commands.session_command import move
 from tests.app.service.conftest import SCRIPT
 from tests.support import command
@@ -95,6 +100,31 @@ async def test_a_terminal_stays_when_another_head_chooses_another_model(
     client.submit("the tour, please")
     await until(lambda: "assistant_message" in terminal.types())
     await client.aclose()
+
+
+async def test_terminals_are_taken_again_after_the_service_had_no_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    terminals = TerminalHeads(SessionHub(home, None), home)
+    await terminals.listen()
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(free := os.dup(one.fileno()))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            one.connect(str(home.service_socket))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        other.connect(str(home.service_socket))
+        other.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(other, pack({"call": 1, "check_move": "nowhere"}))
+        async with asyncio.timeout(20):
+            assert b"messengers" in await loop.sock_recv(other, 10_000)
+    await terminals.aclose()
 
 
 async def test_a_terminal_that_comes_later_is_asked_what_waits(

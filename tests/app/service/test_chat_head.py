@@ -258,3 +258,13 @@ async def test_another_model_chosen_in_a_chat_takes_along_who_else_has_the_sessi
             followed[-1].followers[:] = [followed.append]
         assert "demo" in stage.signal.shown[1].text and followed[-1] is stage.hub.sessions[0] is not before
         assert followed[-1].client.model == "demo" and "closed" not in stage.signal.shown[2].text
+
+
+async def test_a_chat_is_answered_although_the_log_of_events_finds_the_disk_full(stage: Stage) -> None:
+    async with stage.service():
+        stage.signal.write("one")
+        await stage.until(lambda: stage.said("one"), "the first answer")
+        log = stage.hub.sessions[0].log
+        os.dup2(os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC), log._file)
+        stage.signal.write("two")
+        await stage.until(lambda: stage.said("two"), "the second answer")

@@ -19,8 +19,9 @@ from websockets.sync.client import connect
 
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
-from app.service import doors
+from app.service import doors, hosted_session
 from app.service.credentials import Credentials
+from app.service.hosted_session import EventLog
 from tests.agent.core.net.test_door_tls import signed
 from tests.app.service.conftest import SCRIPT
 from tests.support import command
@@ -350,3 +351,25 @@ async def test_a_slow_head_of_a_request_is_not_waited_for(monkeypatch: pytest.Mo
         port = server.sockets[0].getsockname()[1]
         head = b"GET /api/sessions HTTP/1.1\r\nHost: x"
         assert status(await asyncio.to_thread(raw, port, head)) == 408
+
+
+async def test_a_large_log_that_two_turns_make_smaller_at_once_keeps_what_came_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_session, "LARGE", 200_000)
+    monkeypatch.setattr(hosted_session, "KEPT", 100_000)
+    log = await EventLog.open(tmp_path / "events" / "s.jsonl")
+    for number in range(1, 5_001):
+        log.append({"seq": number, "type": "text", "text": "x" * 40})
+    both = asyncio.gather(log.make_smaller(), log.make_smaller())
+    await asyncio.sleep(0)
+    log.append({"seq": 5_001, "type": "turn_ended"})
+    await both
+    log.append({"seq": 5_002, "type": "turn_started"})
+    kept = log.read(log.gone, 1_000_000)
+    assert [number for number, _ in kept] == list(range(log.gone + 1, 5_003))
+    log.close()
+    again = await EventLog.open(tmp_path / "events" / "s.jsonl")
+    assert again.read(log.gone, 1_000_000) == kept
+    assert again.first > 3_000
+    again.close()
