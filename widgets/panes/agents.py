@@ -220,12 +220,12 @@ def usage_line(row: AgentRow, width: int, now: float) -> str:
     """
     calls = plural(row.calls, "call")
     gauge = "" if row.budget is None else status.gauge(row.budget, 4)
-    cost = "" if row.cost is None else status.money(row.cost)
+    cost = status.money(row.cost)
     line = ""
     for figure, bar in ((calls, gauge), (calls, ""), ("", "")):
         taken = [status.tokens(row.tokens), cost]
         if bar:
-            taken = [" ".join(filter(None, (taken[0], bar, cost)))]
+            taken = [f"{taken[0]} {bar} {cost}"]
         line = " · ".join(filter(None, (status.elapsed(row.work_seconds(now)), figure, *taken)))
         if len(line) < width:
             break
@@ -248,9 +248,8 @@ def _usage_text(row: AgentRow, width: int, ink: Ink) -> Text:
     """Return the usage of a finished agent, if there is room."""
     if width < ROOMY or row.state == "pending" or row.seconds is None:
         return Text(" ")
-    cost = f" · {status.money(row.cost)}" if row.cost is not None else ""
     took = status.elapsed(row.seconds) if row.seconds >= 1 else status.duration(row.seconds)
-    return Text(f"{took} · {status.tokens(row.tokens)}{cost} ", ink("dim"))
+    return Text(f"{took} · {status.tokens(row.tokens)} · {status.money(row.cost)} ", ink("dim"))
 
 
 __all__ = ["AgentRow", "AgentState", "AgentsPane"]

@@ -15,6 +15,7 @@ from agent.errors import HermesError
 from agent.model.protocol import ToolSpec
 from agent.model.transport.waits import Pause, Throttle
 from agent.session.spending.budget import Budget, BudgetAccount
+from agent.session.spending.metering import RequestTally
 from agent.session.subagents import agent_table
 from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies
 from agent.session.subagents.agent_runner import AgentRunner, ProgressPublisher, Stopper
@@ -434,6 +435,9 @@ class Scheduler:
         above = self.account if sender is None else sender.account
         budget = self.limits.each.within(task.budget)
         account = above.child(id, budget, SETTING, _changed_measures(budget, self.limits.each))
+        tally = RequestTally()
+        if task.foreign:
+            tally.leave_unknown()
         return LiveAgent(
             id=id,
             task=task,
@@ -442,6 +446,7 @@ class Scheduler:
             depth=depth,
             record=record,
             account=account,
+            tally=tally,
             pause=Pause(account.exclude_time, self._clock),
             ground_of=id if task.isolation == "copy" else sender.ground_of if sender else "",
             asked=self._clock(),

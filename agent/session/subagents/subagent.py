@@ -233,7 +233,6 @@ def _foreign(
 ) -> ForeignAgent:
     """Open an agent of another program. Raises `ConfigError` if the settings no longer name it."""
     program = program_named(services.programs, spec.task.foreign)
-    spec.tally.leave_unknown()
     turn_queue = TurnQueue(emit)
     gate = _gate(services, place, spec)
     away = () if place.origin is None else (apart(place.origin, place.reach.workspace),)

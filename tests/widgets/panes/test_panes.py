@@ -75,7 +75,7 @@ async def test_agents_show_figures_while_they_live_and_one_line_after() -> None:
         assert rows[2].startswith("   reading api/views.py") and rows[2].endswith("▂▃▃▃▃██▁")
         assert rows[3] == "   0:42 · 11 calls · 8.1k ▕██░░▏ $0.03"
         assert rows[4].startswith(" ◆ history  asks you") and rows[4].endswith("⏎")
-        assert rows[5] == "   0:12 · 1 call · –"
+        assert rows[5] == "   0:12 · 1 call · – · $–"
         assert rows[6] == " ✓ docs     done · 4 findings"
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from agent.events import (
     AgentEnded,
+    AgentProgressed,
     ApprovalAsked,
     Decision,
     StepTaken,
@@ -85,6 +86,8 @@ async def test_what_goes_wrong_is_one_sentence(way: str, command: str, cause: st
         assert (await made.turn("Send it.")).outcome == "done"
         (ended,) = made.seen(AgentEnded)
         assert ended.outcome == "failed" and cause in str(results(made)), results(made)
+        # Nobody knows what a program spends before it says so.
+        assert {(each.tokens, each.cost) for each in [*made.seen(AgentProgressed), ended]} == {(None, None)}
         assert "Traceback" not in str(results(made))
 
 
