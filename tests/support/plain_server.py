@@ -100,6 +100,9 @@ def call(number, params):
             return text("x" * 20_000_000)
         case "long":
             return text("y" * 150_000)
+        case "long-with-picture":
+            picture = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+            return {"content": [*text("long " * 30_000)["content"], picture]}
         case "cut":
             sys.stderr.write("out of memory\n")
             os._exit(9)

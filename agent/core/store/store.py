@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
@@ -205,8 +206,8 @@ class Store:
     async def delete(
         self, session: str, *, clearing: Callable[[Sequence[str]], Awaitable[None]] | None = None
     ) -> list[str]:
-        """Delete a session and those of its subagents: text, index, and images to which no other session
-        refers.
+        """Delete a session and those of its subagents: text, index, large outputs, and images to which no
+        other session refers.
 
         Returns the ids. `clearing` is called with them while their messages can still be read. The sessions
         disappear at once; removing their text from the file takes a while with a large store.
@@ -220,7 +221,10 @@ class Store:
         first = True
         while await self._database.write(lambda c, first=first: removal.merge(c, first=first)):
             first = False
-        await images.sweep(self._database, AttachmentStore(Home(self.file.parent).attachments), gone)
+        home = Home(self.file.parent)
+        await images.sweep(self._database, AttachmentStore(home.attachments), gone)
+        for each in deleted:
+            await asyncio.to_thread(shutil.rmtree, home.scratch / each, ignore_errors=True)
         return deleted
 
     # The tree

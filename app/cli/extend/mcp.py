@@ -86,15 +86,29 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
             "call_tool", {"name": args.tool, "arguments": arguments}, _progress_printer(args.as_json)
         )
 
-    result = _with_server(home, _find_server(home, args.server), args, work)
+    result = _with_whole_text(_with_server(home, _find_server(home, args.server), args, work))
     failed = "error" in result
     if args.as_json:
         say_json(result)
     elif failed:
         say(str(result["error"]), sys.stderr)
     else:
-        say(str(result.pop("content", "")) or json.dumps(result, ensure_ascii=False))
+        if text := str(result.pop("content", "")):
+            say(text)
+        if result:
+            say(json.dumps(result, ensure_ascii=False))
     return int(ExitCode.FAILED if failed else ExitCode.DONE)
+
+
+def _with_whole_text(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a server with a long text in it, not in a file as a model gets it."""
+    if not (path := result.get("full_result")):
+        return result
+    file = Path(path)
+    text = file.read_text(encoding="utf-8")
+    file.unlink()
+    whole = {key: each for key, each in result.items() if key not in ("full_result", "characters", "hint")}
+    return {**whole, ("error" if "error" in result else "content"): text}
 
 
 def run_login(home: Home, args: argparse.Namespace) -> None:
@@ -162,6 +176,8 @@ def _with_server(
     renew: bool = False,
 ) -> Any:
     """Connect to a server, run `work` on the connection, and disconnect."""
+    import tempfile
+
     from agent.core.config.loader import load
     from agent.integrations.mcp.server import RefusedError, Server, ServerError
     from agent.integrations.mcp.server_config import LaunchEnvironment, launch_of
@@ -172,7 +188,8 @@ def _with_server(
     around = LaunchEnvironment(
         home=home,
         workspace=here,
-        files=home.scratch / "mcp",
+        # A person, or the agent whose command this is, can read files there, and removes them.
+        files=here if os.access(here, os.W_OK) else Path(tempfile.gettempdir()),
         sandbox=loaded.settings.sandbox,
         variables=loaded.environ,
         interactive=True,

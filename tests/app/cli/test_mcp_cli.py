@@ -63,6 +63,20 @@ def test_a_server_is_added_listed_probed_called_trusted_and_removed(place: Path)
     assert hermes(place, "list", "--json")["servers"] == []
 
 
+def test_a_call_prints_long_texts_whole_and_puts_other_content_into_the_current_folder(place: Path) -> None:
+    said = "long " * 30_000
+    server = {"command": PLAIN[1], "args": [*PLAIN[2:], "long-with-picture"], "sandbox": False}
+    (place / "home" / "config.yaml").write_text(json.dumps({"mcp_servers": {"box": server}}))
+    answer = hermes(place, "call", "box", "echo", "--json")
+    (image,) = answer["images"]
+    assert answer == {"content": said, "images": [image]}
+    assert Path(image["path"]).read_bytes() == b"hello"
+    assert [each.name for each in (place / "work").iterdir()] == [Path(image["path"]).name]
+    assert not list((place / "home").rglob("mcp-*"))
+    text, path, end = hermes(place, "call", "box", "echo").split("\n")
+    assert text == said.rstrip() + " " and image["path"] in path and end == ""
+
+
 def test_servers_of_plugins_are_listed_and_left_to_their_plugin(place: Path) -> None:
     folder = place / "pack"
     folder.mkdir()

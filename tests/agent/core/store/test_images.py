@@ -48,6 +48,16 @@ async def test_the_images_of_a_deleted_session_are_deleted(home: Home) -> None:
     assert files(home) == set()
 
 
+async def test_the_large_outputs_of_a_deleted_session_are_deleted(home: Home) -> None:
+    async with await Store.open(home.database) as store:
+        gone, kept = await send(store), await send(store)
+        for session in (gone, kept):
+            (home.scratch / session / "web").mkdir(parents=True)
+            (home.scratch / session / "web" / "page.txt").write_text("all of it")
+        await store.delete(gone)
+    assert [each.name for each in home.scratch.iterdir()] == [kept]
+
+
 async def test_an_image_stays_as_long_as_a_message_of_any_session_refers_to_it(home: Home) -> None:
     both, alone = take(home, "both.png"), take(home, "alone.png")
     async with await Store.open(home.database) as store:
