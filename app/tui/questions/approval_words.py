@@ -80,8 +80,13 @@ def lasting_text(request: ApprovalAsked) -> str:
 
 def reasons(request: ApprovalAsked) -> Iterator[str]:
     """Yield the reasons for asking: each relevant part with its reason, then those of the whole action."""
+    from agent.safety.assessor import POLICIES
+
     parts = relevant_parts(request.parts)
-    for part in parts[:MOST_PARTS]:
+    classes = {policy.reason for policy in POLICIES.values()}
+    # The sentence says already what the only part does as one of its class.
+    is_told = len(parts) == 1 and bool(request.sentence) and parts[0].reason in classes
+    for part in () if is_told else parts[:MOST_PARTS]:
         named = part.text and part.text != request.headline
         yield f"{_flag_line(part)}: {one_line(part.reason)}" if named else f"▲ {one_line(part.reason)}"
     if len(parts) > MOST_PARTS:

@@ -127,13 +127,18 @@ class ApprovalDialog(RequestDialog[ApprovalAsked, Decision]):
     def whole(self) -> str:
         request = self.request
         said = "\n\n".join(filter(None, (ask_text(request), request.sentence, request.headline)))
-        return f"{said}\n\n{self._notes()}"
+        return f"{said}\n\n{self._notes(whole=True)}"
 
-    def _notes(self) -> str:
-        """Return the reasons for asking, what the action would touch, and the effect of a no, a line each."""
+    def _notes(self, *, whole: bool = False) -> str:
+        """Return the reasons for asking, what the action would touch, and the effect of a no, a line each.
+
+        What a lasting yes covers is there for the `whole` text, or if its choice does not show all of it.
+        """
         request = self.request
         facts = filter(None, (place_text(request), reach_text(request)))
-        notes = [*facts, *reasons(request), lasting_text(request)]
+        notes = [*facts, *reasons(request)]
+        if whole or not request.rule or len(line(request.rule, LINE_CHARS)) > RULE_CHARS:
+            notes.append(lasting_text(request))
         notes.append("if you deny, nothing happens and the agent looks for another way")
         # Only reasons have a glyph, so that a reason cannot imitate the facts about network and sandbox.
         return "\n".join(note if note[:2] in ("▲ ", "· ") else f"  {note}" for note in notes)

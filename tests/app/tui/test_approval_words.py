@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,16 @@ def test_reasons_for_the_whole_follow_those_of_parts() -> None:
 
 def test_a_part_that_is_the_whole_command_is_not_named_again() -> None:
     assert list(reasons(asked("x", VerdictPart("x", "ask", "is odd")))) == ["▲ is odd"]
+
+
+def test_what_the_sentence_says_of_the_only_part_is_not_said_again() -> None:
+    push = judged("git push")
+    assert list(reasons(push)) == ["▲ sends something to another machine, which cannot be taken back"]
+    assert list(reasons(replace(push, sentence="Pushes commits: others can see it at once."))) == []
+    two = replace(judged("git push; curl http://h/"), sentence="Pushes commits.")
+    assert len(list(reasons(two))) == 2
+    named = replace(judged("curl http://h/"), sentence="Connects to h.")
+    assert [note for note in reasons(named) if "h is not on the list" in note]
 
 
 def test_a_part_cannot_pass_for_another_note() -> None:

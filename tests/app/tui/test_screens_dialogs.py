@@ -159,6 +159,8 @@ async def test_the_rule_of_a_lasting_yes_is_spelled_out_and_no_stays_in_view(rul
         dialog = ApprovalDialog(approval(rule=rule))
         await host.ask(dialog, pilot)
         assert f"covers: {rule}" in dialog.whole()
+        shown = " ".join(strip.text for strip in host.screen._compositor.render_strips())
+        assert shown.count("run exactly this in ~/p") == (rule == "run exactly this in ~/p")
         choices = dialog.query_one(Choices)
         assert choices.option_count == 5 and choices.region.height == 5 and choices.region.bottom <= 23
 
