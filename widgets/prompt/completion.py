@@ -331,10 +331,12 @@ SHOWN = 8
 
 
 class CompletionMenu(Widget, can_focus=False):
-    """A list of choices with one selected, drawn over the content above its parent."""
+    """A list of choices with one selected, drawn over the content above its parent, from edge to edge: what
+    it covers would show beside it. Its text begins where that of the parent does.
+    """
 
     DEFAULT_CSS = """
-    CompletionMenu { overlay: screen; display: none; width: 100%; height: 1; }
+    CompletionMenu { overlay: screen; display: none; width: 100vw; height: 1; }
     """
     ALLOW_SELECT = False
 
@@ -351,6 +353,8 @@ class CompletionMenu(Widget, can_focus=False):
         self.choices: Sequence[CompletionChoice] = ()
         self.selected = 0
         self._top = 0
+        self._inset = 0
+        """Cells between the left edge and the parent."""
 
     @property
     def is_open(self) -> bool:
@@ -370,7 +374,8 @@ class CompletionMenu(Widget, can_focus=False):
             # The only layout change: the layer itself appears, goes, or takes another height.
             self.display = shown > 0
             self.styles.height = max(shown, 1)
-            self.styles.offset = (0, -shown)
+            self._inset = self.parent.region.x if isinstance(self.parent, Widget) else 0
+            self.styles.offset = (-self._inset, -shown)
         self.choices, self.selected, self._top = choices, 0, 0
         self.refresh()
 
@@ -395,8 +400,11 @@ class CompletionMenu(Widget, can_focus=False):
         last = y == min(len(self.choices), SHOWN) - 1 and len(self.choices) > SHOWN
         count = f"{self.selected + 1}/{len(self.choices)}" if last else self.choices[at].keys
         label = max(cell_len(choice.label + choice.hint) for choice in self.choices) + 3
-        room = min(label, max(self.size.width // 4, 26))
-        return paint_choice(self.choices[at], at == self.selected, self.size.width, room, count, self.palette)
+        width, chosen = self.size.width - self._inset, at == self.selected
+        room = min(label, max(width // 4, 26))
+        edge = Segment(" " * self._inset, self.palette.style("text", "selection" if chosen else "surface"))
+        row = paint_choice(self.choices[at], chosen, width, room, count, self.palette)
+        return Strip([edge, *row], self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
@@ -432,7 +440,7 @@ def paint_choice(
         blank = 2 + labels - sum(cell_len(segment.text) for segment in segments)
         detail = clean(choice.detail).replace("\n", " ")
         segments += [Segment(" " * max(blank, 1), plain), Segment(detail, plain if chosen else dim)]
-    row, limit = Strip(segments), max(width - len(count) - 2 if count else width, 0)
+    row, limit = Strip(segments), max(width - len(count) - (2 if count else 1), 0)
     if row.cell_length > limit > 0:
         row = Strip([*row.crop(0, limit - 1), Segment("…", plain if chosen else dim)])
     left = Strip(list(row.crop(0, limit)))

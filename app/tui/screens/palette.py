@@ -21,9 +21,9 @@ from widgets.rows.row_text import fit, one_line, spread
 RECENT = "Recent"
 LOW = 10
 """Rows of a screen below which nothing but the input and the list is drawn."""
-NAME_CELLS, SLASH_CELLS, KEY_CELLS = 26, 14, 10
-WIDE = 110
-"""Cells from which the longest names have room before their descriptions."""
+NAME_CELLS, SLASH_CELLS, KEY_CELLS = 34, 14, 10
+NARROW = 120
+"""Cells below which what an entry does has a place of its own."""
 WORD_ABOUT = 100
 """How much worse a match in the description is than one in the name."""
 
@@ -75,10 +75,14 @@ def _rank(entry: PaletteEntry, word: str) -> int | None:
 
 
 class PaletteRows(HeadedRows, can_focus=False):
-    """The entries found, a line each: name, what it does, slash command and keys at the right edge."""
+    """The entries found, a line each: name, what it does, slash command and keys at the right edge.
 
-    def __init__(self, entries: Sequence[PaletteEntry]) -> None:
+    `tell` receives what the entry under the cursor does: a narrow list has no room for it.
+    """
+
+    def __init__(self, entries: Sequence[PaletteEntry], tell: Callable[[str], None]) -> None:
         self._all = entries
+        self._tell = tell
         self._query = ""
         self.entries: Sequence[PaletteEntry] = ()
         super().__init__(self._lines, empty="Nothing has this name.", background="surface")
@@ -91,6 +95,11 @@ class PaletteRows(HeadedRows, can_focus=False):
         self.entries = find_entries(self._all, query)
         self.reset(len(self.entries))
         self.action_first()
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        at = self.cursor
+        self._tell("" if at is None else self.entries[at].about)
 
     def is_heading(self, index: int) -> bool:
         return not self.entries[index].name
@@ -114,7 +123,8 @@ class PaletteRows(HeadedRows, can_focus=False):
         right = Text(f" {entry.keys:>{KEY_CELLS}} ", self.ink("text"))
         if width >= 60:
             right = Text(f"  {slash:<{SLASH_CELLS}}", self.ink("dim")).append_text(right)
-            left.append(" " * max(NAME_CELLS + 8 * (width >= WIDE) - name.cell_len, 2))
+        if width >= NARROW:
+            left.append(" " * max(NAME_CELLS - name.cell_len, 2))
             left.append(line(entry.about), self.ink("dim"))
         return [spread(left, right, width)]
 
@@ -126,14 +136,18 @@ class PaletteScreen(ClosableModal[None]):
     PaletteScreen { align: center top; background: $background 60%; }
     PaletteScreen:ansi { background: transparent; }
     #palette { margin-top: 2; width: 100%; max-width: 130; height: auto; background: $surface; }
-    #palette-field { height: 3; padding: 1 1 0 1; }
+    #palette-field { height: 2; padding: 1 1 0 1; }
     #palette-field > Static { width: 3; color: $accent; padding: 0 0 0 1; }
     #palette-field > Input { width: 1fr; border: none; height: 1; padding: 0; background: $surface; }
+    #palette > KeyLine { padding: 0 2; }
     PaletteRows { margin-top: 1; }
+    #palette-about { height: 3; padding: 1 2 0 2; color: $text-muted; display: none; }
+    #palette-about:ansi { text-style: dim; }
+    PaletteScreen.-narrow #palette-about { display: block; }
     PaletteScreen.-low #palette { margin-top: 0; }
     PaletteScreen.-low #palette-field { height: 1; padding: 0 1; }
     PaletteScreen.-low PaletteRows { margin-top: 0; }
-    PaletteScreen.-low KeyLine { display: none; }
+    PaletteScreen.-low KeyLine, PaletteScreen.-low #palette-about { display: none; }
     """
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -146,7 +160,8 @@ class PaletteScreen(ClosableModal[None]):
 
     def __init__(self, entries: Sequence[PaletteEntry] = ()) -> None:
         super().__init__()
-        self._rows = PaletteRows(entries)
+        self._about = Static(id="palette-about", markup=False)
+        self._rows = PaletteRows(entries, lambda text: self._about.update(line(text)))
 
     def compose(self) -> ComposeResult:
         with Vertical(id="palette"):
@@ -154,6 +169,7 @@ class PaletteScreen(ClosableModal[None]):
                 yield Static("⌕", markup=False)
                 yield Field(placeholder="Find a command", compact=True)
             yield self._rows
+            yield self._about
             yield KeyLine("⏎ run · ↑↓ choose · esc back")
 
     def on_mount(self) -> None:
@@ -162,6 +178,7 @@ class PaletteScreen(ClosableModal[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < LOW, "-low")
+        self.set_class(event.size.width < NARROW, "-narrow")
         self._fit()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -184,6 +201,6 @@ class PaletteScreen(ClosableModal[None]):
         getattr(self._rows, f"action_{act}")(amount)
 
     def _fit(self) -> None:
-        high = self.app.size.height
-        room = high - 2 if high < LOW else min(high * 7 // 10, high - 7)
+        wide, high = self.app.size
+        room = high - 2 if high < LOW else min(high * 7 // 10, high - (10 if wide < NARROW else 6))
         self._rows.styles.height = min(self._rows.height, max(room, 1))

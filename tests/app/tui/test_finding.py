@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from app.tui.commands.registry import BY_ID, SLASH_ALIASES, all_commands, find_commands
 from app.tui.commands.slash_menu import (
@@ -121,3 +122,6 @@ async def test_the_palette_runs_what_is_chosen_and_puts_it_first_next_time(tmp_p
         assert [each.name or each.group for each in rows.entries[:2]] == [RECENT, "Help"]
         await scene.pilot.press("down", "down", "up", "up", "up")
         assert rows.entries[rows.cursor].name == "Help"
+        # What the row has no room for stands below the list, whole.
+        about = scene.app.screen.query_one("#palette-about", Static)
+        assert about.display and str(about.render()) == BY_ID["program.help"].description.replace("`", "")

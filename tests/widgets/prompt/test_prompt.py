@@ -251,6 +251,9 @@ async def test_the_menu_leaves_the_conversation_where_it_is() -> None:
         await type_in(pilot, "/")
         assert app.query_one("#conversation").region == before
         assert (prompt.menu.region.height, prompt.menu.region.bottom) == (8, prompt.region.y)
+        # Nothing of what it covers looks out beside it, and its text stands above that of the prompt.
+        assert (prompt.menu.region.x, prompt.menu.region.width) == (0, app.size.width)
+        assert prompt.menu.render_line(0).text.index("▸") == prompt.region.x == 1
 
 
 async def test_a_file_is_mentioned() -> None:
