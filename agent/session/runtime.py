@@ -183,7 +183,7 @@ async def _assemble(
     base.plugins.offer(base.tools)
     await asyncio.to_thread(offer_ready, base)
     training = automation.training(base)
-    servers, answers, told_of_servers = await open_servers(base)
+    servers, answers, told_of_servers, arrivals = await open_servers(base)
     further = further_tools(base)
     note_settings(base)
     talk = await open_conversation(base, named, servers)
@@ -224,7 +224,8 @@ async def _assemble(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
     spec = _spec(base, talk, place, pending_requests, turn_queue, servers, services.web)
-    spec = replace(spec, supplements=[partial(prompt_text, servers, place.reach.scratch)])
+    supplements = [partial(prompt_text, servers, place.reach.scratch)]
+    spec = replace(spec, supplements=[*filter(None, [arrivals]), *supplements])
     if team is not None:
         supplements = [*spec.supplements, Mentions(definitions, base.options.workspace)]
         spec = replace(spec, delegates=team.of_main, step_of=team.step_of, supplements=supplements)

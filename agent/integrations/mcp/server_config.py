@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 Transport = Literal["stdio", "http", "sse"]
 
 START_TIME = 10.0
+GIVEN_TIME = 60.0
 INSTALL_TIME = 120.0
-"""Seconds a start has, and one that may first install the server."""
+"""Seconds of a start: usually, of a server that an editor passes in, and of one that may first install it."""
 
 _INSTALLERS = frozenset({"npx", "bunx", "uvx", "pipx", "docker", "podman"})
 _INSTALLING = {
@@ -353,6 +354,9 @@ def given_servers(
         if not why:
             try:
                 config = _project_config(name, dict(entry), problems)
+                if config.start_time == START_TIME:
+                    # An editor has no setting for it, and its machine may be busy.
+                    config = replace(config, connect_timeout=GIVEN_TIME)
                 found[name] = DeclaredServer(config=config, origin="settings")
                 continue
             except ConfigError as error:

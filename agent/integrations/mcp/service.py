@@ -34,6 +34,7 @@ from agent.integrations.mcp.server_config import (
 )
 from agent.integrations.mcp.server_state import Health, ServerState, tool_state, waiting, why_parked
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 STARTS_IN = 30.0
 """Seconds a server has until it says where to sign in; then a person's own time begins."""
@@ -228,7 +229,7 @@ class McpService:
         self._write = write
         self._around = around
         self._answers = answers
-        self._say = say
+        self.say = say
         self._kept = {each.config.name: self._keep(each) for each in declared}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sign_ins = SignIns(around)
@@ -286,7 +287,7 @@ class McpService:
             try:
                 await self._list_if_due(kept)
             except HermesError as error:
-                self._say("warning", str(error))
+                self.say("warning", str(error))
 
         await asyncio.gather(*(one(kept) for kept in unknown))
 
@@ -299,8 +300,8 @@ class McpService:
             new = [tool for tool in self.offered_tools() if tool.name not in before]
             if new:
                 servers = ", ".join(dict.fromkeys(tool.server for tool in new))
-                text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
-                self._say("info", text)
+                text = f"{plural(len(new), 'tool')} of MCP servers ({servers}) can be used now."
+                self.say("info", text)
 
         return self._beside(learning())
 
@@ -314,7 +315,12 @@ class McpService:
 
     def has_unknown(self) -> bool:
         """Whether any usable server has no stored catalog."""
-        return any(kept.declared.usable and kept.catalog is None for kept in self._kept.values())
+        return bool(self.unknown(self._kept))
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Return those of the servers that may be used and have no catalog."""
+        kept = ((name, self._kept[name]) for name in names)
+        return [name for name, each in kept if each.declared.usable and each.catalog is None]
 
     def offered_tools(self) -> tuple[OfferedTool, ...]:
         """Return all tools that can be called now, in a stable order."""
@@ -555,9 +561,9 @@ class McpService:
         known = {tool.name for tool in before.parked_tools()} if before is not None else set[str]()
         if any(tool.name not in known for tool in catalog.parked_tools()):
             for text in waiting(config.name, catalog):
-                self._say("warning", text)
+                self.say("warning", text)
         for problem in catalog.problems if before is None else ():
-            self._say("warning", f"The MCP server {config.name}: {problem}.")
+            self.say("warning", f"The MCP server {config.name}: {problem}.")
 
     def _hear(self, name: str, event: str, fields: Mapping[str, Any]) -> None:
         kept = self._kept[name]
@@ -568,7 +574,7 @@ class McpService:
                 self._beside(self._again(kept))
             case "gone":
                 reason = clean(str(fields.get("reason", "")))
-                self._say(
+                self.say(
                     "warning", f"The MCP server {name} is gone: {reason}; it starts again when it is used."
                 )
             case "log":
@@ -593,7 +599,7 @@ class McpService:
                 await asyncio.sleep(health.waits(time.monotonic()) + _AFTER_PAUSE)
                 with suppress(HermesError):
                     await self._list_if_due(kept)
-                    self._say("info", f"The MCP server {name} is there; its tools can be used.")
+                    self.say("info", f"The MCP server {name} is there; its tools can be used.")
         finally:
             kept.is_probed = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 FIRST_LOOK = 5.0
 """Seconds that opening a session waits for the tools of servers passed in with it."""
+FIRST_TURN = 10.0
+"""Seconds that the first message waits for those which are still starting."""
 
 
 class SessionAnswers:
@@ -60,8 +62,48 @@ class SessionAnswers:
         self.sampling = Sampling(routes[0], base.plan.meter, gate, lambda: _is_bounded(base))
 
 
-async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
-    """Return the servers of the session, with their tools in its registry, and notices about them.
+class ServerArrivals:
+    """Has the first message wait for servers that were passed in with the session, and tells the model which
+    are not there yet and which came later. A supplement of messages.
+    """
+
+    def __init__(self, service: McpService, names: Sequence[str], learning: asyncio.Task[None]) -> None:
+        self._service = service
+        self._missing = service.unknown(names)
+        self._learning = learning
+        self._is_first = True
+
+    async def __call__(self, _text: str) -> str:
+        if not self._missing:
+            return ""
+        is_first, self._is_first = self._is_first, False
+        if is_first:
+            await asyncio.wait({self._learning}, timeout=FIRST_TURN)
+        before, self._missing = self._missing, self._service.unknown(self._missing)
+        said = []
+        if came := [name for name in before if name not in self._missing]:
+            said.append(
+                f"[MCP servers that are there now: {', '.join(came)}. tool_search finds their tools.]"
+            )
+        missing = ", ".join(self._missing)
+        if missing and self._learning.done():
+            said.append(f"[MCP servers that could not be started: {missing}.]")
+            self._missing = []
+        elif missing and is_first:
+            self._service.say(
+                "warning", f"MCP servers that are not there yet: {missing}. Their tools come later."
+            )
+            said.append(
+                f"[MCP servers that are not there yet: {missing}. tool_search finds their tools later.]"
+            )
+        return "\n".join(said)
+
+
+async def open_servers(
+    base: SharedServices,
+) -> tuple[McpService, SessionAnswers, list[str], ServerArrivals | None]:
+    """Return the servers of the session, with their tools in its registry, notices about them, and the
+    arrivals of those passed in that have not started.
 
     Only servers whose tools are unknown are started. In an unattended session that happens at once, since it
     is the only chance; otherwise in the background.
@@ -95,15 +137,17 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     if servers:
         await asyncio.to_thread(service.load)
     told = [*declared.problems, *problems, *service.notices()]
+    arrivals = None
     if service.has_unknown():
         if options.attended:
             learning = service.learn_beside()
             # A caller that passes in servers wants to use them at once.
             await asyncio.wait({learning}, timeout=FIRST_LOOK if given else 0)
+            arrivals = ServerArrivals(service, [each.config.name for each in given], learning)
         else:
             await service.learn()
     register_servers(service, base.tools)
-    return service, answers, told
+    return service, answers, told, arrivals
 
 
 def resource_reader(service: McpService, scratch: Path) -> ResourceReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from agent.integrations.mcp import server_state as healths
 from agent.integrations.mcp.server import MOST_LINES, LogPace, ServerError
 from agent.integrations.mcp.server_state import PARKED_AFTER, Health
 from agent.integrations.server_events import ServerLogged
+from agent.session.wiring import session_servers
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import calls, say
@@ -167,7 +169,7 @@ def test_a_server_that_fails_is_left_alone_for_longer_each_time() -> None:
 async def test_servers_without_an_agreement_are_not_started(tmp_path: Path, tools: list[str]) -> None:
     async with bench(tmp_path, [say("done")]) as at:
         at.config(json.dumps({"tools": {"enabled": tools}}))
-        server = {"command": "sh", "args": ["-c", f"touch {tmp_path}/started"]}
+        server = {"command": "/bin/sh", "args": ["-c", f"touch {tmp_path}/started"]}
         (at.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": server}}))
         await at.turn("go")
         notices = [event.text for event in at.seen(Noticed)]
@@ -261,3 +263,47 @@ def test_a_log_is_shown_at_its_pace() -> None:
     pace = LogPace()
     assert sum(pace.takes(5.0 + at / 1_000) for at in range(500)) == MOST_LINES
     assert pace.takes(6.1)
+
+
+def given(way: str, gate: Path | None = None) -> dict[str, Any]:
+    """A server passed in with a session; it starts once there is a file at `gate`."""
+    wait = "" if gate is None else f"while [ ! -e {gate} ]; do sleep 0.05; done; "
+    command = shlex.join([sys.executable, *plain(way)["args"]])
+    return {"servers": (("from editor", {"command": "/bin/sh", "args": ["-c", f"{wait}exec {command}"]}),)}
+
+
+async def test_the_first_message_waits_for_a_server_that_was_passed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_servers, "FIRST_LOOK", 0.0)
+    monkeypatch.setattr(session_servers, "FIRST_TURN", 60.0)
+    script = [calls(("mcp__from_editor__echo", {"text": "hi"})), say("done")]
+    async with bench(tmp_path, script) as at:
+        async with at.engine(attended=True, **given("good")) as engine:
+            await engine.run("go")
+        assert results(at) == [{"content": "hi"}]
+        assert "MCP servers that are there now: from_editor." in str(at.server.requests[0].body)
+
+
+async def test_a_server_that_takes_too_long_is_named_and_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_servers, "FIRST_LOOK", 0.0)
+    monkeypatch.setattr(session_servers, "FIRST_TURN", 0.0)
+    gate = tmp_path / "work" / "gate"
+    script = [say("not yet"), calls(("mcp__from_editor__echo", {"text": "hi"})), say("done")]
+    async with bench(tmp_path, script) as at, at.engine(attended=True, **given("good", gate)) as engine:
+
+        def notices() -> str:
+            return " ".join(each.text for each in at.seen(Noticed))
+
+        await engine.run("go")
+        assert "MCP servers that are not there yet: from_editor." in notices()
+        assert "MCP servers that are not there yet: from_editor." in str(at.server.requests[-1].body)
+        gate.touch()
+        async with asyncio.timeout(60):
+            while "1 tool of MCP servers (from_editor)" not in notices():
+                await asyncio.sleep(0.01)
+        await engine.run("again")
+        assert "MCP servers that are there now: from_editor." in str(at.server.requests[-1].body)
+        assert results(at) == [{"content": "hi"}]
