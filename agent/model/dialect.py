@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -276,13 +276,22 @@ def choose(
     tables = list(_matches(own))
     for values, wanted in (("hosts", host), ("providers", provider.lower()), ("providers", seller)):
         for name, match in tables:
-            if wanted and any(fnmatchcase(wanted, pattern) for pattern in getattr(match, values)):
+            if wanted and _fits(wanted, getattr(match, values)):
                 return load(name, own)
     plain = model.lower().rpartition("/")[2]
     for name, match in tables:
-        if any(fnmatchcase(plain, pattern) for pattern in match.models):
+        if _fits(plain, match.models):
             return load(name, own)
     return load(DEFAULT, own)
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    # Most patterns are ruled out without compiling them.
+    return any(
+        fnmatchcase(name, pattern)
+        for pattern in patterns
+        if any(sign in pattern for sign in "?[") or all(part in name for part in pattern.split("*"))
+    )
 
 
 def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
@@ -302,14 +311,14 @@ _MATCH_BLOCK = re.compile(r"^match:.*\n(?:[ \t#].*\n)*", re.MULTILINE)
 @cache
 def _built_in_matches() -> tuple[tuple[str, Match], ...]:
     """Return the name and the match of each table. The other keys, most of each file, are not parsed."""
+    from textwrap import indent
+
     from tools.kit.yaml_text import YamlForm, load_yaml
 
-    found: list[tuple[str, Match]] = []
-    for file in sorted(BUILT_IN.glob("*.yaml")):
-        block = _MATCH_BLOCK.search(file.read_text(encoding="utf-8"))
-        data = load_yaml(block[0], YamlForm("a dialect"))["match"] if block else {}
-        found.append((file.stem, Match.model_validate(data)))
-    return tuple(found)
+    blocks = ((file.stem, _MATCH_BLOCK.search(file.read_text("utf-8"))) for file in BUILT_IN.glob("*.yaml"))
+    text = "".join(f"{name}:\n{indent(block[0], ' ')}" for name, block in sorted(blocks) if block)
+    data = load_yaml(text, YamlForm("a list of dialects"))
+    return tuple((name, Match.model_construct(**each["match"])) for name, each in data.items())
 
 
 def _file(name: str, own: Path | None) -> Path:

@@ -101,12 +101,12 @@ _GUARDED_IN_SYSTEM = (
 
 def _exactly(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern for the names that fit one of these patterns."""
-    return re.compile(f"(?:{any_of(patterns)})\\Z", re.IGNORECASE)
+    return lazy_pattern(f"(?:{any_of(patterns)})\\Z", re.IGNORECASE)
 
 
 def _at_or_below(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern for the paths that fit one of these patterns, and all paths below."""
-    return re.compile(f"(?:{any_of(patterns)})(?:/|\\Z)", re.IGNORECASE)
+    return lazy_pattern(f"(?:{any_of(patterns)})(?:/|\\Z)", re.IGNORECASE)
 
 
 _STORES = rows(STORES_ANYWHERE + STORES)

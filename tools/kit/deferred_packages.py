@@ -1,13 +1,15 @@
-"""Importing what the `__init__` of a subpackage offers when it is first used.
+"""Importing what libraries offer when it is first used, and not importing what Hermes never uses.
 
 The `openai` package imports its 350 modules of types to offer their names in `openai.types`. One request uses
-none of them, and they are half the time and most of the memory of the import.
+none of them, and they are half the time and most of the memory of the import. `httpcore2` imports each of its
+connections twice, and HTTP/2, which only a server that speaks it needs.
 """
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,14 +17,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFERRED = ("openai.lib", "openai.types")
+DEFERRED = ("openai.lib", "openai.types", "httpcore2", "httpcore2._async", "httpcore2._sync")
 """Packages whose names are imported at their first use, as are those of the packages in `openai.types`."""
 LEFT_OUT = "openai._vendor.httpx_aiohttp"
 """A second HTTP client that Hermes does not use; where aiohttp is installed, its import takes 0.2 s."""
 
+PLUGINS = "pydantic.plugin._loader"
+"""Reads the metadata of all installed packages for plugins of pydantic before its first model; Hermes uses
+none. With what it imports that takes 25 ms of every start. An environment variable would reach the programs
+that Hermes starts, too.
+"""
+
 
 def defer_packages() -> None:
-    """Have the packages in `DEFERRED` import each name that they offer at its first use."""
+    """Have the packages in `DEFERRED` import each name at its first use, and pydantic find no plugins."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -31,8 +39,8 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith("openai."):
-            return None
+        if fullname == PLUGINS:
+            return ModuleSpec(fullname, _NoPlugins())
         if fullname == LEFT_OUT:
             raise ModuleNotFoundError(f"Hermes does not use {fullname}", name=fullname)
         if fullname not in DEFERRED and not fullname.startswith("openai.types."):
@@ -41,6 +49,13 @@ class _Finder:
         if spec is not None and spec.submodule_search_locations and isinstance(spec.loader, SourceFileLoader):
             spec.loader = _DeferredLoader(fullname, spec.loader.path)
         return spec
+
+
+class _NoPlugins(Loader):
+    """A loader of `PLUGINS` whose list of plugins is empty."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["get_plugins"] = tuple
 
 
 class _DeferredLoader(SourceFileLoader):
@@ -72,7 +87,8 @@ class _DeferredLoader(SourceFileLoader):
             each.asname or each.name: (f"{package}.{line.module}", each.name)
             if line.module
             else (f"{package}.{each.name}", "")
-            for line in ast.parse(self.get_source(package) or "").body
+            for part in ast.parse(self.get_source(package) or "").body
+            for line in (part.body if isinstance(part, ast.Try) else (part,))
             if isinstance(line, ast.ImportFrom) and line.level == 1
             for each in line.names
         }

@@ -280,7 +280,7 @@ def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape
     needles = tuple(prefixes.split())
     either = "|".join(re.escape(prefix) for prefix in needles)
     run = rf"(?=[{body}]*?[0-9])(?=[{body}]*?[A-Za-z0-9]{{{unbroken}}})[{body}]{{{least},}}"
-    return needles, re.compile(rf"(?<![A-Za-z0-9_-])({either}){run}")
+    return needles, lazy_pattern(rf"(?<![A-Za-z0-9_-])({either}){run}")
 
 
 _SHAPES: tuple[_Shape, ...] = (

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from tools.kit.lazy_pattern import lazy_pattern
+
 Role = Literal["passing", "objects", "contents", "store", "state", "alone", "beside", "bookkeeping"]
 
 TABLE = Path(__file__).with_name("units.yaml")
@@ -230,7 +232,7 @@ def _stands(sign: str, entries: Mapping[str, bool]) -> bool:
 
 def _roles(rows: Mapping[str, list[str]]) -> re.Pattern[str]:
     groups = [f"(?P<{role}>{'|'.join(map(_regex, patterns))})" for role, patterns in rows.items()]
-    return re.compile(f"(?:{'|'.join(groups)})\\Z" if groups else r"(?!)")
+    return lazy_pattern(f"(?:{'|'.join(groups)})\\Z" if groups else r"(?!)")
 
 
 def _regex(pattern: str) -> str:

@@ -46,6 +46,34 @@ def test_a_client_of_openai_needs_next_to_none_of_its_types() -> None:
     assert aiohttp == "False"
 
 
+def test_a_client_over_http_needs_no_http2_and_none_of_the_blocking_connections() -> None:
+    code = (
+        "import sys, httpx2; httpx2.AsyncClient(); "
+        "print([name for name in ('h2', 'httpcore2._sync', 'httpcore2._async.http2') if name in sys.modules])"
+    )
+    assert _output(DEFER + code) == "[]\n"
+
+
+def test_each_name_of_the_connections_is_what_it_would_be_otherwise() -> None:
+    # The others stand in for libraries that are not installed, or are no classes.
+    code = """
+import httpcore2
+for name in ("AsyncConnectionPool", "AsyncHTTPProxy", "AsyncHTTP2Connection", "HTTP11Connection",
+             "ConnectionPool", "AnyIOBackend", "SyncBackend", "Request", "Response", "URL", "ConnectError"):
+    kind = getattr(httpcore2, name)
+    print(kind.__qualname__, [base.__name__ for base in kind.__mro__], sorted(vars(kind)))
+"""
+    assert _output(DEFER + code) == _output(code)
+
+
+def test_models_are_made_without_a_search_for_plugins() -> None:
+    code = (
+        "import sys, pydantic; Model = pydantic.create_model('Model', number=(int, 3)); "
+        "print(Model.model_validate({}).number, 'importlib.metadata' in sys.modules)"
+    )
+    assert _output(DEFER + code) == "3 False\n"
+
+
 def test_a_name_that_a_deferred_package_does_not_offer_is_named() -> None:
     code = "import openai\ntry: openai.types.Unknown\nexcept AttributeError as error: print(error)"
     assert _output(DEFER + code) == "module 'openai.types' has no attribute 'Unknown'\n"

@@ -10,7 +10,6 @@ import hashlib
 import io
 import os
 import stat
-import tarfile
 import unicodedata
 import zipfile
 import zlib
@@ -279,6 +278,8 @@ def _inflated(data: bytes, limits: Limits) -> bytes:
 
 
 def _tar(data: bytes, limits: Limits) -> Iterator[SkillFile]:
+    import tarfile  # here, as a start needs the rest of this module only
+
     total = count = looked = 0
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
