@@ -47,6 +47,8 @@ _READ_ONLY = lazy_pattern(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 _DENIED = lazy_pattern(
     r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b|PermissionError", re.IGNORECASE
 )
+_LEAKS = lazy_pattern(r"LeakSanitizer has encountered a fatal error")
+"""What LeakSanitizer says where it cannot trace its own process; it does not say that it was refused."""
 _BUSY = lazy_pattern(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 _OFFLINE = lazy_pattern(
     r"network is unreachable|could ?n[o']t resolve host|name or service not known|"
@@ -69,6 +71,15 @@ _NOT_MADE = lazy_pattern(
 )
 _WRITES = lazy_pattern(
     r"(?:cannot|can't|could ?n[o']t) (?:create|make|touch|remove|move|write)", re.IGNORECASE
+)
+_ONLY_THESE = "Only the workspace and /tmp can be written, and secrets cannot be read."
+_NO_RIGHTS = (
+    "Commands inside cannot trace programs (debuggers, strace, perf), make namespaces or containers, or "
+    "change owners, limits and the machine."
+)
+_NO_LEAKS = (
+    "Programs cannot be traced inside, which LeakSanitizer needs; with ASAN_OPTIONS=detect_leaks=0 the "
+    "program runs without it."
 )
 _WAY_OUT = " If it has to be, run the command again by the terminal with outside=true; a person is asked."
 _HIDDEN = lazy_pattern(r"(\S+) is there, but hidden from commands")
@@ -100,7 +111,9 @@ def explain(
             if failed or _closed_to(named, writable):
                 return _read_only_sentence(line, named, writable)
         elif (failed or _WRITES.search(line)) and _DENIED.search(line) and _is_beyond(line, writable, hidden):
-            return _sentence(line, "Only the workspace and /tmp can be written, and secrets cannot be read.")
+            return _sentence(line, _ONLY_THESE if named else _NO_RIGHTS)
+        if failed and _LEAKS.search(line):
+            return _sentence(line, _NO_LEAKS)
         if failed and not network and _OFFLINE.search(line):
             return _sentence(line, _FILTERED if filtered else "The network is off.")
     text = "\n".join(lines)
@@ -233,7 +246,7 @@ def _hidden_sentence(line: str, place: Path) -> str:
 def _read_only_sentence(line: str, named: Sequence[Path], writable: Sequence[Path]) -> str:
     closed = [path for path in named if _within(path, writable) is None]
     if not closed:
-        return _sentence(line, "Only the workspace and /tmp can be written, and secrets cannot be read.")
+        return _sentence(line, _ONLY_THESE)
     return _sentence(
         line,
         f"{from_home(closed[-1])} is read-only to commands: only the workspace, its caches and /tmp can be "

@@ -168,12 +168,15 @@ def perhaps_by_others(
     """
     units = Units({place: mark.kind for place, mark in marks.items()})
     made = {each.path for each in changes if each.before is None and is_folder(each.after)}
+    # Package managers write the list of packages and its lock together.
+    locked = {folder for folder, name in map(_split, changes) if _BY_TOOLS.fullmatch(name)}
     found = [
         each.path
         for each in changes
         if not any(part in command or is_noise(part, folder=True) for part in each.path.split("/"))
         and not is_noise(name := each.path.rpartition("/")[2], folder=False)
         and not _BY_TOOLS.fullmatch(name)
+        and not (name in _BUILDS and _split(each)[0] in locked)
         and each.path.rpartition("/")[0] not in made
         and not _of_versions(each.path, units, marks)
         and _is_text(each.after or each.before, objects)
@@ -182,6 +185,11 @@ def perhaps_by_others(
         return ()
     texts = tuple(_read_by(command, folder, root)) if found else ()
     return tuple(path for path in found if not any(_names(text, path) for text in texts))
+
+
+def _split(change: PathChange) -> tuple[str, str]:
+    folder, _, name = change.path.rpartition("/")
+    return folder, name
 
 
 def _of_versions(path: str, units: Units, marks: Mapping[str, UnitMark]) -> bool:
@@ -197,7 +205,9 @@ def _versions() -> frozenset[str]:
 
 
 def _is_text(entry: PathEntry | None, objects: ObjectStore) -> bool:
-    if entry is None or entry.kind is not PathKind.FILE or not entry.digest or entry.size > TYPED_BYTES:
+    if entry is None or entry.kind is not PathKind.FILE or not entry.digest:
+        return False
+    if not 0 < entry.size <= TYPED_BYTES:
         return False
     try:
         return "\0" not in objects.read(entry.digest).decode()

@@ -260,6 +260,20 @@ def test_only_what_the_boundary_refused_gets_advice(line: str, said: bool):
 
 
 @pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("warning: ptrace: Operation not permitted", "cannot trace programs"),
+        ("unshare: unshare failed: Operation not permitted", "namespaces"),
+        ("bash: line 1: ulimit: open files: cannot modify limit: Operation not permitted", "limits"),
+        ("==8==LeakSanitizer has encountered a fatal error.", "ASAN_OPTIONS=detect_leaks=0"),
+        ("touch: cannot touch '/etc/x': Operation not permitted", "Only the workspace"),
+    ],
+)
+def test_what_no_file_stands_in_the_way_of_is_not_put_down_to_files(line: str, why: str):
+    assert why in explain(f"{line}\n", [Path("/w")], [], network=True)
+
+
+@pytest.mark.parametrize(
     ("command", "output", "place"),
     [
         ("curl -sSfn https://h/x", "curl: (22) The requested URL returned error: 401", ".netrc"),

@@ -345,7 +345,10 @@ async def test_a_folder_that_only_holds_what_changed_is_not_counted(opened: Open
         ("make", {"Makefile": "out.txt: a\n", "out.txt": "x\n"}, ()),
         ("python gen.py", {"gen.py": "open(f'result_{1}.csv', 'w')", "result_1.csv": "1\n"}, ()),
         ("make", {"prog": "\x7fELF\0\0"}, ()),
-        ("npm install left-pad", {"package-lock.json": "{}"}, ()),
+        ("npm install left-pad", {"package-lock.json": "{}", "package.json": "{}"}, ()),
+        ("cargo clippy", {"libdemo-1.rmeta": ""}, ()),
+        ("uv add attrs", {"uv.lock": "version = 1", "pyproject.toml": "[project]"}, ()),
+        ("npm test", {"package.json": "{}", "sub/package-lock.json": "{}"}, ("package.json",)),
         ("./x", {f"page{number}.html": "<p>" for number in range(40)}, ()),
         (f"echo {'long ' * 100}; echo x >note", {"note": "x"}, ()),
         ("sleep 1", {"thoughts.md": "mine"}, ("thoughts.md",)),
@@ -363,6 +366,7 @@ async def test_only_texts_that_nothing_the_command_reads_names_may_be_those_of_a
     async with recorder.during("c1", f"run {command}", "session") as recording:
         await recorder.acting("c1", RunCommand(tool="terminal", command=command, cwd=root))
         for name in writes.keys() - {"Makefile", "gen.py"}:
+            (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_text(writes[name])
     assert recording.step is not None
     assert recording.step.perhaps == perhaps
