@@ -219,6 +219,7 @@ def _with_notes(
     elif available and (more or (offset and not shown)):
         hints.append(f"There are only {available} results; use a smaller offset.")
     if ending.incomplete:
+        result["incomplete"] = True
         hints.append(f"The search is incomplete: {ending.incomplete}. Use a narrower pattern or path.")
     if ending.left_out:
         hints.append(f"{ending.left_out} hits in extremely long lines are not counted.")
@@ -252,6 +253,8 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
         summary = f"{_count(total, 'hit')} in {_count(files, 'file')}" if total else "no hits"
     else:
         summary = _count(total, "file") if total else "no files"
+    if result.get("incomplete"):
+        summary += ", incomplete"
     return Display("search", subject, summary, TextDetail(_listing(result)))
 
 

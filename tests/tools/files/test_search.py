@@ -285,6 +285,7 @@ async def test_a_search_that_takes_too_long_is_ended_and_says_so(
     result = await registry.dispatch("search", {"pattern": "(a+)+$|hit"}, context)
     assert "incomplete" in result["hint"] and result["truncated"] is True
     assert places(result) == [("a", 1)]
+    assert describe({"pattern": "hit"}, result).summary == "1 hit in 1 file, incomplete"
 
 
 async def test_a_cancelled_search_leaves_no_process(work: Path, context: FakeContext) -> None:
