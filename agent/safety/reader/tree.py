@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
+from operator import itemgetter
 from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -194,6 +196,14 @@ def _options(body: str) -> list[str]:
 
 FEW_PIPES, MOST_PIPES = 64, 2_000
 """Pipes of one line that are parsed without more ado, and at all: more than commands are read of any text."""
+MOST_NESTED = 8
+"""Backquoted commands inside others that are read, and at once those that follow each other."""
+MOST_BACKQUOTES = 1_000
+"""Backquotes of a text that are looked at; more commands than these start are read of no text."""
+_BACKQUOTES = re.compile(rb"\s*(`(?:[^`\\]|\\.)*`)", re.DOTALL)
+_BACKQUOTES_IN_TEXT = re.compile(rb"\\.|(`(?:[^`\\]|\\.)*`)", re.DOTALL)
+_IN_BACKQUOTES = re.compile(rb"\\([$`\\])")
+_IN_QUOTED_BACKQUOTES = re.compile(rb"\\([$`\\\"])")
 _CONTINUES = re.compile(rb"\\\n|\|[ \t]*\n(?![ \t]*\|)")
 PORTION = 4_096
 """Bytes the parser reads at a time."""
@@ -287,6 +297,68 @@ def _is_long_pipeline(data: bytes) -> bool:
 def parse(text: str) -> ParsedText | None:
     """Parse a shell text, with `ERROR` nodes for invalid parts; None if the parser takes too long.
 
+    The grammar joins two backquoted commands with only blanks between them, and knows neither those in
+    here-documents nor those inside others. So each is written as `$(…)`, and the text is parsed again.
+    """
+    data = text.encode("utf-8", "replace")
+    source = _parse(data)
+    for _ in range(MOST_NESTED):
+        if source is None or b"`" not in data:
+            return source
+        if data.count(b"`") > MOST_BACKQUOTES:
+            break
+        pieces: list[bytes] = []
+        at = 0
+        for start, end, escapes in sorted(_backquoted(source.root, data), key=itemgetter(0)):
+            body = escapes.sub(rb"\1", data[start + 1 : end - 1])
+            # The blank keeps `(` from becoming arithmetic, and the line feed ends a comment.
+            pieces += (data[at:start], b"$( ", body, b"\n)")
+            at = end
+        if not at:
+            return source
+        data = b"".join([*pieces, data[at:]])
+        source = _parse(data)
+    return source and replace(source, complete=False)
+
+
+def _backquoted(root: Node, data: bytes) -> Iterator[tuple[int, int, re.Pattern[bytes]]]:
+    """Yield the outermost backquoted commands: beginning, end, and what loses a backslash in it."""
+    places = [found.start() for found in re.finditer(b"`", data)]
+    # No recursion: a list of commands is as deep as it is long.
+    waiting: list[tuple[Node | tuple[int, int], re.Pattern[bytes]]] = [(root, _IN_BACKQUOTES)]
+    while waiting:
+        node, escapes = waiting.pop()
+        start, end = node if isinstance(node, tuple) else (node.start_byte, node.end_byte)
+        if bisect_left(places, start) == bisect_left(places, end):
+            continue
+        if isinstance(node, tuple):
+            found = _BACKQUOTES_IN_TEXT.finditer(data, start, end)
+            yield from ((*each.span(1), escapes) for each in found if each[1])
+        elif node.type == "command_substitution" and data[start:end].lstrip(b" \t\n\\").startswith(b"`"):
+            # What the grammar joined follows at once.
+            joined = _BACKQUOTES.search(data, start, end)
+            while joined is not None:
+                yield *joined.span(1), escapes
+                joined = _BACKQUOTES.match(data, joined.end(), end)
+        elif node.type == "heredoc_body":
+            nodes = [each for each in node.children if each.type != "heredoc_content"]
+            ends = [start, *(each.end_byte for each in nodes)]
+            texts = zip(ends, [*(each.start_byte for each in nodes), end], strict=True)
+            waiting += [(each, escapes) for each in (*nodes, *texts)]
+        elif node.type != "heredoc_redirect" or not _is_quoted(node, data):
+            inside = _IN_QUOTED_BACKQUOTES if node.type == "string" else escapes
+            waiting += [(child, inside) for child in node.children]
+
+
+def _is_quoted(redirect: Node, data: bytes) -> bool:
+    """Return whether the shell leaves the text of a here-document as it is."""
+    starts = (each.start_byte for each in redirect.children if each.type == "heredoc_start")
+    return any(data[at : at + 1] in (b"'", b'"', b"\\") for at in starts)
+
+
+def _parse(data: bytes) -> ParsedText | None:
+    """Parse a shell text as `parse` does, with backquotes as the grammar reads them.
+
     The parser's recovery from errors can take quadratic time, so it is stopped. Its scanner can crash on
     characters beyond ASCII, which are letters to the shell. So the parser gets letters in their place. It
     also takes a line feed followed by a backslash for a part of a word. So a backslash at the start of a line
@@ -295,7 +367,6 @@ def parse(text: str) -> ParsedText | None:
     A long pipeline at the end of the text takes it quadratic time, in steps that cannot be stopped. So a line
     feed is put behind one, and one that is too long to be read in any case is not parsed.
     """
-    data = text.encode("utf-8", "replace")
     if data.count(b"|") > MOST_PIPES and _is_long_pipeline(data):
         return None
     shown = data.translate(_ASCII)

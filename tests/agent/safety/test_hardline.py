@@ -110,6 +110,42 @@ QUOTINGS = st.sampled_from(
 TARGETS = st.sampled_from(["/", "/etc", "/usr/bin", "/home/ada", "/home/bob", "/root", "/var/lib"])
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo `date` `rm -rf /`",
+        "echo `date`\n`rm -rf /`",
+        "echo `date``rm -rf /`",
+        'echo "`date` `ls` `rm -rf /`"',
+        "rm `printf %s -rf` `printf %s /`",
+        "cat <<E\nIt's `date` `rm -rf /`\nE",
+        "cat <<E\n$(date `date` `rm -rf /`)\nE",
+        "echo `echo \\`rm -rf /\\``",
+        'echo "`rm -rf \\"/\\"`"',
+        "echo `# a note\nrm -rf /`",
+        "echo `date # now` `rm -rf /`",
+        "echo `(rm -rf /)`",
+        "true" + " && echo `date`" * 300 + " && rm -rf /",
+    ],
+)
+def test_backquotes_hide_nothing(hardline: Hardline, command: str) -> None:
+    assert hardline.check(command, CWD) == ("it would delete the root folder /",)
+
+
+@pytest.mark.parametrize(
+    "command", ["echo '`date` `rm -rf /`'", "cat <<'E'\n`date` `rm -rf /`\nE", "echo \\`rm -rf /\\`"]
+)
+def test_quoted_backquotes_start_nothing(hardline: Hardline, command: str) -> None:
+    assert hardline.check(command, CWD) == ()
+    assert reading('echo `date` `pwd` "`id` `id -u`"').is_known
+
+
+def test_backquotes_beyond_what_is_read_raise_a_doubt(hardline: Hardline) -> None:
+    command = "echo `date` `date`; " * 300 + "`rm -rf /`"
+    assert not reading(command).is_known
+    assert hardline.check(command, CWD) == ("it would delete the root folder /",)
+
+
 @pytest.mark.thorough
 @given(
     st.lists(WRAPPINGS, max_size=5), QUOTINGS, QUOTINGS, QUOTINGS, TARGETS, st.sampled_from(["sh", "bash"])
