@@ -212,6 +212,9 @@ LONGEST_PER_BYTE = 1e-6
 """Processor seconds per byte for the parser; valid scripts need a tenth of it."""
 
 _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
+_BEFORE_COMMAND = re.compile(rb"[;&|(){`\n]\Z|(?<![\w-])(?:if|then|elif|else|while|until|do)\Z")
+LONGEST_GAP = 200
+"""Bytes before a word in which the end of the command before it is looked for."""
 _BRACES = re.compile(rb"\{([^\s{}]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 _PIECES = lazy_pattern(
@@ -280,10 +283,8 @@ def _parsers() -> _Parsers:
 
 def _replace_braces(match: re.Match[bytes]) -> bytes:
     """Return letters in place of braces around a word that begins a command; other braces stay."""
-    shown, at = match.string, match.start()
-    while at and shown[at - 1] in b" \t":
-        at -= 1
-    return b"x" + match[1] + b"x" if not at or shown[at - 1] in b";&|(\n" else match[0]
+    before = match.string[max(0, match.start() - LONGEST_GAP) : match.start()].rstrip(b" \t")
+    return b"x" + match[1] + b"x" if not before or _BEFORE_COMMAND.search(before) else match[0]
 
 
 def _is_long_pipeline(data: bytes) -> bool:

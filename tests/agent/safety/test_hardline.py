@@ -133,6 +133,18 @@ def test_backquotes_hide_nothing(hardline: Hardline, command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        *("{{ {}; }}", "if {}; then :; fi", "if :; then {}; fi", "if :; then :; else {}; fi", "`{}`"),
+        *("for i in 1; do {}; done", "while {}; do :; done", "case a in a) {};; esac", "f() {{ {}; }}; f"),
+    ],
+)
+def test_a_name_in_braces_is_read_wherever_a_command_begins(hardline: Hardline, before: str) -> None:
+    command = before.format("{rm,} -rf $'\\x2f'")
+    assert hardline.check(command, CWD) == ("it would delete the root folder /",)
+
+
+@pytest.mark.parametrize(
     "command", ["echo '`date` `rm -rf /`'", "cat <<'E'\n`date` `rm -rf /`\nE", "echo \\`rm -rf /\\`"]
 )
 def test_quoted_backquotes_start_nothing(hardline: Hardline, command: str) -> None:
