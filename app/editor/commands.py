@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent.api.project_notes import drafting_instruction
 from tools.text.safe_text import clean
+from tools.text.words import full_stop
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -41,12 +42,12 @@ async def _context(client: SessionClient, _words: str) -> str:
 
 async def _undo(client: SessionClient, _words: str) -> str:
     operation, result = await client.history.undo()
-    return clean(f"Undone: {operation.label}. {result.sentence()}")
+    return clean(f"Undone: {full_stop(operation.label)} {result.sentence()}")
 
 
 async def _redo(client: SessionClient, _words: str) -> str:
     operation, result = await client.history.redo()
-    return clean(f"Redone: {operation.label}. {result.sentence()}")
+    return clean(f"Redone: {full_stop(operation.label)} {result.sentence()}")
 
 
 async def _init(client: SessionClient, _words: str) -> str:

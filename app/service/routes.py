@@ -52,6 +52,7 @@ from app.tui.commands.slash_menu import words_of
 from themes.loader import builtin_names, load_skin
 from tools.kit.private_folders import PrivateFolder
 from tools.text.safe_text import clean
+from tools.text.words import full_stop
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -264,7 +265,7 @@ async def _redo(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
 
 def _navigation_words(word: str, operation: Operation, result: NavigationResult, rest: str) -> Words:
     files = result.restored.sentence() if result.restored is not None else "Files stay as they are."
-    return {"told": clean(f"{word}: {operation.label}. {files} {rest}"), "draft": result.draft}
+    return {"told": clean(f"{word}: {full_stop(operation.label)} {files} {rest}"), "draft": result.draft}
 
 
 async def _stop(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:

@@ -277,8 +277,8 @@ class Window(Adapter):
 
     def _tool(self, *words: str) -> str:
         environ = {**os.environ, "DISPLAY": self._display}
-        done = subprocess.run(["xdotool", *words], env=environ, capture_output=True, text=True, timeout=60)
-        return done.stdout
+        done = subprocess.run(["xdotool", *words], env=environ, capture_output=True, timeout=60)
+        return done.stdout.decode(errors="replace")  # mlterm gives its title as COMPOUND_TEXT
 
     def text(self, text: str) -> None:
         for line in re.split(r"(\n)", text):

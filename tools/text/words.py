@@ -28,6 +28,11 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def full_stop(text: str) -> str:
+    """Return `text` with a full stop, unless it ends with a mark that ends a sentence."""
+    return text if text.endswith((".", "!", "?", "…", ":", "。", "！", "？")) else f"{text}."
+
+
 def plural(count: int, noun: str) -> str:
     """Return a number with its noun, such as `1 file` or `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

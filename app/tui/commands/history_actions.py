@@ -26,6 +26,7 @@ from app.tui.screens.history.restoring import (
     wants_a_look,
 )
 from app.tui.screens.history.timeline_files import FileChanges, diff_of
+from tools.text.words import full_stop
 from widgets.panes.files import PaneFileChange
 from widgets.transcript.parts import CallItem
 
@@ -173,7 +174,7 @@ class HistoryActions:
         if choices is None:
             return ""
         operation, went = await go(choices)
-        return _move_notice(f"{words}: {operation.label}.", went, rest)
+        return _move_notice(f"{words}: {full_stop(operation.label)}", went, rest)
 
     async def rewind(self, back: RewindTarget) -> str:
         """Go back to the point before a message."""

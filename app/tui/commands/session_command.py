@@ -171,7 +171,9 @@ def _file(workspace: Path, name: str, path: str) -> Path:
 async def export(app: AppContext, words: str) -> None:
     layout, path = read_words(words)
     client = app.need_client()
-    file = await asyncio.to_thread(_file, client.workspace, f"{client.id}-{layout}.{ENDINGS[layout]}", path)
+    ending = ENDINGS[layout]
+    name = f"{client.id}.{ending}" if layout == ending else f"{client.id}-{layout}.{ending}"
+    file = await asyncio.to_thread(_file, client.workspace, name, path)
     arguments = ["sessions", "export", client.id, "--format", layout, "--branch", client.branch]
     arguments += ["-o", str(file), *(() if path else ("--force",))]
     child = await start_child(

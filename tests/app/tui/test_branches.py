@@ -108,6 +108,7 @@ async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Pa
         exported = tmp_path / "home" / "exports"
         await scene.until(lambda: exported.is_dir() and list(exported.glob("*.html")))
         (page,) = exported.glob("*.html")
+        assert "html" not in page.stem
         assert page.stat().st_mode & 0o777 == 0o600 and "write a one" in page.read_text()
         await scene.pilot.press("escape")
         await scene.until(lambda: app.screen is app.session)
