@@ -38,6 +38,7 @@ from agent.core.store.nodes import Node
 from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.session.spending.budget import Budget
+from tools.kit.files import write_atomically
 
 PROVIDER, MODEL = "policy", "policy"
 
@@ -504,7 +505,7 @@ async def train(
         total, count = total + sum(scores), count + len(scores)
         done = BanditStep(step, task.label, tuple(arms), tuple(scores), tuple(softmax(preferences)))
         made.append(done)
-        await asyncio.to_thread(_write, folder / "training.jsonl", made)
+        await asyncio.to_thread(write_steps, folder / "training.jsonl", made)
         told(done)
     return made
 
@@ -554,7 +555,11 @@ def _with_prefix(task: NumberedTask, way: str, key: str) -> BatchTask:
     return replace(task.task, prompt=prompt, key=key, given=given)
 
 
-def _write(path: Path, steps: Sequence[BanditStep]) -> None:
+def write_steps(path: Path, steps: Sequence[Any]) -> None:
+    """Write the finished steps of a training, data classes; a failed or killed write leaves the former ones.
+
+    Blocks. Raises `OSError`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in steps), "utf-8")
-    path.chmod(PRIVATE_FILE)
+    text = "".join(json.dumps(asdict(each)) + "\n" for each in steps)
+    write_atomically(path, text.encode(), PRIVATE_FILE, replace_any=True)

@@ -8,7 +8,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -24,8 +24,9 @@ from agent.automation.training.episode import (
     completion_of,
     reward_of,
     sequence_of,
+    write_steps,
 )
-from agent.core.home import PRIVATE_FILE, Home
+from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.session.export.trajectories import openai_messages
@@ -490,7 +491,7 @@ async def train_weights(
             step = await _learn(number, groups, weights, plan)
             made.append(step)
             left = None if left is None else left - step.tokens
-            await asyncio.to_thread(_write, folder / STEPS, made)
+            await asyncio.to_thread(write_steps, folder / STEPS, made)
             told(step)
     return made
 
@@ -554,9 +555,3 @@ async def _learn(
         figures=figures,
         saved=await weights.keep(f"hermes-step-{number:04}"),
     )
-
-
-def _write(path: Path, steps: Sequence[WeightStep]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in steps), "utf-8")
-    path.chmod(PRIVATE_FILE)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from agent.automation.batch.attempt import TaskResult
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task import read_tasks
-from agent.automation.training.episode import MASKED, NO_LOGPROB, TokenSequence
+from agent.automation.training.episode import MASKED, NO_LOGPROB, TokenSequence, write_steps
 from agent.automation.training.rollouts import (
     Completion,
     Rollout,
@@ -21,6 +23,7 @@ from agent.automation.training.rollouts import (
     TinkerWeights,
     WeightDatum,
     WeightPlan,
+    WeightStep,
     data_of,
     steps_before,
     train_weights,
@@ -87,6 +90,19 @@ async def test_a_training_learns_from_its_rollouts_and_goes_on_after_the_last_st
     assert weights.sampled == 4 and weights.renewed == len(weights.learned) == 2
     assert sorted(each.advantages[-1] for each in weights.learned[0]) == [-0.5, 0.5]
     assert made[-1].saved == "tinker://run/hermes-step-0002" and made[-1].data == 2
+
+
+def test_steps_that_cannot_be_written_leave_the_former_ones(tmp_path: Path) -> None:
+    first = WeightStep(1, ("france",), ((0.0, 1.0),), 2, 9, {"loss": 0.5}, "tinker://run/hermes-step-0001")
+    write_steps(tmp_path / "out" / "training.jsonl", [first])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write_steps(tmp_path / "out" / "training.jsonl", [first, replace(first, step=2)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [each.step for each in steps_before(tmp_path / "out")] == [1]
 
 
 async def test_without_the_package_the_extra_is_named() -> None:
