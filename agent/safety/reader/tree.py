@@ -204,6 +204,16 @@ _BACKQUOTES = re.compile(rb"\s*(`(?:[^`\\]|\\.)*`)", re.DOTALL)
 _BACKQUOTES_IN_TEXT = re.compile(rb"\\.|(`(?:[^`\\]|\\.)*`)", re.DOTALL)
 _IN_BACKQUOTES = re.compile(rb"\\([$`\\])")
 _IN_QUOTED_BACKQUOTES = re.compile(rb"\\([$`\\\"])")
+_ESCAPES = {
+    "string": _IN_QUOTED_BACKQUOTES,
+    **dict.fromkeys(("command_substitution", "process_substitution"), _IN_BACKQUOTES),
+}
+_PARTS = frozenset({*_ESCAPES, "raw_string", "ansi_c_string", "expansion", "arithmetic_expansion", "comment"})
+"""Nodes that are parsed right also where backquotes around them are not."""
+_KEYWORD = re.compile(
+    rb"(?:time(?:[ \t]+-p)?|coproc(?:[ \t]+\w+)?)"
+    rb"(?=[ \t]+(?:[{(!]|\[\[|(?:if|while|until|for|case|select)\b))"
+)
 _CONTINUES = re.compile(rb"\\\n|\|[ \t]*\n(?![ \t]*\|)")
 PORTION = 4_096
 """Bytes the parser reads at a time."""
@@ -287,6 +297,12 @@ def _replace_braces(match: re.Match[bytes]) -> bytes:
     return b"x" + match[1] + b"x" if not before or _BEFORE_COMMAND.search(before) else match[0]
 
 
+def _blank_keyword(match: re.Match[bytes]) -> bytes:
+    """Return blanks in place of a keyword that begins a command."""
+    before = match.string[max(0, match.start() - LONGEST_GAP) : match.start()].rstrip(b" \t")
+    return b" " * len(match[0]) if not before or _BEFORE_COMMAND.search(before) else match[0]
+
+
 def _is_long_pipeline(data: bytes) -> bool:
     """Return whether one line, with those that continue it, has too many pipes. Rows of a table do not count
     as such lines.
@@ -326,28 +342,32 @@ def _backquoted(root: Node, data: bytes) -> Iterator[tuple[int, int, re.Pattern[
     """Yield the outermost backquoted commands: beginning, end, and what loses a backslash in it."""
     places = [found.start() for found in re.finditer(b"`", data)]
     # No recursion: a list of commands is as deep as it is long.
-    waiting: list[tuple[Node | tuple[int, int], re.Pattern[bytes]]] = [(root, _IN_BACKQUOTES)]
+    waiting = [(root, _IN_BACKQUOTES)]
     while waiting:
         node, escapes = waiting.pop()
-        start, end = node if isinstance(node, tuple) else (node.start_byte, node.end_byte)
+        start, end = node.start_byte, node.end_byte
         if bisect_left(places, start) == bisect_left(places, end):
             continue
-        if isinstance(node, tuple):
-            found = _BACKQUOTES_IN_TEXT.finditer(data, start, end)
-            yield from ((*each.span(1), escapes) for each in found if each[1])
-        elif node.type == "command_substitution" and data[start:end].lstrip(b" \t\n\\").startswith(b"`"):
+        if node.type == "command_substitution" and data[start:end].lstrip(b" \t\n\\").startswith(b"`"):
             # What the grammar joined follows at once.
             joined = _BACKQUOTES.search(data, start, end)
             while joined is not None:
                 yield *joined.span(1), escapes
                 joined = _BACKQUOTES.match(data, joined.end(), end)
-        elif node.type == "heredoc_body":
-            nodes = [each for each in node.children if each.type != "heredoc_content"]
-            ends = [start, *(each.end_byte for each in nodes)]
-            texts = zip(ends, [*(each.start_byte for each in nodes), end], strict=True)
-            waiting += [(each, escapes) for each in (*nodes, *texts)]
+        elif node.type in ("heredoc_body", "expansion", "ERROR"):
+            parts = [each for each in node.children if each.type in _PARTS]
+            for part in (*parts, None):
+                for found in _BACKQUOTES_IN_TEXT.finditer(data, start, end):
+                    if part is not None and found.start() >= part.start_byte:
+                        break
+                    if found[1]:
+                        yield *found.span(1), escapes
+                        start = found.end()
+                if part is not None and part.start_byte >= start:
+                    waiting.append((part, escapes))
+                    start = part.end_byte
         elif node.type != "heredoc_redirect" or not _is_quoted(node, data):
-            inside = _IN_QUOTED_BACKQUOTES if node.type == "string" else escapes
+            inside = _ESCAPES.get(node.type, escapes)
             waiting += [(child, inside) for child in node.children]
 
 
@@ -378,6 +398,9 @@ def _parse(data: bytes) -> ParsedText | None:
     if b"{" in shown:
         # The grammar knows no word that begins a command with a brace.
         shown = _BRACES.sub(_replace_braces, shown)
+    if b"time" in shown or b"coproc" in shown:
+        # Nor that these stand before what is more than a plain command.
+        shown = _KEYWORD.sub(_blank_keyword, shown)
     parser = _parsers().parser
     if len(data) <= PORTION // 8:
         root = parser.parse(shown).root_node

@@ -125,11 +125,34 @@ TARGETS = st.sampled_from(["/", "/etc", "/usr/bin", "/home/ada", "/home/bob", "/
         "echo `# a note\nrm -rf /`",
         "echo `date # now` `rm -rf /`",
         "echo `(rm -rf /)`",
+        ": ${z:-`rm -rf /`}",
+        ': "${z:=`rm -rf /`}"',
+        ": ${z:-`: \\`:\\` \\`rm -rf /\\``}",
+        ": <<E\nIt's `for x in $(: \\`rm -rf /\\`); do :; done`\nE",
+        "a[`:` `rm -rf /`]=1",
         "true" + " && echo `date`" * 300 + " && rm -rf /",
     ],
 )
 def test_backquotes_hide_nothing(hardline: Hardline, command: str) -> None:
     assert hardline.check(command, CWD) == ("it would delete the root folder /",)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "time {{ {}; }}",
+        "time -p ( {} )",
+        "time if {}; then :; fi",
+        "coproc {{ if {}; then :; fi; }}",
+        "if time ! {}; then :; fi",
+        "coproc NAME {{ {}; }}",
+        "`time {{ {}; }}`",
+        "time\\\n [[ -n $({}) ]]",
+    ],
+)
+def test_what_is_timed_or_runs_beside_is_read(hardline: Hardline, command: str) -> None:
+    assert hardline.check(command.format("rm -rf /"), CWD) == ("it would delete the root folder /",)
+    assert hardline.check("echo time { rm -rf / }", CWD) == ()
 
 
 @pytest.mark.parametrize(
