@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 from agent.core.event_data import Usage
-from agent.core.store.nodes import Node, Session, storable
+from agent.core.store.nodes import Node, Session, calls_of, storable
 from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.usage import COUNTS, request_cost
@@ -37,6 +37,8 @@ class StoredAgent:
     tally: RequestTally
     report: AgentReport | None
     """None: its work was cut off."""
+    calls: int = 0
+    """The number of calls it has made; those of its scripts are not counted."""
     unheard: tuple[str, ...] = ()
     """Messages it has not read."""
     let_go_on: int = 0
@@ -153,6 +155,7 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
         depth=int(begun.data.get("depth", 1)),
         tally=tally,
         report=report,
+        calls=sum(1 for node in path if node.kind == "assistant" for _ in calls_of(node.data)),
         unheard=tuple(unheard(path)),
         let_go_on=max((node.id for node in path if node.data.get("by_person")), default=0),
         ended=0 if ended is None else ended.id,

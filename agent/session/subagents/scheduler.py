@@ -535,7 +535,7 @@ class Scheduler:
             if known is None or known.id in self._register:
                 continue
             run = self._make_agent(record, known.id, known.task, known.parent, known.call, known.depth)
-            run.tally = known.tally
+            run.tally, run.calls = known.tally, known.calls
             self.services.ceiling_questions.decisions.apply(run.account.owner, run.account)
             for account in run.account.chain():
                 account.spent += agent_table.charge_of_tally(known.tally)

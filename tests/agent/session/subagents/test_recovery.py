@@ -127,15 +127,16 @@ async def test_the_model_is_told_of_agents_that_were_cut_off(tmp_path: Path) -> 
 async def test_closing_the_session_interrupts_agents_and_they_are_known_next_time(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="child", background=True), say("Later.")],
-        "child": lambda _: say("word " * 4_000, pace=0.02),
+        "child": [call("read_file", path="a"), lambda _: say("word " * 4_000, pace=0.02)],
     }
     async with team(tmp_path, scripts) as made:
         async with made.engine() as engine:
             ended = await engine.run("Go.")
-            await until(made, lambda: asked(made, "child"))
+            await until(made, lambda: asked(made, "child") == 2)
         async with made.engine(resume=ended.session) as engine:
             assert engine.scheduler.run("agent-1").standing == "interrupted"
             assert engine.scheduler.run("agent-1").tally != RequestTally()
+            assert engine.scheduler.run("agent-1").calls == 1
         assert results(made)[0]["started"] == ["agent-1"]
 
 
