@@ -7,7 +7,8 @@ this setting; otherwise nothing is written, and an error names the lines to add 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, get_args
 
 from agent.core.config import setting_names, settings_file
@@ -17,11 +18,13 @@ from agent.core.config.problem import Path, dotted_key
 from agent.core.config.schema import SettingsSection
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
-from tools.kit.files import write_atomically
+from tools.kit.files import file_lock, write_atomically
 
 if TYPE_CHECKING:
     from tools.kit.yaml_text import MappingNode, Node, ScalarNode
 
+PATIENCE = 20.0
+"""Seconds to wait for another process that changes the file."""
 _WIDE = 1_000_000
 """Line width no value reaches, so that nothing is wrapped."""
 
@@ -43,11 +46,11 @@ def set_setting(
         unset_setting(home, key)
         return field.get_default(call_default_factory=True)
     value = _value(path, text)
-    before = _read(home)
-    document = parse(before or b"", home.config.name)
-    _require_allowed(document, path, value)
-    require_known(path, value)
-    _write(home, before, set_value(before or b"", path, value))
+    with _editing(home) as before:
+        document = parse(before or b"", home.config.name)
+        _require_allowed(document, path, value)
+        require_known(path, value)
+        _write(home, before, set_value(before or b"", path, value))
     return value
 
 
@@ -73,9 +76,9 @@ def put_entry(home: Home, path: Path, value: Any) -> None:
 
     Raises `ConfigError` when it is not allowed or the file cannot be changed safely; then it is unchanged.
     """
-    before = _read(home)
-    _require_allowed(parse(before or b"", home.config.name), path, value)
-    _write(home, before, set_value(before or b"", path, value))
+    with _editing(home) as before:
+        _require_allowed(parse(before or b"", home.config.name), path, value)
+        _write(home, before, set_value(before or b"", path, value))
 
 
 def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
@@ -83,11 +86,11 @@ def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
 
     Raises as `put_entry`.
     """
-    before = _read(home)
-    data = parse(before, home.config.name).data if before else {}
-    if not before or not _holds(data, path):
-        return None
-    _write(home, before, unset_value(before, path))
+    with _editing(home) as before:
+        data = parse(before, home.config.name).data if before else {}
+        if not before or not _holds(data, path):
+            return None
+        _write(home, before, unset_value(before, path))
     return lambda: put_entry(home, path, lookup(data, path))
 
 
@@ -98,8 +101,18 @@ def _read(home: Home) -> bytes | None:
         raise ConfigError(f"{home.config} cannot be changed: {error}.") from None
 
 
-def _write(home: Home, before: bytes | None, after: bytes) -> None:
+@contextmanager
+def _editing(home: Home) -> Iterator[bytes | None]:
+    """Yield the content of the file, while other processes of Hermes wait with their changes."""
     private_folder(home.root)
+    try:
+        with file_lock(home.root / f".{home.config.name}.lock", seconds=PATIENCE):
+            yield _read(home)
+    except OSError as error:
+        raise ConfigError(f"{home.config} cannot be changed: {error.strerror or error}.") from error
+
+
+def _write(home: Home, before: bytes | None, after: bytes) -> None:
     if _read(home) != before:
         raise ConfigError(f"{home.config} was changed by someone else just now; try again.")
     try:

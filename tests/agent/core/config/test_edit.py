@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,13 @@ def test_what_is_not_allowed_leaves_the_file_alone(home: Home, key: str, text: s
     with pytest.raises(ConfigError, match=words):
         set_setting(home, key, text)
     assert not home.config.exists()
+
+
+def test_changes_made_at_once_are_all_kept(home: Home) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        made = [pool.submit(set_setting, home, f"mcp_servers.s{each}.command", "true") for each in range(40)]
+    assert not [each.exception() for each in made if each.exception()]
+    assert len(parse(home.config.read_bytes(), "config.yaml").data["mcp_servers"]) == 40
 
 
 def test_a_linked_file_stays_a_link(home: Home, tmp_path: Path) -> None:
