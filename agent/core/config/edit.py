@@ -16,15 +16,13 @@ from agent.core.config.document import SettingsDocument, UnusableError, decode, 
 from agent.core.config.layers import SettingsLayer, lookup, settle
 from agent.core.config.problem import Path, dotted_key
 from agent.core.config.schema import SettingsSection
-from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.core.home import PRIVATE_FILE, Home
 from agent.errors import ConfigError
-from tools.kit.files import file_lock, write_atomically
+from tools.kit.files import write_atomically
 
 if TYPE_CHECKING:
     from tools.kit.yaml_text import MappingNode, Node, ScalarNode
 
-PATIENCE = 20.0
-"""Seconds to wait for another process that changes the file."""
 _WIDE = 1_000_000
 """Line width no value reaches, so that nothing is wrapped."""
 
@@ -46,7 +44,7 @@ def set_setting(
         unset_setting(home, key)
         return field.get_default(call_default_factory=True)
     value = _value(path, text)
-    with _editing(home) as before:
+    with _lock_and_read(home) as before:
         document = parse(before or b"", home.config.name)
         _require_allowed(document, path, value)
         require_known(path, value)
@@ -76,7 +74,7 @@ def put_entry(home: Home, path: Path, value: Any) -> None:
 
     Raises `ConfigError` when it is not allowed or the file cannot be changed safely; then it is unchanged.
     """
-    with _editing(home) as before:
+    with _lock_and_read(home) as before:
         _require_allowed(parse(before or b"", home.config.name), path, value)
         _write(home, before, set_value(before or b"", path, value))
 
@@ -86,7 +84,7 @@ def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
 
     Raises as `put_entry`.
     """
-    with _editing(home) as before:
+    with _lock_and_read(home) as before:
         data = parse(before, home.config.name).data if before else {}
         if not before or not _holds(data, path):
             return None
@@ -94,26 +92,20 @@ def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
     return lambda: put_entry(home, path, lookup(data, path))
 
 
-def _read(home: Home) -> bytes | None:
+@contextmanager
+def _lock_and_read(home: Home) -> Iterator[bytes | None]:
+    """Yield the content of the file, while other processes of Hermes wait with their changes."""
     try:
-        return settings_file.read_file(home.config)
+        with settings_file.lock_and_read(home.config) as before:
+            yield before
     except settings_file.UnreadableSettingsError as error:
         raise ConfigError(f"{home.config} cannot be changed: {error}.") from None
-
-
-@contextmanager
-def _editing(home: Home) -> Iterator[bytes | None]:
-    """Yield the content of the file, while other processes of Hermes wait with their changes."""
-    private_folder(home.root)
-    try:
-        with file_lock(home.root / f".{home.config.name}.lock", seconds=PATIENCE):
-            yield _read(home)
     except OSError as error:
         raise ConfigError(f"{home.config} cannot be changed: {error.strerror or error}.") from error
 
 
 def _write(home: Home, before: bytes | None, after: bytes) -> None:
-    if _read(home) != before:
+    if settings_file.read_file(home.config) != before:
         raise ConfigError(f"{home.config} was changed by someone else just now; try again.")
     try:
         write_atomically(home.config, after, PRIVATE_FILE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.core.config import settings_file
-from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.core.home import PRIVATE_FILE, Home
 from agent.errors import ConfigError
 from tools.kit.files import write_atomically
 
@@ -25,15 +25,13 @@ def keep_key(home: Home, variable: str, key: str) -> None:
         raise ConfigError(f"{variable!r} cannot be the name of a variable; correct api_key_env.")
     if not _KEY.fullmatch(key):
         raise ConfigError("The key is empty or holds characters that no key has; copy it again.")
+    value = key if _PLAIN.fullmatch(key) else "'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
     try:
-        before = settings_file.read_file(home.env) or b""
+        with settings_file.lock_and_read(home.env) as before:
+            data = _with_line(before or b"", variable, f"{variable}={value}".encode())
+            write_atomically(home.env, data, PRIVATE_FILE)
     except settings_file.UnreadableSettingsError as error:
         raise ConfigError(f"{home.env} cannot be read ({error}); fix it, or write the key there.") from error
-    value = key if _PLAIN.fullmatch(key) else "'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    data = _with_line(before, variable, f"{variable}={value}".encode())
-    try:
-        private_folder(home.root)
-        write_atomically(home.env, data, PRIVATE_FILE)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(

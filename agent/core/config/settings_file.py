@@ -5,12 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from agent.core.home import private_folder
 from agent.errors import ConfigError
+from tools.kit.files import file_lock
 
 MAX_BYTES = 1_000_000
 """Largest settings file that is read. A real one has a few thousand bytes."""
+
+PATIENCE = 20.0
+"""Seconds to wait for another process that changes the same file."""
 
 _REASONS = {
     errno.ELOOP: "it is a loop of links",
@@ -57,6 +64,18 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
             f"it is larger than {MAX_BYTES // 1_000_000} MB, so it is not a settings file"
         )
     return content
+
+
+@contextmanager
+def lock_and_read(path: Path) -> Iterator[bytes | None]:
+    """Yield the content of a file of the home, as `read_file` does, to be written anew inside the block.
+
+    Other processes of Hermes wait with their changes. Raises `UnreadableSettingsError`, and `OSError` if
+    that takes too long or the lock cannot be made.
+    """
+    private_folder(path.parent)
+    with file_lock(path.with_name(f".{path.name.removeprefix('.')}.lock"), seconds=PATIENCE):
+        yield read_file(path)
 
 
 def _reason(error: OSError | ValueError) -> str:

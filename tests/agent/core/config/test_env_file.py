@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def test_what_is_kept_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, 
     keep_key(home, "FIRST_KEY", key)
     assert environment(home, {}) == {"FIRST_KEY": key, "OTHER_KEY": other}
     assert env_file_problems(home) == ()
+
+
+def test_keys_kept_at_once_are_all_there(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda each: keep_key(home, f"KEY_{each}", f"secret{each}"), range(40)))
+    assert {f"KEY_{each}": f"secret{each}" for each in range(40)}.items() <= environment(home, {}).items()
 
 
 def test_other_lines_stay_and_the_file_becomes_private(tmp_path: Path) -> None:
