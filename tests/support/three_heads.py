@@ -373,10 +373,12 @@ class Interleaving:
         await until(lambda: self.terminal.events[-1].seq >= newest[-1]["seq"], "the terminal heard all")
 
     async def _is_quiet(self) -> bool:
+        # First: what is confirmed a moment later is in the store by then.
+        unconfirmed = self._telegram.unconfirmed
         _, state = await asyncio.to_thread(self._device.get, f"/api/sessions/{self.session}")
         received = self._stage.rows("SELECT id, state FROM received WHERE state != 'done'")
         owed = self._stage.rows("SELECT * FROM deliveries WHERE state = 'waiting'")
-        self._unquiet = (state, received, owed)
+        self._unquiet = (unconfirmed, state, received, owed)
         for asked in self.page.pending():
             await self.page.answer(asked, yes=False)
         if state["busy"] or state["requests"]:
@@ -385,7 +387,7 @@ class Interleaving:
             # After a stop what waits is left alone until the next message.
             await self._say(self.page, "prompt")
             return False
-        return not received and not owed and not self._telegram.unconfirmed
+        return not received and not owed and not unconfirmed
 
     async def end(self) -> None:
         """Let everybody go."""

@@ -12,9 +12,13 @@ RECEIVED = "received"
 
 
 def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int) -> None:
-    """Record that a received message has become a node. Raises `StoreError` if it already had."""
+    """Record that a received message has become a node. Raises `StoreError` if it already had.
+
+    If its chat has gone to another session meanwhile, nobody waits for the end of its turn.
+    """
     changed = connection.execute(
-        "UPDATE received SET state = 'taken', session = ?, node = ? WHERE id = ? AND node IS NULL",
+        "UPDATE received SET state = iif(EXISTS (SELECT 1 FROM gateway_places WHERE session = ?1), "
+        "'taken', 'done'), session = ?1, node = ?2 WHERE id = ?3 AND node IS NULL",
         (session, node, row),
     ).rowcount
     if changed != 1:

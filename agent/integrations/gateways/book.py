@@ -187,6 +187,7 @@ def bind(c: Connection, gateway: str, place: Place, session: str, told: int, gro
         "REPLACE INTO gateway_places VALUES (?, ?, ?, ?, ?, ?, ?)",
         (gateway, place.chat, place.thread, session, told, int(group), now),
     )
+    _leave_turns(c)
 
 
 def unbind(c: Connection, gateway: str, place: Place) -> None:
@@ -194,6 +195,15 @@ def unbind(c: Connection, gateway: str, place: Place) -> None:
     c.execute(
         "DELETE FROM gateway_places WHERE gateway = ? AND chat = ? AND thread = ?",
         (gateway, place.chat, place.thread),
+    )
+    _leave_turns(c)
+
+
+def _leave_turns(c: Connection) -> None:
+    """Mark messages as fully handled whose session no place is connected to: no chat hears of its turns."""
+    c.execute(
+        "UPDATE received SET state = 'done' WHERE state = 'taken' "
+        "AND session NOT IN (SELECT session FROM gateway_places)"
     )
 
 

@@ -228,8 +228,8 @@ class ChatActions:
         end = await _end(session)
 
         def rebind(c: Any) -> None:
-            book.unbind(c, name, place)
             book.bind(c, target, there, session.id, end, False, _now())
+            book.unbind(c, name, place)
 
         head.detach()
         await head.write(rebind)

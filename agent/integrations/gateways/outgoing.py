@@ -381,6 +381,8 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
     now, left = time.time(), list[tuple[str, Place]]()
     if to is not None:
         refuse_group(c, to)
+        # First, so that the session is connected all the time.
+        book.bind(c, to.gateway, to.place, session, end, False, now)
     words = f"Continuing at {to.gateway}." if to is not None else back_words(session)
     for gateway, each in book.places_of(c, session):
         if to is not None and (gateway, each.place) == (to.gateway, to.place):
@@ -389,7 +391,6 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
         book.deliver(c, gateway, each.place, "text", {"text": words}, now)
         left.append((gateway, each.place))
     if to is not None:
-        book.bind(c, to.gateway, to.place, session, end, False, now)
         body = {"text": f"Continuing here: {title or session}"}
         book.deliver(c, to.gateway, to.place, "text", body, now)
     return SessionMove(tuple(left), to)

@@ -14,6 +14,7 @@ import pytest
 from agent.core.config.schema import Settings
 from agent.core.config.sections import MessengerSettings, SignalSettings
 from agent.core.home import Home
+from agent.core.store.received import mark_taken
 from agent.core.store.store import Store
 from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import (
@@ -25,6 +26,7 @@ from agent.integrations.gateways.adapter import (
     make_adapter,
 )
 from agent.integrations.gateways.chat_head import command_of, no_command, plain, word_of
+from agent.integrations.gateways.outgoing import ChatTarget, move
 from agent.integrations.gateways.running_gateway import AllGateways, RunningGateway
 from tests.support.chat_platform import OWNER
 from tests.support.signal_server import SignalServer
@@ -156,6 +158,34 @@ async def test_the_end_of_a_turn_ends_no_message_of_the_next_one(tmp_path: Path)
             return c.execute("SELECT node, state FROM received ORDER BY id").fetchall()
 
         assert await store.database.write(both) == [(5, "done"), (9, "taken")]
+
+
+@pytest.mark.parametrize("to", ["another session", "the terminal", "another chat"])
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_message_whose_chat_goes_elsewhere_waits_for_no_turn_that_no_chat_hears(
+    tmp_path: Path, to: str, is_stored: bool
+) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def go(c: Any) -> list[str]:
+            now = time.time()
+            book.bind(c, "telegram", HERE, "s", 0, False, now)
+            book.receive(c, "telegram", Incoming(id="1", place=HERE, sender=Sender("me"), text="do it"), now)
+            book.hand_over(c, 1, "s", "do it")
+            if is_stored:
+                mark_taken(c, 1, "s", 5)
+            match to:
+                case "another session":
+                    move(c, "t", "", 0, ChatTarget("telegram", HERE))
+                case "another chat":
+                    move(c, "s", "", 0, ChatTarget("telegram", Place("other")))
+                case _:
+                    move(c, "s", "", 0, None)
+            if not is_stored:
+                mark_taken(c, 1, "s", 5)
+            return [state for (state,) in c.execute("SELECT state FROM received")]
+
+        assert await store.database.write(go) == ["taken" if to == "another chat" else "done"]
 
 
 async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_path: Path) -> None:
