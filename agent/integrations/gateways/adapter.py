@@ -8,9 +8,10 @@ session is meant and what was already sent. Each run makes a new adapter and clo
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +35,12 @@ IncomingKind = Literal["message", "edited", "button", "moved"]
 FileKind = Literal["image", "voice", "file"]
 
 
+USUAL_PAUSE = 5.0
+"""Seconds of a pause that a platform asks for without saying how long."""
+ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+"""What an answer raises that has another form than the documentation says."""
+
+
 class GatewayError(HermesError):
     """A platform failed to do something; a later try may succeed."""
 
@@ -46,9 +53,9 @@ class RateLimitedError(GatewayError):
     """The platform asks for a pause before the next request."""
 
     def __init__(self, wait: float) -> None:
-        """`wait` is the pause in seconds."""
-        super().__init__(f"The platform asks to wait {wait:g} s.")
-        self.wait = wait
+        """`wait` is the pause in seconds; longer ones than an hour are cut."""
+        self.wait = min(max(wait, 0.1), 3_600.0) if not math.isnan(wait) else USUAL_PAUSE
+        super().__init__(f"The platform asks to wait {self.wait:g} s.")
 
 
 class UndeliverableError(GatewayError):
@@ -411,6 +418,20 @@ async def talking(title: str) -> AsyncIterator[None]:
         raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
 
 
+def odd_answer(title: str, error: Exception) -> GatewayError:
+    """Return the error for an answer of a form that is not known, where reading it raised one of `ODD`."""
+    return GatewayError(f"{title} answers in a form that is not known ({type(error).__name__}).")
+
+
+@contextmanager
+def reading(title: str) -> Iterator[None]:
+    """Turn what an answer of another form raises inside the block into `GatewayError`."""
+    try:
+        yield
+    except ODD as error:
+        raise odd_answer(title, error) from error
+
+
 async def receive(
     client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
 ) -> tuple[httpx2.Response, bytes]:
@@ -458,9 +479,9 @@ async def json_call(
     """
     sent = raw if body is None else json.dumps(body, ensure_ascii=False).encode()
     head = {"Content-Type": "application/json", **(headers or {})}
-    data = await fetch_bounded(
-        client, client.build_request(method, url, content=sent, headers=head), ANSWER, title
-    )
+    request = client.build_request(method, url, content=sent, headers=head)
+    response, data = await receive(client, request, ANSWER, title, GatewayError(f"{title} answers too much."))
+    raise_for_status(response.status_code, response.headers, data, title)
     if not data.strip():
         return None
     try:
@@ -500,21 +521,26 @@ def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title
         return
     said = one_line(body[:300].decode("utf-8", "replace"))
     if status == 429:
-        raise RateLimitedError(_seconds(headers.get("retry-after", ""), body))
+        raise RateLimitedError(asked_pause(headers, body))
     if status == 401:
         raise BadCredentialsError(f"{title} does not take the token; set it again.")
     if 400 <= status < 500 and status not in (408, 425):
-        raise UndeliverableError(f"{title} refuses with {status}: {said}")
-    raise GatewayError(f"{title} answers {status}: {said}")
+        raise UndeliverableError(status_sentence(f"{title} refuses with", status, said))
+    raise GatewayError(status_sentence(f"{title} answers", status, said))
 
 
-def _seconds(header: str, body: bytes) -> float:
-    """Return how many seconds to wait, read from the header or, for Matrix, from the body."""
-    try:
-        told = float(header or json.loads(body)["retry_after_ms"] / 1_000)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        told = 5.0
-    return min(max(told, 0.1), 3_600.0)
+def status_sentence(start: str, status: int, said: str) -> str:
+    """Return a sentence about a status, with what the platform says of it if it says anything."""
+    return f"{start} {status}{f': {said}' if said else ''}".rstrip(".") + "."
+
+
+def asked_pause(headers: Mapping[str, Any], body: bytes = b"") -> float:
+    """Return the seconds that a refusal because of too many requests asks to wait."""
+    from agent.model.transport.waits import asked_wait
+
+    named = {str(name): str(value) for name, value in headers.items()}
+    told = asked_wait(named, 429, body.decode("utf-8", "replace"))
+    return USUAL_PAUSE if told is None else told
 
 
 def file_kind(media_type: str) -> FileKind:

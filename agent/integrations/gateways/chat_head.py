@@ -80,7 +80,9 @@ def command_of(text: str) -> tuple[ChatCommand, str] | None:
     said = text.strip()
     if not said.startswith(("/", "!")):
         return None
-    name, _, rest = said[1:].partition(" ")
+    # In a mail, what its program signs with stands on later lines.
+    name = re.split(r"\s", said[1:], maxsplit=1)[0]
+    rest = said[1 + len(name) :]
     found = COMMANDS.get(ALIASES.get(name.lower(), name.lower()))
     return None if found is None else (found, rest.strip())
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.integrations.gateways.adapter import (
+    ODD,
     Adapter,
     BadCredentialsError,
     GatewayContext,
@@ -33,7 +34,9 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    asked_pause,
     file_kind,
+    odd_answer,
     require_host,
 )
 from agent.integrations.gateways.people import keep_place, kept_place
@@ -376,13 +379,14 @@ async def _faults() -> AsyncIterator[None]:
         raise GatewayError(f"Discord cannot be reached ({type(error).__name__}).") from error
     except discord.HTTPException as error:
         if error.status == 429:
-            raise RateLimitedError(5.0) from error
+            raise RateLimitedError(asked_pause(error.response.headers, error.text.encode())) from error
         if error.status == 401:
             raise BadCredentialsError("Discord does not take the token; set it again.") from error
         raise UndeliverableError(f"Discord refuses with {error.status}, code {error.code}.") from error
-    # The library reads every answer that calls itself JSON.
-    except (aiohttp.ClientError, TimeoutError, OSError, json.JSONDecodeError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise GatewayError(f"Discord cannot be reached ({type(error).__name__}).") from error
+    except ODD as error:
+        raise odd_answer("Discord", error) from error
 
 
 GATEWAY = GatewayKind(

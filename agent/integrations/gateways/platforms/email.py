@@ -26,6 +26,7 @@ from typing import Any
 
 from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import (
+    ODD,
     Adapter,
     BadCredentialsError,
     GatewayContext,
@@ -42,6 +43,7 @@ from agent.integrations.gateways.adapter import (
     Take,
     UndeliverableError,
     file_kind,
+    odd_answer,
 )
 from agent.integrations.gateways.markup import translate_markdown
 
@@ -55,7 +57,16 @@ LONGEST_LINE = 1_000_000
 """Bytes of a line of the protocol."""
 LIMITS = PlatformLimits(text=100_000, form="html", send_file=15_000_000, fetch_file=LARGEST)
 _ID = re.compile(r"<[^<>\s]{1,500}>")
-_QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$|-----Original Message-----)")
+_QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$)")
+_WRAPPED = re.compile(
+    r"(?m)^(?:On .{5,200}\n.{0,200}wrote:|Am .{5,200}\n.{0,200}schrieb.{0,200}:)[ \t]*(?=\s*^>)"
+)
+"""The line above quoted lines, where a program has broken it."""
+_BELOW = re.compile(
+    r"(?m)^(?:-{3,} ?Original Message ?-{3,}|(?:_{10,}\s*)?\*?(?:From|Von):\*? .+\n(?:.+\n){0,2}"
+    r"\*?(?:Sent|Date|Gesendet|Datum):)"
+)
+"""Where the answered mail begins that is repeated without marks."""
 
 
 class EmailAdapter(Adapter):
@@ -225,10 +236,14 @@ class EmailAdapter(Adapter):
             kind = UndeliverableError if all(code >= 500 for code in codes) else GatewayError
             raise kind(f"The mail server refuses the recipient with {codes}.") from error
         except smtplib.SMTPResponseException as error:
-            kind = UndeliverableError if error.smtp_code >= 500 else GatewayError
+            # Only these are about the mail; others are about the server, such as a greeting with 554.
+            is_about_it = isinstance(error, (smtplib.SMTPSenderRefused, smtplib.SMTPDataError))
+            kind = UndeliverableError if is_about_it and error.smtp_code >= 500 else GatewayError
             raise kind(f"The mail server answers {error.smtp_code}.") from error
         except (smtplib.SMTPException, OSError) as error:
             raise GatewayError(f"The mail server cannot be reached ({type(error).__name__}).") from error
+        except ODD as error:
+            raise odd_answer("The mail server", error) from error
         return str(mail["Message-ID"])
 
 
@@ -399,6 +414,8 @@ def _imap_faults() -> Iterator[None]:
         yield
     except (OSError, imaplib.IMAP4.error) as error:
         raise GatewayError(f"The mail server cannot be reached ({type(error).__name__}).") from error
+    except ODD as error:
+        raise odd_answer("The mail server", error) from error
 
 
 def _parse(raw: bytes) -> EmailMessage:
@@ -436,7 +453,10 @@ def _text(mail: EmailMessage) -> str:
     if part.get_content_subtype() == "html":
         content = _plain(content)
     lines: list[str] = []
-    for line in content.replace("\r\n", "\n").split("\n"):
+    content = _WRAPPED.sub("", content.replace("\r\n", "\n"))
+    if (below := _BELOW.search(content)) is not None:
+        content = content[: below.start()]
+    for line in content.split("\n"):
         if line.rstrip() == "--":
             break
         if not _QUOTED.match(line):

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import quote
 
 from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import (
+    ODD,
     Adapter,
     BadCredentialsError,
     GatewayContext,
@@ -31,8 +32,11 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    asked_pause,
     fetch_bounded,
     file_kind,
+    odd_answer,
+    reading,
 )
 from agent.integrations.gateways.markup import translate_markdown
 from agent.integrations.gateways.people import keep_place, kept_place
@@ -92,12 +96,19 @@ class MatrixAdapter(Adapter):
             ready(me.user_id)
         while True:
             told = await self._news(since)
-            for room, invited in told.get("rooms", {}).get("invite", {}).items():
-                await self._accept_invitation(room, invited)
-            for room, joined in told.get("rooms", {}).get("join", {}).items():
-                self._learn(room, joined)
-                # Without a place to go on from, what was said before we came is nothing to us.
-                for event in await self._events(room, joined, since) if since else ():
+            with reading("The homeserver"):
+                rooms = told.get("rooms") or {}
+                invitations, news = (dict(rooms.get(kind) or {}) for kind in ("invite", "join"))
+            for room, invited in invitations.items():
+                with _passing_over(room):
+                    await self._accept_invitation(room, invited)
+            for room, joined in news.items():
+                events: Sequence[Mapping[str, Any]] = ()
+                with _passing_over(room):
+                    self._learn(room, joined)
+                    # Without a place to go on from, what was said before we came is nothing to us.
+                    events = await self._events(room, joined, since) if since else ()
+                for event in events:
                     if (incoming := self._incoming(room, event)) is not None:
                         await take(incoming)
             is_first, since = not since, str(told["next_batch"])
@@ -360,13 +371,30 @@ def _check_answer(told: Any) -> Any:
     if not isinstance(told, ErrorResponse):
         return told
     code, said = str(told.status_code or ""), str(told.message or "")
+    response: Any = told.transport_response
+    if response is not None and response.status == 429 and told.retry_after_ms is None:
+        raise RateLimitedError(asked_pause(response.headers))
     if code == "M_LIMIT_EXCEEDED" or (told.retry_after_ms or 0) > 0:
         raise RateLimitedError(min(max((told.retry_after_ms or 5_000) / 1_000, 0.1), 3_600.0))
     if code in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
         raise BadCredentialsError(f"The homeserver does not take the token ({code}); set it again.")
     if code in ("M_FORBIDDEN", "M_NOT_FOUND", "M_TOO_LARGE", "M_BAD_JSON", "M_INVALID_PARAM"):
         raise UndeliverableError(f"The homeserver refuses: {code} {said}")
-    raise GatewayError(f"The homeserver answers {code} {said}")
+    if response is not None and response.status < 300 and not code:
+        raise GatewayError(
+            "The homeserver answers in a form that is not known; check gateways.matrix.api_url."
+        )
+    status = f"{response.status} " if response is not None else ""
+    raise GatewayError(f"The homeserver answers {status}{f'{code} ' if code else ''}{said}.")
+
+
+@contextmanager
+def _passing_over(room: str) -> Iterator[None]:
+    """Pass over what is told of a room in a form that is not known: it would come again with every look."""
+    try:
+        yield
+    except ODD as error:
+        log.warning("what is told of %s cannot be read: %s", room, type(error).__name__)
 
 
 @asynccontextmanager
@@ -379,6 +407,8 @@ async def _faults() -> AsyncIterator[None]:
         yield
     except (aiohttp.ClientError, RemoteTransportError, LocalProtocolError, TimeoutError, OSError) as error:
         raise GatewayError(f"The homeserver cannot be reached ({type(error).__name__}).") from error
+    except ODD as error:
+        raise odd_answer("The homeserver", error) from error
 
 
 GATEWAY = GatewayKind(

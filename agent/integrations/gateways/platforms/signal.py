@@ -32,6 +32,7 @@ from agent.integrations.gateways.adapter import (
     Take,
     UndeliverableError,
     json_call,
+    reading,
     talking,
 )
 from agent.integrations.gateways.markup import translate_markdown
@@ -103,14 +104,16 @@ class SignalAdapter(Adapter):
         except _UnknownMethodError:
             # A daemon of one account has no list, and needs to be told no account.
             return
-        accounts = [each for each in listed or () if isinstance(each, Mapping)]
+        with reading(self.title):
+            accounts = [each for each in listed or () if isinstance(each, Mapping)]
         if not self._account:
             if len(accounts) != 1:
                 raise ConfigError(
                     f"The daemon has {len(accounts)} accounts; name one as gateways.signal.account."
                 )
-            # One without a telephone number is known by its account id.
-            self._account = str(accounts[0].get("number") or accounts[0]["aci"])
+            with reading(self.title):
+                # One without a telephone number is known by its account id.
+                self._account = str(accounts[0].get("number") or accounts[0]["aci"])
         for each in accounts:
             ids = {str(each[name]) for name in ("number", "aci") if each.get(name)}
             if self._account in ids:
@@ -152,9 +155,10 @@ class SignalAdapter(Adapter):
         answer = await self._call("send", **_where(place), **what)
         if not isinstance(answer, Mapping) or not isinstance(answer.get("timestamp"), int):
             raise GatewayError("signal-cli sent no receipt.")
-        failures = [each for each in answer.get("results") or () if each.get("type") != "SUCCESS"]
-        if failures and len(failures) == len(answer["results"]):
-            _raise_failure(failures[0])
+        with reading(self.title):
+            failures = [each for each in answer.get("results") or () if each.get("type") != "SUCCESS"]
+            if failures and len(failures) == len(answer["results"]):
+                _raise_failure(failures[0])
         return str(answer["timestamp"])
 
     async def _call(self, method: str, **parameters: Any) -> Any:
@@ -168,20 +172,8 @@ class SignalAdapter(Adapter):
         error = answer.get("error")
         if not isinstance(error, Mapping):
             return answer.get("result")
-        response = (error.get("data") or {}).get("response") or {}
-        results = response.get("results") or ()
-        if error.get("code") == _RATE_LIMIT:
-            waits = [each.get("retryAfterSeconds") for each in results]
-            raise RateLimitedError(float(next((w for w in waits if isinstance(w, (int, float))), 60)))
-        for each in results:
-            _raise_failure(each)
-        words = str(error.get("message", ""))[:200]
-        if error.get("code") == _NO_METHOD:
-            raise _UnknownMethodError(f"signal-cli: {words}")
-        if error.get("code") == _USER_ERROR:
-            raise UndeliverableError(f"signal-cli refuses: {words}")
-        # Such as an account that the daemon does not have (yet): not a fault of what should be sent.
-        raise GatewayError(f"signal-cli: {words}")
+        with reading(self.title):
+            raise _error_of(error)
 
     def _read(self, data: str) -> Incoming | None:
         """Convert an event; return None if it should be ignored."""
@@ -268,6 +260,24 @@ def _where(place: Place) -> dict[str, Any]:
     if place.chat.startswith(GROUP):
         return {"groupId": place.chat[len(GROUP) :]}
     return {"recipient": [place.chat]}
+
+
+def _error_of(error: Mapping[str, Any]) -> GatewayError:
+    """Return the error of a JSON-RPC response. Raises that of a recipient, or one of `ODD`."""
+    response = (error.get("data") or {}).get("response") or {}
+    results = response.get("results") or ()
+    if error.get("code") == _RATE_LIMIT:
+        waits = [each.get("retryAfterSeconds") for each in results]
+        return RateLimitedError(float(next((w for w in waits if isinstance(w, (int, float))), 60)))
+    for each in results:
+        _raise_failure(each)
+    words = str(error.get("message", ""))[:200]
+    if error.get("code") == _NO_METHOD:
+        return _UnknownMethodError(f"signal-cli: {words}")
+    if error.get("code") == _USER_ERROR:
+        return UndeliverableError(f"signal-cli refuses: {words}")
+    # Such as an account that the daemon does not have (yet): not a fault of what should be sent.
+    return GatewayError(f"signal-cli: {words}")
 
 
 def _raise_failure(result: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from agent.integrations.gateways.adapter import (
+    ODD,
     Adapter,
     BadCredentialsError,
     GatewayContext,
@@ -26,8 +27,11 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    asked_pause,
     file_kind,
+    odd_answer,
     require_host,
+    status_sentence,
 )
 from agent.integrations.gateways.markup import translate_markdown
 
@@ -75,7 +79,7 @@ class SlackAdapter(Adapter):
 
         async with _faults():
             me = await self._web.auth_test()
-        self._user = str(me["user_id"])
+            self._user = _required(me, "user_id")
         opener = AsyncWebClient(base_url=f"{self._base}/", timeout=30)
         client = SocketModeClient(app_token=self._app_token, web_client=opener, auto_reconnect_enabled=True)
 
@@ -90,8 +94,10 @@ class SlackAdapter(Adapter):
             async with _faults():
                 # The library would try a token that is refused again and again.
                 opened = await opener.apps_connections_open(app_token=self._app_token)
-                client.wss_uri = str(opened["url"])
-                await client.connect()
+                client.wss_uri = _required(opened, "url")
+                # The library tries an address that it cannot reach again and again.
+                async with asyncio.timeout(LOST):
+                    await client.connect()
             ready(f"@{me['user']}")
             lost = 0.0
             while lost < LOST:
@@ -110,7 +116,7 @@ class SlackAdapter(Adapter):
                 unfurl_media=False,
                 **_message_fields(message),
             )
-        return str(told["ts"])
+            return _required(told, "ts")
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
         async with _faults():
@@ -126,8 +132,8 @@ class SlackAdapter(Adapter):
                 filename=file.name,
                 initial_comment=translate_markdown(file.caption, "slack") or None,
             )
-        files: Any = told["files"]
-        return str(files[0]["id"])
+            files: Any = told["files"]
+            return _required(files[0], "id")
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         url = require_host(file.id, ("slack.com", "slack-files.com"), self._base)
@@ -248,6 +254,13 @@ def _message_fields(message: Outgoing) -> dict[str, Any]:
     return {"text": text, "blocks": [section, {"type": "actions", "elements": buttons}]}
 
 
+def _required(answer: Any, name: str) -> str:
+    """Return a text of an answer. Raises one of `ODD` if there is none."""
+    if not isinstance(found := answer[name], str):
+        raise TypeError(name)
+    return found
+
+
 @asynccontextmanager
 async def _faults() -> AsyncIterator[None]:
     """Turn errors of the Slack library into the matching `GatewayError`."""
@@ -260,24 +273,19 @@ async def _faults() -> AsyncIterator[None]:
         response: Any = error.response
         status = int(getattr(response, "status_code", 0) or 0)
         data: Any = getattr(response, "data", response)
-        reason = str(data.get("error", "")) if isinstance(data, dict) else ""
+        found = data.get("error") if isinstance(data, dict) else ""
+        reason = found if isinstance(found, str) else ""
         if status == 429 or reason in ("ratelimited", "rate_limited"):
-            headers = {name.lower(): value for name, value in dict(response.headers).items()}
-            raise RateLimitedError(_seconds(headers.get("retry-after", "5"))) from error
+            raise RateLimitedError(asked_pause(dict(response.headers))) from error
         if reason in _REFUSED:
             raise BadCredentialsError(f"Slack does not take a token ({reason}); set it again.") from error
         if status >= 500 or reason in _LATER or not reason:
-            raise GatewayError(f"Slack answers {status} {reason}.") from error
+            raise GatewayError(status_sentence("Slack answers", status, reason)) from error
         raise UndeliverableError(f"Slack refuses: {reason}.") from error
     except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
         raise GatewayError(f"Slack cannot be reached ({type(error).__name__}).") from error
-
-
-def _seconds(text: Any) -> float:
-    try:
-        return min(max(float(text), 0.1), 3_600.0)
-    except (TypeError, ValueError):
-        return 5.0
+    except ODD as error:
+        raise odd_answer("Slack", error) from error
 
 
 GATEWAY = GatewayKind(

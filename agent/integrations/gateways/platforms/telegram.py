@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.integrations.gateways.adapter import (
+    ODD,
     Adapter,
     BadCredentialsError,
     GatewayContext,
@@ -26,6 +27,7 @@ from agent.integrations.gateways.adapter import (
     Take,
     UndeliverableError,
     json_call,
+    odd_answer,
 )
 from agent.integrations.gateways.markup import translate_markdown
 
@@ -101,11 +103,11 @@ class TelegramAdapter(Adapter):
 
         An update that the library cannot read is None. Raises `GatewayError`.
         """
-        try:
-            async with _faults():
+        async with _faults():
+            try:
                 found = await self._bot.get_updates(self._offset, timeout=POLL, allowed_updates=KINDS)
-        except (TypeError, KeyError, ValueError, AttributeError):
-            return await self._readable()
+            except ODD:
+                return await self._readable()
         return [(each.update_id, each) for each in found]
 
     async def _readable(self) -> Sequence[tuple[int, telegram.Update | None]]:
@@ -377,6 +379,8 @@ async def _faults() -> AsyncIterator[None]:
         raise UndeliverableError(f"Telegram refuses: {error.message}") from None
     except faults.TelegramError as error:
         raise GatewayError(f"Telegram cannot be reached ({type(error).__name__}).") from None
+    except ODD as error:
+        raise odd_answer("Telegram", error) from error
 
 
 GATEWAY = GatewayKind(

@@ -17,6 +17,7 @@ from typing import Any
 
 from agent.core.config.sections import WebhookSettings
 from agent.integrations.gateways.adapter import (
+    ODD,
     Adapter,
     CallAnswer,
     GatewayContext,
@@ -85,7 +86,7 @@ class WebhookAdapter(Adapter):
             return CallAnswer(401, b"the timestamp is outside the window")
         try:
             incoming = _read(json.loads(request.body))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except ODD as error:
             return CallAnswer(400, f"not understood: {error}".encode()[:200])
         # A request that is replayed within the window has the same id, and is dropped as a duplicate.
         await take(incoming)

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import (
     ANSWER,
+    ODD,
     Adapter,
     BadCredentialsError,
     CallAnswer,
@@ -33,9 +34,12 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    asked_pause,
     file_kind,
+    reading,
     receive,
     require_host,
+    status_sentence,
 )
 from agent.integrations.gateways.markup import translate_markdown
 
@@ -50,8 +54,6 @@ LIMITS = PlatformLimits(text=4_096, form="whatsapp", buttons=3, send_file=16_000
 _TOO_MANY = frozenset({4, 80007, 130429, 131048, 131056})
 _BAD_TOKEN = frozenset({0, 190})
 _LATER = frozenset({1, 2, 131000, 131016, 131057, 133004})
-_ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-"""What a body raises that has another form than the documentation says."""
 _MEDIA = ("image", "audio", "voice", "document", "video", "sticker")
 
 
@@ -93,7 +95,7 @@ class WhatsAppAdapter(Adapter):
             return CallAnswer(401, b"the signature is wrong")
         try:
             found = list(self._read(json.loads(request.body)))
-        except _ODD:
+        except ODD:
             # The platform would send it again and again.
             return CallAnswer(200, b"not understood")
         for each in found:
@@ -128,7 +130,8 @@ class WhatsAppAdapter(Adapter):
         )
         told = await self._request(request)
         kind = {"image": "image", "voice": "audio", "file": "document"}[file.kind]
-        content: dict[str, Any] = {"id": str(told["id"])}
+        with reading(TITLE):
+            content: dict[str, Any] = {"id": str(told["id"])}
         if file.caption and kind != "audio":
             content["caption"] = translate_markdown(file.caption, "whatsapp")[:1_024]
         if kind == "document":
@@ -154,10 +157,8 @@ class WhatsAppAdapter(Adapter):
                 **body,
             },
         )
-        try:
+        with reading(TITLE):
             return str(told["messages"][0]["id"])
-        except (KeyError, IndexError, TypeError):
-            raise GatewayError("WhatsApp takes a message without giving its id.") from None
 
     async def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         request = self._http.build_request(method, f"{self._base}/{path}", headers=self._headers, json=body)
@@ -173,23 +174,24 @@ class WhatsAppAdapter(Adapter):
             told = {}
         told = told if isinstance(told, dict) else {}
         if response.status_code < 300:
+            if not told:
+                raise GatewayError("WhatsApp answers something else than JSON; check its api_url.")
             return told
         found = told.get("error")
         fault: dict[str, Any] = found if isinstance(found, dict) else {}
         code, said = fault.get("code"), str(fault.get("message", ""))[:200]
         if response.status_code == 429 or code in _TOO_MANY:
-            wait = response.headers.get("retry-after", "")
-            raise RateLimitedError(float(wait) if wait.isdigit() else 10.0)
+            raise RateLimitedError(asked_pause(response.headers, data))
         if response.status_code == 401 or code in _BAD_TOKEN:
             raise BadCredentialsError("WhatsApp does not take the token; set it again.")
         if response.status_code >= 500 or code in _LATER:
-            raise GatewayError(f"WhatsApp answers {response.status_code}: {said}")
-        raise UndeliverableError(f"WhatsApp refuses with {code or response.status_code}: {said}")
+            raise GatewayError(status_sentence("WhatsApp answers", response.status_code, said))
+        raise UndeliverableError(status_sentence("WhatsApp refuses with", code or response.status_code, said))
 
     def _read(self, data: Any) -> Iterator[Incoming]:
         """Yield the messages of a webhook request, skipping those of an unknown form.
 
-        Raises one of `_ODD`.
+        Raises one of `ODD`.
         """
         if data["object"] != "whatsapp_business_account":
             return
@@ -205,7 +207,7 @@ class WhatsAppAdapter(Adapter):
                 for message in value.get("messages", ()):
                     try:
                         incoming = _incoming(message, names)
-                    except _ODD:
+                    except ODD:
                         log.warning("a message of WhatsApp has a form that is not known")
                         continue
                     if incoming is not None:

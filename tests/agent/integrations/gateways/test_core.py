@@ -224,7 +224,7 @@ async def test_only_who_wrote_a_message_changes_it(tmp_path: Path) -> None:
 
 
 def test_commands_may_begin_with_either_mark() -> None:
-    for text in ("/model gpt", "!model gpt", "  !MODEL  gpt "):
+    for text in ("/model gpt", "!model gpt", "  !MODEL  gpt ", "/model\ngpt"):
         found = command_of(text)
         assert found is not None
         assert (found[0].name, found[1]) == ("model", "gpt")

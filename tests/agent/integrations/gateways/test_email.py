@@ -17,6 +17,7 @@ from agent.integrations.gateways.adapter import (
     Place,
     UndeliverableError,
 )
+from agent.integrations.gateways.chat_head import command_of
 from tests.support.adapter_bench import AdapterBench
 from tests.support.mail_server import ADDRESS, OWNER, PASSWORD, MailServer
 
@@ -157,3 +158,28 @@ async def test_restarts_lose_nothing(server: MailServer, bench: AdapterBench, ti
     await bench.restart()
     await bench.until(lambda: len(bench.stored) == len(wanted))
     assert [each.text.split("\n")[-1] for each in bench.stored.values()] == wanted
+
+
+OUTLOOK = "________________________________\nFrom: Hermes <h@x>\nSent: Monday\nTo: A\nSubject: Re: x\n\nOld."
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "\n\nSent from my telephone",
+        "\n\nOn Mon, 1 Dec 2026 at 10:00, Hermes <hermes@example.org>\nwrote:\n\n> old",
+        f"\n\n{OUTLOOK}",
+        "\n\n-----Original Message-----\nFrom: Hermes\n\nOld.",
+    ],
+)
+async def test_a_reply_by_mail_is_a_command_whatever_its_program_writes_below(
+    server: MailServer, bench: AdapterBench, below: str
+) -> None:
+    server.write(f"/steer be quick{below}", In_Reply_To="<1@example.net>")
+    await bench.until(lambda: bench.stored)
+    (said,) = bench.stored.values()
+    found = command_of(said.text)
+    assert found is not None and found[0].name == "steer"
+    assert found[1].removesuffix("\n\nSent from my telephone") == "be quick"
+    stopped = command_of(f"/stop{below}")
+    assert stopped is not None and stopped[0].name == "stop"

@@ -37,7 +37,7 @@ async def bench(server: MatrixServer, tmp_path: Path) -> AsyncIterator[AdapterBe
     bench = AdapterBench("matrix", tmp_path / "matrix", given, {"MATRIX_ACCESS_TOKEN": TOKEN})
     server.write("said before we came")
     await bench.start()
-    await bench.until(lambda: (bench.context.folder / "next_batch").exists())
+    await bench.until(lambda: bench.names)
     yield bench
     await bench.stop()
 
