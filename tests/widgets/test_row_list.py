@@ -7,6 +7,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from themes.loader import load_skin
 from themes.skin import NIGHT, Skin
 from widgets.palette import Palette
 from widgets.rows.row_list import ReadingRows, RowList
@@ -231,6 +232,20 @@ async def test_the_cursor_is_a_glyph_and_a_colour() -> None:
         style = next(iter(strip)).style
         assert style is not None and style.bgcolor is not None
         assert style.bgcolor.name == NIGHT["selection"]
+
+
+async def test_without_colours_the_row_under_the_cursor_is_reversed_and_not_dim() -> None:
+    app = Host(["one", "two"])
+    async with app.run_test(size=(40, 8)) as pilot:
+        mono = Palette(load_skin("mono").skin)
+        app.draw = lambda index, width: [Text(f" {app.texts[index]}", mono.style("dim"))]  # type: ignore[method-assign]
+        app.rows.use(mono)
+        app.rows.focus()
+        await settle(pilot)
+        (one, two) = [app.rows.render_line(y) for y in (0, 1)]
+        styles = [segment.style for segment in one if segment.text.strip() and segment.style]
+        assert styles and all(style.reverse and not style.dim for style in styles)
+        assert not any(segment.style and segment.style.reverse for segment in two)
 
 
 async def test_a_row_without_a_gutter_loses_no_letter_to_the_cursor() -> None:

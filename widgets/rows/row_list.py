@@ -572,10 +572,14 @@ class RowList(KeptRow, can_focus=True):
         if width < 2:
             return strip
         plain = self.ink("text").bgcolor
-        lit = Style(bgcolor=self.palette.style("text", "selection").bgcolor)
-        # Search hits keep their background.
+        mark = self.palette.style("text", "selection")
+        # Without colours the row is reversed, and dim text in it would be hard to read.
+        lit = Style(bgcolor=mark.bgcolor, reverse=mark.reverse, dim=False if mark.reverse else None)
+        # Search hits keep their background; a blank in another colour would be a block when reversed.
         segments = [
-            Segment(text, style + lit if style is not None and style.bgcolor == plain else style)
+            Segment(text, mark if mark.reverse and text.isspace() else style + lit)
+            if style is not None and style.bgcolor == plain
+            else Segment(text, style)
             for text, style, _ in strip
         ]
         lit_strip = Strip(segments, width)
