@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ _TYPED = {
     "(in the terminal: /model, then e)": "(/model, then e)",
 }
 """Commands of the command line, and what does the same in the application."""
+_KEY_VARIABLE = re.compile(r"name the variable that holds the key: `hermes config set [^`]+`")
 
 
 def command_name() -> str:
@@ -42,7 +44,7 @@ def as_typed(text: str) -> str:
     """Return a sentence for the application: with its own commands, and the others as they can be run."""
     for command, typed in _TYPED.items():
         text = text.replace(command, typed)
-    return as_called(text)
+    return as_called(_KEY_VARIABLE.sub("enter it (/model, then e)", text))
 
 
 def as_called(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -78,23 +79,36 @@ class ServerCheck:
 
 
 def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyProvider, ...]:
-    """Return the providers that take a key: those of the settings first, then the built-in ones."""
+    """Return the providers that take a key: those of the settings first, then the built-in ones, then those
+    of the settings that have named no variable yet.
+    """
     return tuple(_providers(settings, environ))
 
 
+def key_variable(provider: str) -> str:
+    """Return the variable for the key of a provider that names none."""
+    name = f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_API_KEY"
+    return f"_{name}" if name[0].isdigit() else name
+
+
 def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyProvider]:
+    unnamed: list[KeyProvider] = []
     for name, own in settings.providers.items():
         address = _substitute(address_of(settings, environ, name), environ)
         known = PROVIDERS.get(name, Provider(base_url=address))
-        if variable := own.api_key_env or known.key_env:
-            yield KeyProvider(
-                name=name,
-                variable=variable,
-                base_url=address,
-                format=own.format or known.format,
-                headers={header: _substitute(text, environ) for header, text in own.headers.items()},
-                is_set=bool(environ.get(variable, "").strip()),
-            )
+        variable = own.api_key_env or known.key_env
+        provider = KeyProvider(
+            name=name,
+            variable=variable or key_variable(name),
+            base_url=address,
+            format=own.format or known.format,
+            headers={header: _substitute(text, environ) for header, text in own.headers.items()},
+            is_set=bool(environ.get(variable, "").strip()) if variable else False,
+        )
+        if variable:
+            yield provider
+        else:
+            unnamed.append(provider)
     for name, each in PROVIDERS.items():
         if each.key_env and name not in settings.providers:
             yield KeyProvider(
@@ -105,6 +119,7 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
                 path=each.key_path,
                 is_set=bool(environ.get(each.key_env, "").strip()),
             )
+    yield from unnamed
 
 
 def _substitute(text: str, environ: Mapping[str, str]) -> str:

@@ -55,3 +55,11 @@ def test_answers_of_the_shell_name_commands_that_run(tmp_path: Path) -> None:
 def test_in_the_application_its_own_commands_are_named_and_others_as_they_run(elsewhere: str) -> None:
     said = "No credit; choose another model: `hermes --model NAME`. `hermes doctor` looks."
     assert as_typed(said) == f"No credit; choose another model: `/model NAME`. `{elsewhere} doctor` looks."
+
+
+def test_a_refused_key_is_entered_in_the_application_and_named_elsewhere() -> None:
+    refused = "lab wants an API key (HTTP 401)"
+    said = (
+        f"{refused}; name the variable that holds the key: `hermes config set providers.lab.api_key_env V`."
+    )
+    assert as_typed(said) == f"{refused}; enter it (/model, then e)."

@@ -137,7 +137,7 @@ def _add(args: argparse.Namespace) -> None:
     from agent.core.config.edit import put_entry
     from agent.core.config.env_file import keep_key
     from agent.model.catalog import PROVIDERS
-    from agent.model.key_check import check_server
+    from agent.model.key_check import check_server, key_variable
     from agent.model.providers import checked_url
 
     home, loaded = _load()
@@ -150,8 +150,7 @@ def _add(args: argparse.Namespace) -> None:
     variable = args.key_env
     key = variable_of(loaded, variable)
     if args.key_stdin:
-        variable = f"{re.sub(r'[^A-Z0-9]', '_', name.upper())}_API_KEY"
-        variable = f"_{variable}" if variable[0].isdigit() else variable
+        variable = key_variable(name)
         key = _typed_key()
         if any(variable == each.key_env for each in PROVIDERS.values()) and variable_of(loaded, variable):
             raise ConfigError(f"{variable} holds another key already; choose another name, or use --key-env.")

@@ -59,6 +59,13 @@ def test_providers_of_the_settings_come_first_and_know_whether_their_key_is_set(
     assert [each.name for each in found if each.is_set] == ["openai"]
 
 
+def test_a_provider_that_has_named_no_variable_yet_takes_a_key_under_one_of_its_name() -> None:
+    own = {"1-lab": {"base_url": "http://127.0.0.1:9/v1"}}
+    found = key_providers(Settings.model_validate({"providers": own}), {"_1_LAB_API_KEY": "of another"})
+    assert (found[-1].name, found[-1].variable, found[-1].is_set) == ("1-lab", "_1_LAB_API_KEY", False)
+    assert found[0].name == next(name for name, each in PROVIDERS.items() if each.key_env)
+
+
 def test_a_variable_with_another_value_in_place_of_it_is_filled_in_where_it_is_not_set() -> None:
     own = {
         "mine": {

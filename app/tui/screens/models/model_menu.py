@@ -128,12 +128,13 @@ class ModelMenu:
     def _keep_server(self, found: ServerCheck, key: str) -> None:
         from agent.core.config.edit import set_setting
         from agent.core.config.env_file import keep_key
+        from agent.model.key_check import key_variable
 
         place = f"providers.{found.name}"
         set_setting(self._home, f"{place}.base_url", found.base_url)
         set_setting(self._home, f"{place}.format", found.format)
         if key:
-            variable = f"{found.name.upper().replace('-', '_')}_API_KEY"
+            variable = key_variable(found.name)
             set_setting(self._home, f"{place}.api_key_env", variable)
             keep_key(self._home, variable, key)
 
