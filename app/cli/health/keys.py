@@ -188,7 +188,11 @@ def report_keys(subject: HealthSubject, *, as_json: bool, glyphs: bool) -> None:
 
 
 def _watch_keys(reports: list[KeyReport]) -> None:
-    """Print each key that is pressed, until esc or a long pause. The terminal is left as it was."""
+    """Print each key that is pressed, until esc or a long pause. The terminal is left as it was.
+
+    Keys are read on the other screen, as in the application: on the usual one many terminals take shift with
+    arrows, home and end to scroll. What was pressed is printed again behind it.
+    """
     import select
     import sys
     import termios
@@ -201,14 +205,16 @@ def _watch_keys(reports: list[KeyReport]) -> None:
 
     names = {report.key: report.name for report in reversed(reports)}
     number, before = sys.stdin.fileno(), termios.tcgetattr(sys.stdin.fileno())
-    back = KEYS_BACK if takes_keys(os.environ) else ""
+    takes = takes_keys(os.environ)
+    back = (KEYS_BACK if takes else "") + "\x1b[?1049l"
+    pressed: list[str] = []
     asks = known_terminal(os.environ).asks_modes == "yes" and not multiplexer(os.environ)
-    say("Press keys to see what arrives; esc ends.")
     decoder = InputDecoder()
     keyboard = Keyboard(lambda: known_terminal(os.environ).doubles_escape == "yes")
     try:
         tty.setraw(number, termios.TCSANOW)
-        sys.stdout.write((KEYS if back else "") + (ALT_ASKED if asks else ""))
+        sys.stdout.write("\x1b[?1049h\x1b[H" + (KEYS if takes else "") + (ALT_ASKED if asks else ""))
+        sys.stdout.write("Press keys to see what arrives; esc ends.\r\n")
         sys.stdout.flush()
         while select.select([number], [], [], SECONDS)[0]:
             data = os.read(number, 4096)
@@ -220,7 +226,8 @@ def _watch_keys(reports: list[KeyReport]) -> None:
             found = _read(decoder, keyboard, data)
             for key in found:
                 text = f"{key:20} {spelling(data.decode('utf-8', 'replace')):24} {names.get(key, '')}"
-                sys.stdout.write(text.rstrip() + "\r\n")
+                pressed.append(text.rstrip())
+                sys.stdout.write(f"{pressed[-1]}\r\n")
             sys.stdout.flush()
             if not data or "escape" in found:
                 return
@@ -228,3 +235,5 @@ def _watch_keys(reports: list[KeyReport]) -> None:
         sys.stdout.write(back)
         sys.stdout.flush()
         termios.tcsetattr(number, termios.TCSANOW, before)
+        for text in pressed:
+            say(text)
