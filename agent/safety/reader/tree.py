@@ -327,6 +327,8 @@ def parse(text: str) -> ParsedText | None:
         pieces: list[bytes] = []
         at = 0
         for start, end, escapes in sorted(_backquoted(source.root, data), key=itemgetter(0)):
+            if start < at:
+                continue
             body = escapes.sub(rb"\1", data[start + 1 : end - 1])
             # The blank keeps `(` from becoming arithmetic, and the line feed ends a comment.
             pieces += (data[at:start], b"$( ", body, b"\n)")
@@ -356,9 +358,11 @@ def _backquoted(root: Node, data: bytes) -> Iterator[tuple[int, int, re.Pattern[
                 joined = _BACKQUOTES.match(data, joined.end(), end)
         elif node.type in ("heredoc_body", "expansion", "ERROR"):
             parts = [each for each in node.children if each.type in _PARTS]
+            # To the grammar an expansion ends at a brace that is in the backquotes.
+            last = end if node.type == "heredoc_body" else len(data)
             for part in (*parts, None):
-                for found in _BACKQUOTES_IN_TEXT.finditer(data, start, end):
-                    if part is not None and found.start() >= part.start_byte:
+                for found in _BACKQUOTES_IN_TEXT.finditer(data, start, last):
+                    if found.start() >= (end if part is None else part.start_byte):
                         break
                     if found[1]:
                         yield *found.span(1), escapes

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,7 @@ TARGETS = st.sampled_from(["/", "/etc", "/usr/bin", "/home/ada", "/home/bob", "/
         "echo `(rm -rf /)`",
         ": ${z:-`rm -rf /`}",
         ': "${z:=`rm -rf /`}"',
+        ': "${z:=`: | { rm -rf /; }`}"',
         ": ${z:-`: \\`:\\` \\`rm -rf /\\``}",
         ": <<E\nIt's `for x in $(: \\`rm -rf /\\`); do :; done`\nE",
         "a[`:` `rm -rf /`]=1",
@@ -165,6 +168,62 @@ def test_what_is_timed_or_runs_beside_is_read(hardline: Hardline, command: str) 
 def test_a_name_in_braces_is_read_wherever_a_command_begins(hardline: Hardline, before: str) -> None:
     command = before.format("{rm,} -rf $'\\x2f'")
     assert hardline.check(command, CWD) == ("it would delete the root folder /",)
+
+
+def backquoted(command: str) -> str:
+    return "`" + re.sub(r"([\\`])", r"\\\1", command) + "`"
+
+
+def backquoted_in_quotes(command: str) -> str:
+    return backquoted(command).replace('"', '\\"')
+
+
+PLACES: dict[Callable[[str], str], list[str]] = {
+    str: [
+        "time { @\n}",
+        "coproc { @\n}",
+        ": > >(@\n)",
+        "# it's\n@",
+        "if @\nthen :; fi",
+        "f() { @\n}; f",
+        ": '`'; @",
+        ": \\`; @",
+        ': "$(@\n)"',
+        "x=a$(@\n)b",
+        "a=(x $(@\n))",
+        "a[$(@\n)0]=1",
+        ": ${z:-$(@\n)}",
+        ": $((1 + $(@\n)1))",
+        "[[ -n $(@\n) ]]",
+        ": <<E\nIt's $(@\n)\nE\n",
+        ": <<< $(@\n)",
+        "export q=$(@\n)",
+    ],
+    backquoted: [
+        ": @",
+        ": `:` @",
+        "x=@ :",
+        "a=(x @ @)",
+        ": ${z:-@}",
+        "[ -n @ ]",
+        "case @ in *) :;; esac",
+        ": <<E\nIt's @\nE\n",
+        ": $((1 + @1))",
+        "for x in @; do :; done",
+    ],
+    backquoted_in_quotes: [': "@"', ': "${z:=@}"', ': "`:` @"'],
+}
+"""Places of a command in another one, as it has to be written there: Bash runs it in each."""
+
+
+@pytest.mark.thorough
+def test_a_delete_is_found_in_any_place_of_any_place(hardline: Hardline) -> None:
+    places = [(quote, form) for quote, forms in PLACES.items() for form in forms]
+    inner = [form.replace("@", quote("rm -rf /")) for quote, form in places]
+    nested = [form.replace("@", quote(command)) for quote, form in places for command in inner]
+    # A here-document ends at the first line of its end.
+    found = [command for command in (*inner, *nested) if command.count("\nE\n") < 2]
+    assert [command for command in found if not hardline.check(command, CWD)] == []
 
 
 @pytest.mark.parametrize(
