@@ -82,7 +82,7 @@ def texts(blocks: list[MarkdownBlock], width: int = 40) -> list[str]:
     for drawn in (render(block, width, PALETTE) for block in blocks):
         if rows and drawn:
             rows.append("")
-        rows += [re.sub(r" +copy$", "", strip.text.rstrip()) for strip in drawn]
+        rows += [re.sub(r" +(?:\S+ · )?copy$", "", strip.text.rstrip()) for strip in drawn]
     return rows
 
 
