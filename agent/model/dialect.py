@@ -341,7 +341,10 @@ def _laid_over_default(file: Path, own: Path | None) -> Dialect:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"The dialect in {file} has a mistake at {where!r}: {first['msg']}.") from None
+        why = "there is no such key" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ConfigError(
+            f"The dialect in {file} is not used: it has a mistake at {where!r}: {why}."
+        ) from None
 
 
 @cache

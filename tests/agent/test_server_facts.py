@@ -334,3 +334,18 @@ async def test_thinking_that_a_small_window_leaves_no_room_for_is_named_once(tmp
             False,
             True,
         ]
+
+
+async def test_a_dialect_of_ones_own_that_cannot_be_used_is_named_in_the_session(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        prepared(b, "scripted")
+        folder = b.home / "dialects"
+        folder.mkdir()
+        (folder / "mine.yaml").write_text("match: {providers: [near]}\nroles: {alternat: true}\n")
+        async with b.engine():
+            (said,) = [event.text for event in b.seen(Noticed) if event.kind == "warning"]
+    file = folder / "mine.yaml"
+    assert (
+        said
+        == f"The dialect in {file} is not used: it has a mistake at 'roles.alternat': there is no such key."
+    )

@@ -14,6 +14,7 @@ from agent.errors import ConfigError, HermesError, ModelError
 from agent.events import Event, Noticed
 from agent.integrations.server_events import DialectLearned
 from agent.model.codecs import codec_for
+from agent.model.dialect import FOLDER, mistakes
 from agent.model.dialect_book import DialectBook, LearnedRule, SpokenDialect
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import (
@@ -92,8 +93,10 @@ async def plan_routes(
         raise type(error)(" ".join([*map(str, problems), str(error)])) from None
     servers = ServerWatches()
     targets = list(await asyncio.gather(*map(servers.inform, targets)))
+    broken: list[str] = []
     if home is not None:
         targets = await asyncio.to_thread(_with_windows, targets, home)
+        broken = await asyncio.to_thread(mistakes, home.root / FOLDER)
     first = targets[0]
     if problem := unlisted_problem(first):
         raise UnusableModelError(problem)
@@ -107,6 +110,7 @@ async def plan_routes(
             (
                 problem,
                 other,
+                *broken,
                 *map(untooled_notice, targets),
                 *map(_window_notice, targets),
                 *map(unlisted_notice, used.values()),

@@ -126,7 +126,10 @@ def test_check_names_a_dialect_of_your_own_that_cannot_be_used(hermes, home: Pat
     (home / "dialects" / "odd.yaml").write_text("match: {providers: [mine]}\nbogus: 1\n")
     result = hermes("config", "check")
     assert result.returncode == 2
-    assert "odd.yaml has a mistake at 'bogus'" in result.stdout and "fine.yaml" not in result.stdout
+    assert (
+        "odd.yaml is not used: it has a mistake at 'bogus': there is no such key." in result.stdout
+        and "fine.yaml" not in result.stdout
+    )
 
 
 @pytest.mark.parametrize(
