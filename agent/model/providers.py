@@ -7,7 +7,7 @@ a provider whose key is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -238,7 +238,7 @@ class _Resolver:
             return usable[0]
         if maker:
             return maker
-        raise ConfigError(_no_home(model, usable or list(self._settings.providers)))
+        raise ConfigError(_no_home(model, usable or list(self._settings.providers), self._settings.providers))
 
     def _chat(self, name: str, model: str) -> Target:
         own = self._settings.providers.get(name)
@@ -416,18 +416,20 @@ def checked_url(url: str, place: str) -> str:
     return plain
 
 
-def _no_home(model: str, choices: Sequence[str]) -> str:
+def _no_home(model: str, choices: Sequence[str], own: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    provider, slash, name = model.partition("/")
+    near = get_close_matches(provider.lower(), [*own, *PROVIDERS], n=1, cutoff=0.7) if slash else []
+    guess = f"; did you mean {near[0]}/{name}?" if near else "."
     if choices:
         example = f"{choices[0]}/{model}"
+        if near:
+            return f"There is no provider {provider!r}{guess} If it is a maker, write for example {example}."
         return f"It is open which provider serves {model}: {', '.join(choices)}; write for example {example}."
-    provider, slash, name = model.partition("/")
     said = f"No provider is configured for the model {model}"
     if not slash:
         return f"{said}; set {BASE_URL} and {KEY}, or write provider/{model}, such as openrouter/{model}."
-    from difflib import get_close_matches
-
-    close = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.7)
-    guess = f"; did you mean {close[0]}/{name}?" if close else "."
     ways = f"`hermes providers` lists those there are; `hermes providers add {provider} --url URL` adds one"
     return f"{said}{guess} {ways}."
 

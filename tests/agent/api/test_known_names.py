@@ -89,3 +89,16 @@ async def test_a_model_that_its_server_does_not_list_is_kept_with_a_warning_or_r
         with pytest.raises(ConfigError, match=r"^There is no provider 'nosuch', and the list of lab"):
             await asyncio.to_thread(change, "model.name", "nosuch/foo")
     assert load(home, {}).settings.model.name == "lab/tiny"
+
+
+def test_a_provider_that_is_nearly_one_of_several_is_guessed(home: Home) -> None:
+    for name in ("echo", "other"):
+        change_setting(home, f"providers.{name}.base_url", "http://127.0.0.1:9/v1")
+    with pytest.raises(ConfigError) as refused:
+        change_setting(home, "model.name", "ehco/tiny")
+    assert str(refused.value) == (
+        "There is no provider 'ehco'; did you mean echo/tiny? If it is a maker, write for example "
+        "echo/ehco/tiny."
+    )
+    with pytest.raises(ConfigError, match=r"^It is open which provider serves maker/tiny: echo, other;"):
+        change_setting(home, "model.name", "maker/tiny")
