@@ -237,9 +237,10 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
         return f"`{name}` does not have the right form; it takes: {wanted}."
     takes = "a list" if detail["type"] == "list_type" and len(path) > 1 else ""
     named = setting_names.takes(field_info)
-    return (
-        f"`{name}` is {_value_words(value)}; it takes {takes if takes and named == 'a section' else named}."
-    )
+    said = f"`{name}` is {_value_words(value)}"
+    if isinstance(value, list) and rest and isinstance(at := rest[0], int) and at < len(value):
+        said = f"`{name}`, entry {at + 1}, is {_value_words(value[at])}"
+    return f"{said}; it takes {takes if takes and named == 'a section' else named}."
 
 
 def _value_words(value: Any) -> str:

@@ -68,7 +68,7 @@ def test_a_key_spelt_wrong_is_named_with_its_line_and_the_nearest_one(home: Home
         ),
         (
             "tools: {enabled: [a, 1]}",
-            "line 1, column 18: `tools.enabled` is a list; it takes a list of texts.",
+            "line 1, column 18: `tools.enabled`, entry 2, is 1; it takes a list of texts.",
         ),
         (
             "tools: [a]",
