@@ -303,6 +303,16 @@ class ServerWatches:
         watch = self.of(target) if target.is_server else None
         return None if watch is None else WatchedModel(self, watch, target)
 
+    def with_list(self, target: Target) -> Target:
+        """Return a target with the list of models that its server gave when it was asked last, if the model
+        is not on it.
+        """
+        watch = self.of(target)
+        # Azure lists the models it has, and is asked for deployments.
+        if watch is None or target.chosen != UNKNOWN or is_azure(target.base_url):
+            return target
+        return replace(target, listed=watch.list_without(target.model))
+
     async def inform(self, target: Target) -> Target:
         """Return a target to which the server's facts about the model are added, except those that the
         settings give.
@@ -313,9 +323,7 @@ class ServerWatches:
         target = self._plain.setdefault(target.label, target)
         facts = await watch.facts(target.model)
         info = facts.complete(target.info, target.chosen)
-        # Azure lists the models it has, and is asked for deployments.
-        if target.chosen == UNKNOWN and not is_azure(target.base_url):
-            target = replace(target, listed=watch.list_without(target.model))
+        target = self.with_list(target)
         if facts.tools is False and not target.mode_chosen:
             return replace(target, info=info, tool_mode="text", untooled=True)
         return replace(target, info=info)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, UsageChanged
+from agent.events import Noticed, ToolFinished, UsageChanged
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.providers import UnusableModelError
 from agent.model.server_watch import ServerFacts, entry_of, facts_of, facts_of_props, list_without
 from tests.support.engines import Bench, bench
 from tests.support.messages_form import MessagesForm
-from tests.support.model_server import say
+from tests.support.model_server import by_step, call, say
 
 VLLM = {"id": "org/tiny", "object": "model", "owned_by": "vllm", "max_model_len": 8192}
 LLAMACPP = {
@@ -348,4 +348,20 @@ async def test_a_dialect_of_ones_own_that_cannot_be_used_is_named_in_the_session
     assert (
         said
         == f"The dialect in {file} is not used: it has a mistake at 'roles.alternat': there is no such key."
+    )
+
+
+async def test_the_model_of_an_agent_that_no_provider_has_is_refused_to_who_sends_it(tmp_path: Path) -> None:
+    script = by_step([call("delegate_task", goal="count", agent="counter"), say("Over.")])
+    async with bench(tmp_path, script) as b:
+        b.server.documents = {"/v1/models": listed(VLLM, {"id": "plain"})}
+        prepared(b, "plain")
+        (b.home / "agents").mkdir()
+        kind = "---\nname: counter\ndescription: Counts.\nmodel: nosuch/tinny\n---\nCount.\n"
+        (b.home / "agents" / "counter.md").write_text(kind)
+        await b.turn("go")
+        (result,) = [json.loads(each.result) for each in b.seen(ToolFinished)]
+    assert result["error"].startswith(
+        "There is no provider 'nosuch', and the list of near does not have nosuch/tinny; did you mean "
+        "near/org/tiny?"
     )

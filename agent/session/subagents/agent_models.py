@@ -115,8 +115,6 @@ class AgentModels:
 
     async def _open(self, target: Target) -> Voice:
         target = await self._plan.servers.inform(target)
-        if problem := unlisted_problem(target):
-            raise ToolError(f"{clean(problem)} {self._there_are()}")
         if notice := unlisted_notice(target):
             self._emit(Noticed(kind="warning", text=notice))
         profile = profile_of(target)
@@ -134,6 +132,8 @@ class AgentModels:
             raise ToolError(f"{clean(str(error))} {self._there_are()}") from None
         if target.kind == "demo":
             raise ToolError(f"The demo model answers no agents. {self._there_are()}")
+        if problem := unlisted_problem(self._plan.servers.with_list(target)):
+            raise ToolError(f"{clean(problem)} {self._there_are()}")
         self.infos.learn(target)
         return target
 
