@@ -16,9 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.workspace.checkpoints.entries import KnownPath, is_settled, look, stamp_of
+from agent.workspace.checkpoints.entries import KnownPath, is_settled, stamp_of
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_keep import only_here
+from agent.workspace.checkpoints.scan import look
 from benchmarks.checkpoint_store import make_tree
 from benchmarks.checkpoint_sweep import LIMITS, commit, opened
 from tools.services.actions import RunCommand

@@ -10,24 +10,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from agent.workspace.checkpoints.units import (
-    NO_UNITS,
-    ORDINARY,
-    TOP,
-    UnitKind,
-    Units,
-    is_git_name,
-    kind_of,
-    kinds,
-    signs,
-)
-from agent.workspace.placeholders import TIME, is_placeholder
 from tools.results import ToolError
 
 StepKind = Literal["tool", "command", "restore", "outside"]
@@ -284,13 +271,7 @@ TICK = 50_000_000
 COARSE_TICK = 2_000_000_000
 """The same on file systems without fractions of seconds."""
 
-MOVING = "was moved while it was looked at"
-
 Stamp = tuple[int, ...]
-
-_KIND, _IS_FOLDER = 0o170000, stat.S_IFDIR
-"""Bits of a mode, compared inline because that runs for each path at every command."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class KnownPath(NamedTuple):
@@ -303,29 +284,6 @@ class KnownPath(NamedTuple):
     """The state; None while it was not read."""
     blob: str = ""
     """The id of the git object with exactly these bytes; the store need not have them then."""
-
-
-@dataclass(slots=True)
-class ManifestScan:
-    """The result of reading a whole workspace: changed and removed paths, and units found."""
-
-    changed: dict[str, os.stat_result] = field(default_factory=dict)
-    """New paths and those with another stamp."""
-    gone: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    """Folders that were not entered."""
-    units: dict[str, str] = field(default_factory=dict)
-    """Folders of units, and of work trees within them, with their kinds."""
-    linked: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    """Paths of files with several names, by device and inode."""
-    seen: int = 0
-
-    def twin(self, path: str, status: os.stat_result) -> str:
-        """Return another path in the workspace that is a hard link to the same file; empty if there is
-        none.
-        """
-        names = self.linked.get((status.st_dev, status.st_ino), ())
-        return next((name for name in names if name != path), "")
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -347,196 +305,9 @@ def is_settled(status: os.stat_result, now: int | None = None) -> bool:
     return status.st_ctime_ns < now - tick
 
 
-def look(
-    root: Path,
-    known: Mapping[str, KnownPath],
-    ours: Path | None = None,
-    *,
-    units: Units = NO_UNITS,
-    versions: bool = True,
-) -> ManifestScan:
-    """Compare everything below `root` (resolved) with the `known` states. Blocking; never raises.
-
-    `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as missing.
-    `units` are those known so far, because a damaged one cannot be recognised. Without `versions` neither
-    version control data nor the mode of `root` is read.
-    """
-    found = ManifestScan()
-    met = 0
-    get, held = known.get, TIME * 1_000_000_000
-    names: list[str] = []
-    # Written out at length: this runs once for each path of a workspace at every command.
-    for prefix, listed in _walk(root, found, ours, units, versions):
-        for name, status in listed:
-            path = prefix + name
-            if status.st_mtime_ns == held and is_placeholder(root / path):
-                continue
-            names.append(path)
-            before = get(path)
-            mode = status.st_mode
-            if before is not None:
-                met += 1
-                if before.settled and before.entry is not None:
-                    if mode & _KIND == _IS_FOLDER:
-                        if before.stamp == (mode,):
-                            continue
-                    elif before.stamp == (
-                        mode,
-                        status.st_ino,
-                        status.st_size,
-                        status.st_mtime_ns,
-                        status.st_ctime_ns,
-                    ):
-                        if status.st_nlink > 1:
-                            _note_link(found, path, status)
-                        continue
-            found.changed[path] = status
-            if status.st_nlink > 1 and stat.S_ISREG(mode):
-                _note_link(found, path, status)
-    if met < len(known):
-        found.gone = _missing(known, names, found)
-    found.seen = len(names)
-    if not versions:
-        for folder in (TOP, *found.units):
-            found.changed.pop(folder, None)
-    return found
-
-
-def _note_link(found: ManifestScan, path: str, status: os.stat_result) -> None:
-    found.linked.setdefault((status.st_dev, status.st_ino), []).append(path)
-
-
-def _missing(known: Mapping[str, KnownPath], names: Iterable[str], found: ManifestScan) -> list[str]:
-    there = set(names)
-    gone = [path for path in known if path not in there]
-    hidden = {item.path for item in found.left_out}
-    return [path for path in gone if not _is_hidden(path, hidden)] if hidden else gone
-
-
-def _is_hidden(path: str, hidden: set[str]) -> bool:
-    """Return whether a path is, or is in, an unreadable folder."""
-    if "" in hidden:
-        return True
-    cut = path.find("/")
-    while cut >= 0:
-        if path[:cut] in hidden:
-            return True
-        cut = path.find("/", cut + 1)
-    return path in hidden
-
-
-def _walk(
-    root: Path, found: ManifestScan, ours: Path | None, units: Units, versions: bool
-) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
-    """Yield `root` and then every folder in it: the path prefix, and the entries with their status.
-
-    No link is followed and no other file system entered. Of a unit only files that a step may record are
-    listed.
-    """
-    try:
-        top = root.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        found.left_out.append(_unread("", error))
-        return
-    yield "", [(TOP, top)]
-    own = identity_of(ours)
-    keys = signs()
-    waiting: list[tuple[str, os.stat_result, UnitKind | None, int]] = [("", top, None, 0)]
-    while waiting:
-        folder, expected, kind, cut = waiting.pop()
-        prefix = f"{folder}/" if folder else ""
-        try:
-            descriptor = os.open(root / folder, _FOLDER)
-        except OSError as error:
-            if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                found.left_out.append(_unread(folder, error))
-            continue
-        try:
-            # Between listing and opening a folder above may have become a link.
-            if not os.path.samestat(os.fstat(descriptor), expected):
-                found.left_out.append(LeftOut(folder, MOVING))
-                continue
-            listed = _list_folder(descriptor, prefix, found)
-        finally:
-            os.close(descriptor)
-        place = folder or TOP
-        if place in units.places or not keys.isdisjoint(dict(listed)):
-            name = _unit(place, listed, units, within=kind is not None)
-            if name is not None:
-                found.units[place] = name
-                kind, cut = kinds().get(name), len(prefix)
-                if kind is not None and kind.versions and not versions:
-                    continue
-        closed = set()
-        for name, status in listed:
-            is_folder = status.st_mode & _KIND == _IS_FOLDER
-            if kind is None and versions and not is_folder:
-                # Most paths of most workspaces.
-                continue
-            if (kind is not None and kind.role(prefix[cut:] + name) in ("passing", "objects")) or (
-                not versions and is_git_name(name)
-            ):
-                closed.add(name)
-            elif is_folder:
-                if reason := _closed(status, top, own):
-                    found.left_out.append(LeftOut(prefix + name, reason))
-                    closed.add(name)
-                else:
-                    waiting.append((prefix + name, status, kind, cut))
-        yield prefix, [each for each in listed if each[0] not in closed] if closed else listed
-
-
-def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *, within: bool) -> str | None:
-    """Return the kind of unit that begins at a folder; `ORDINARY` if a unit ends there, None for neither."""
-    entries = {name: stat.S_ISDIR(status.st_mode) for name, status in listed}
-    if kind := kind_of(folder.rpartition("/")[2], entries):
-        return kind
-    if within and entries.get(".git") is False:
-        return ORDINARY
-    return units.places.get(folder)
-
-
-def _list_folder(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
-    """Return the names in an open folder with their status; record unreadable ones as left out."""
-    listed: list[tuple[str, os.stat_result]] = []
-    try:
-        with os.scandir(descriptor) as entries:
-            for entry in entries:
-                try:
-                    listed.append((entry.name, entry.stat(follow_symlinks=False)))
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    found.left_out.append(_unread(prefix + entry.name, error))
-    except OSError as error:
-        found.left_out.append(_unread(prefix.rstrip("/"), error))
-    return listed
-
-
-def _unread(path: str, error: OSError) -> LeftOut:
-    return LeftOut(path, unreadable(error))
-
-
 def unreadable(error: OSError) -> str:
     """Return an error of reading as the reason why something is left out."""
     return f"cannot be read: {(error.strerror or str(error)).lower()}"
-
-
-def identity_of(folder: Path | None) -> tuple[int, int]:
-    """Return device and inode of a folder; zeros if there is none."""
-    try:
-        status = folder.stat() if folder is not None else None
-    except OSError:
-        status = None
-    return (status.st_dev, status.st_ino) if status is not None else (0, 0)
-
-
-def _closed(status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -> str:
-    if (status.st_dev, status.st_ino) == own:
-        return "is where Hermes keeps its own files"
-    return "is on another file system" if status.st_dev != top.st_dev else ""
 
 
 def is_folder(entry: PathEntry | None) -> bool:

@@ -28,7 +28,6 @@ from agent.workspace.checkpoints.entries import (
     Coverage,
     KnownPath,
     LeftOut,
-    ManifestScan,
     PathChange,
     PathEntry,
     PathKind,
@@ -39,7 +38,6 @@ from agent.workspace.checkpoints.entries import (
     is_folder,
     is_outside,
     is_settled,
-    look,
     stamp_of,
 )
 from agent.workspace.checkpoints.file_capture import inode_of, take
@@ -48,6 +46,7 @@ from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read
 from agent.workspace.checkpoints.git_settings import bytes_are_gits
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error
 from agent.workspace.checkpoints.precapture import NOT_YET, CaptureLimits, Precapture, waits
+from agent.workspace.checkpoints.scan import ManifestScan, look
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks, without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within

@@ -21,10 +21,10 @@ from agent.workspace.checkpoints.entries import (
     PathEntry,
     PathKind,
     Stamp,
-    identity_of,
     stamp_of,
     unreadable,
 )
+from agent.workspace.checkpoints.scan import identity_of
 from agent.workspace.isolated_copies import git_in_copies
 from tools.kit.files import create_file
 from tools.kit.threads import Stopped

@@ -27,13 +27,13 @@ from agent.workspace.checkpoints.entries import (
     PathKind,
     Stamp,
     is_settled,
-    look,
     stamp_of,
 )
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.meanwhile import keep_detached
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, Choice, PartialRestore, PlanItem
+from agent.workspace.checkpoints.scan import look
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.git import top_folder
 from agent.workspace.isolated_copies import copy_folders, git_in_copies

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints import entries, file_register
+from agent.workspace.checkpoints import file_register, scan
 from agent.workspace.checkpoints.entries import KnownPath
 from agent.workspace.checkpoints.file_register import Baseline, CaptureLimits
 from agent.workspace.checkpoints.garbage_collection import verify
@@ -49,18 +49,18 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
     (root / "folder").mkdir()
     (root / "folder" / "file").write_text("mine")
     recorder = await ready(opened())
-    listed = entries._list_folder
+    listed = scan._list_folder
 
-    def swapped(descriptor: int, prefix: str, found: entries.ManifestScan):
+    def swapped(descriptor: int, prefix: str, found: scan.ManifestScan):
         result = listed(descriptor, prefix, found)
         if prefix == "" and not (root / "folder").is_symlink():
             (root / "folder").rename(root / "moved")
             (root / "folder").symlink_to(outside)
         return result
 
-    monkeypatch.setattr(entries, "_list_folder", swapped)
+    monkeypatch.setattr(scan, "_list_folder", swapped)
     await command(recorder, "true")
-    monkeypatch.setattr(entries, "_list_folder", listed)
+    monkeypatch.setattr(scan, "_list_folder", listed)
     await command(recorder, "true", call="c2")
     steps = recorder.store.line("session").steps()
     assert not any("secret" in change.path for step in steps for change in step.changes)
@@ -94,10 +94,10 @@ async def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_counts_as
             raise PermissionError(13, "Permission denied", path)
         return opens(path, flags, *rest, **more)
 
-    monkeypatch.setattr(entries.os, "open", closed)
+    monkeypatch.setattr(scan.os, "open", closed)
     step = await command(recorder, "true")
     assert step is None
-    monkeypatch.setattr(entries.os, "open", opens)
+    monkeypatch.setattr(scan.os, "open", opens)
     assert await command(recorder, "true", call="c2") is None
 
 

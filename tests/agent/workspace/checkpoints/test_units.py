@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints.entries import look
+from agent.workspace.checkpoints.scan import look
 from agent.workspace.checkpoints.units import (
     NO_UNITS,
     ORDINARY,
