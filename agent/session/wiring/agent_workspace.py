@@ -58,6 +58,7 @@ class AgentWorkspace:
         line = steps.store.line(steps.line)
         self.origins = GitOrigins(steps.root, folder / "commits.json", line.steps, self.reach.ask_remote)
         self.before_programs = [self.origins.acting]
+        steps.links_stay = self.reach.links_stay
 
     def keep_files(self, session: str, *, has_hooks: bool = False) -> Acting:
         """Return a function that saves the files that a call is about to change.

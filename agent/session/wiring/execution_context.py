@@ -20,7 +20,7 @@ from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.reach import let_through
 from agent.safety.rules import NO_UNDO, UndoCoverage
-from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, ask_remote
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, SessionBoundary, ask_remote
 from agent.safety.sandbox.opening import open_boundary
 from agent.session.conversation.opening_events import policy_publisher
 from agent.session.pending_requests import PendingRequests
@@ -82,6 +82,8 @@ class ExecutionContext:
     """The service that finds errors after an edit."""
     confined: bool
     """True if the operating system confines scripts."""
+    links_stay: bool
+    """True if programs in the sandbox can link no file of the workspace to a name outside of it."""
     closed_places: Callable[[], Sequence[Path] | None]
     """Guarded places that are read-only to programs now; None if no place can be."""
     settings: SettingsLender | None
@@ -191,11 +193,21 @@ async def open_execution(
         scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
         diagnostics=_diagnostics(base, wanted),
         confined=boundary.level != "none",
+        links_stay=far is None and _links_stay(boundary, wanted.workspace, settings.sandbox.writable),
         closed_places=boundary.closed_places,
         settings=boundary.settings if far is None else None,
         ask_remote=partial(ask_remote, boundary, base.environ),
         runs_in=boundary.level if far is None else far.title,
     )
+
+
+def _links_stay(boundary: SessionBoundary, workspace: Path, writable: Sequence[str]) -> bool:
+    """Return whether no program in the sandbox can link a file of the workspace to a name outside of it.
+
+    Each folder that may be written is a mount of its own in bubblewrap, and no link leads across mounts.
+    """
+    around = any(workspace.is_relative_to(Path(each).expanduser()) for each in writable)
+    return boundary.level == "bubblewrap" and not around
 
 
 def _recorder(

@@ -41,6 +41,7 @@ from agent.workspace.checkpoints.entries import (
     stamp_of,
 )
 from agent.workspace.checkpoints.file_capture import inode_of, take
+from agent.workspace.checkpoints.folder_watches import FolderWatches
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
 from agent.workspace.checkpoints.git_settings import bytes_are_gits
@@ -156,6 +157,8 @@ _MANY = 200
 _STRETCH, _BREATH = 0.004, 0.001
 """Seconds of work, and of the pause after it, while nobody waits."""
 
+WATCHED = 2_000
+"""The number of workspace paths from which on watches are worth their number."""
 LOOKED_AT = 20_000
 """The number of workspace paths up to which a restore checks all of them for newer times."""
 
@@ -209,6 +212,7 @@ class FileRegister:
         self._git = git
         self._baseline = baseline
         self._stop = stop
+        self._watches = FolderWatches(root)
         self._known: dict[str, KnownPath] = {}
         self._closed: tuple[LeftOut, ...] = ()
         self._units = NO_UNITS
@@ -229,6 +233,10 @@ class FileRegister:
         """Whether all required contents are available."""
         self.left_out = Coverage()
         """What could not be restored if it changed now. Any thread may read it."""
+
+    def close(self) -> None:
+        """Give back what looks hold of the system."""
+        self._watches.close()
 
     # Taking the workspace in
 
@@ -348,9 +356,13 @@ class FileRegister:
 
     # What changed
 
-    def changes(self) -> FoundChanges:
-        """Return all differences from the last seen state, sorted by path."""
-        found = look(self._root, self._known, self._ours, units=self._units)
+    def changes(self, *, whole: bool = False) -> FoundChanges:
+        """Return all differences from the last seen state, sorted by path.
+
+        With `whole` every folder is read, because a change may have left no event in the workspace.
+        """
+        watches = self._watches if len(self._known) >= WATCHED and not whole else None
+        found = look(self._root, self._known, self._ours, units=self._units, watches=watches)
         met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
         for path, status in found.changed.items():

@@ -76,6 +76,8 @@ class CallRecording:
     """Whether a program ran, so that anything may have changed."""
     blind: bool = False
     """Whether it ran before the workspace was read."""
+    links_out: bool = False
+    """Whether a program of it could give a file of the workspace a name outside, and change it by that."""
     noted: dict[str, PathEntry | None] = field(default_factory=dict)
     """The earlier states of paths named by a tool."""
     commands: list[RunCommand] = field(default_factory=list)
@@ -106,6 +108,8 @@ class StepRecorder:
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
         """Active while files are restored, so that watchers do not report it as others' work."""
+        self.links_stay = False
+        """Whether programs in the sandbox can link no file of the workspace to a name outside of it."""
         self.telling: asyncio.Task[None] | None = None
         """Reports what changed while the session was closed."""
         self._line = store.line(line)
@@ -164,6 +168,7 @@ class StepRecorder:
         if self._keeps and self._register.wants_saving:
             await self._guarded(self._register.save)
         await asyncio.to_thread(self._thread.shutdown, wait=True)
+        self._register.close()
 
     async def ready(self) -> None:
         """Wait until the whole workspace was read and steps can be recorded."""
@@ -215,8 +220,11 @@ class StepRecorder:
                 await self._note(recording, action.path)
             case RunCommand():
                 recording.commands.append(action)
+                recording.links_out |= action.outside or not self.links_stay
                 await self._widen(recording)
             case _ if isinstance(action, _PROGRAMS) or (action.effect and action.effect.runs_programs):
+                confined = isinstance(action, RunScript) and action.sandboxed and self.links_stay
+                recording.links_out |= not confined
                 await self._widen(recording)
 
     async def restored_after(self, position: int) -> Step | None:
@@ -498,7 +506,7 @@ class StepRecorder:
         noted = self._register.after(recording.noted)
         if not recording.wide or not self._surveyed.is_set():
             return noted
-        wide = self._register.changes()
+        wide = self._register.changes(whole=recording.links_out)
         # Paths announced by another call are left to that call, which knows their earlier state.
         known = {path for each in self._open for path in each.noted}
         changes = (*noted.changes, *(change for change in wide.changes if change.path not in known))

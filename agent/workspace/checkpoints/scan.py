@@ -9,9 +9,12 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import KnownPath, LeftOut, unreadable
+from agent.workspace.checkpoints.folder_watches import FolderWatches
 from agent.workspace.checkpoints.units import (
     NO_UNITS,
     ORDINARY,
@@ -45,7 +48,8 @@ class ManifestScan:
     """Folders of units, and of work trees within them, with their kinds."""
     linked: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     """Paths of files with several names, by device and inode."""
-    seen: int = 0
+    read: dict[str, set[str]] = field(default_factory=dict)
+    """The folders that were read while others were not, with those of their subfolders that were not."""
 
     def twin(self, path: str, status: os.stat_result) -> str:
         """Return another path in the workspace that is a hard link to the same file; empty if there is
@@ -62,19 +66,123 @@ def look(
     *,
     units: Units = NO_UNITS,
     versions: bool = True,
+    watches: FolderWatches | None = None,
 ) -> ManifestScan:
     """Compare everything below `root` (resolved) with the `known` states. Blocking; never raises.
 
     `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as missing.
     `units` are those known so far, because a damaged one cannot be recognised. Without `versions` neither
-    version control data nor the mode of `root` is read.
+    version control data nor the mode of `root` is read. With `watches` only folders are read in which
+    something happened since the last look with them; the result is the same.
     """
+    if watches is not None:
+        dirty = watches.changed_folders()
+        found = None if dirty is None else _look_again(root, known, ours, units, watches, dirty)
+        if found is not None:
+            return found
+        watches.begin()
     found = ManifestScan()
+    names: list[str] = []
+    folders = _walk(root, found, ours, units, versions, watches)
+    met = _compare(root, known, folders, found, names)
+    if met < len(known):
+        found.gone = _missing(known, names, found)
+    if not versions:
+        for folder in (TOP, *found.units):
+            found.changed.pop(folder, None)
+    if watches is not None:
+        watches.note(lambda _: True, found.units, found.left_out)
+        watches.look_again(_uncertain(found))
+    return found
+
+
+def _look_again(
+    root: Path,
+    known: Mapping[str, KnownPath],
+    ours: Path | None,
+    units: Units,
+    watches: FolderWatches,
+    dirty: set[str],
+) -> ManifestScan | None:
+    """Look only at the `dirty` folders and at new ones; None if that does not suffice."""
+    former = dict(watches.folders) if dirty else watches.folders
+    if identity_of(root) != former[""].identity:
+        return None
+    found = ManifestScan()
+    names: list[str] = []
+    _compare(root, known, _walk(root, found, ours, units, True, watches, dirty), found, names)
+    read = found.read
+    if not names or any(each.reason == MOVING or not each.path for each in found.left_out):
+        return None
+    if any(each.st_nlink > 1 and not stat.S_ISDIR(each.st_mode) for each in found.changed.values()):
+        # The folder of a file's other name has no event.
+        return None
+    for folder in dirty & read.keys():
+        # Other files count below a folder that became a unit, or is none any more.
+        place, same = folder or TOP, former[folder].identity == watches.folders[folder].identity
+        if same and found.units.get(place) != watches.units.get(place):
+            return None
+    stands = cache(lambda folder: _stands(folder, read))
+    found.left_out += (
+        each
+        for each in watches.left_out
+        if each.path not in read and (above := _above(each.path)) not in read and stands(above)
+    )
+    if read:
+        there, hidden = set(names), {each.path for each in found.left_out}
+        for path in known:
+            above = _above(path)
+            is_there = path in there if above in read else stands(above) and above in watches.folders
+            if not is_there and not _is_hidden(path, hidden):
+                found.gone.append(path)
+    for place, kind in watches.units.items():
+        folder = "" if place == TOP else place
+        if folder not in read and stands(folder):
+            found.units[place] = kind
+    watches.note(stands, found.units, found.left_out)
+    watches.look_again(_uncertain(found))
+    return found
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _stands(folder: str, read: Mapping[str, set[str]]) -> bool:
+    """Return whether a folder is still there, as far as the folders that were `read` tell."""
+    while folder and folder not in read:
+        above = _above(folder)
+        if above in read and folder not in read[above]:
+            return False
+        folder = above
+    return True
+
+
+def _uncertain(found: ManifestScan) -> Iterator[str]:
+    """Yield the folders to read again without any event.
+
+    In them something differs from what is known, until somebody takes it as known; or something could not be
+    read; or a file has a further name, through which it changes without an event here.
+    """
+    for each in found.left_out:
+        yield each.path
+        yield _above(each.path)
+    for path in (*found.changed, *found.gone, *chain.from_iterable(found.linked.values())):
+        yield _above(path)
+
+
+def _compare(
+    root: Path,
+    known: Mapping[str, KnownPath],
+    folders: Iterable[tuple[str, list[tuple[str, os.stat_result]]]],
+    found: ManifestScan,
+    names: list[str],
+) -> int:
+    """Compare the entries of folders with what is known; return how many of their paths are known."""
     met = 0
     get, held = known.get, TIME * 1_000_000_000
-    names: list[str] = []
     # Written out at length: this runs once for each path of a workspace at every command.
-    for prefix, listed in _walk(root, found, ours, units, versions):
+    for prefix, listed in folders:
         for name, status in listed:
             path = prefix + name
             if status.st_mtime_ns == held and is_placeholder(root / path):
@@ -101,13 +209,7 @@ def look(
             found.changed[path] = status
             if status.st_nlink > 1 and stat.S_ISREG(mode):
                 _note_link(found, path, status)
-    if met < len(known):
-        found.gone = _missing(known, names, found)
-    found.seen = len(names)
-    if not versions:
-        for folder in (TOP, *found.units):
-            found.changed.pop(folder, None)
-    return found
+    return met
 
 
 def _note_link(found: ManifestScan, path: str, status: os.stat_result) -> None:
@@ -134,12 +236,18 @@ def _is_hidden(path: str, hidden: set[str]) -> bool:
 
 
 def _walk(
-    root: Path, found: ManifestScan, ours: Path | None, units: Units, versions: bool
+    root: Path,
+    found: ManifestScan,
+    ours: Path | None,
+    units: Units,
+    versions: bool,
+    watches: FolderWatches | None = None,
+    dirty: set[str] | None = None,
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
     """Yield `root` and then every folder in it: the path prefix, and the entries with their status.
 
     No link is followed and no other file system entered. Of a unit only files that a step may record are
-    listed.
+    listed. With `dirty` only these folders are read, and those that the watches do not know.
     """
     try:
         top = root.stat()
@@ -151,8 +259,18 @@ def _walk(
     yield "", [(TOP, top)]
     own = identity_of(ours)
     keys = signs()
-    waiting: list[tuple[str, os.stat_result, UnitKind | None, int]] = [("", top, None, 0)]
-    while waiting:
+    former = dict(watches.folders) if watches is not None and dirty else {}
+    # The last one comes first: each folder before those in it.
+    order = sorted(dirty or (), reverse=True)
+    waiting: list[tuple[str, tuple[int, int], UnitKind | None, int]] = []
+    if dirty is None:
+        waiting.append(("", (top.st_dev, top.st_ino), None, 0))
+    while waiting or order:
+        if not waiting:
+            folder = order.pop()
+            if folder not in found.read and _stands(folder, found.read):
+                waiting.append((folder, *former[folder][:3]))
+            continue
         folder, expected, kind, cut = waiting.pop()
         prefix = f"{folder}/" if folder else ""
         try:
@@ -163,12 +281,18 @@ def _walk(
             continue
         try:
             # Between listing and opening a folder above may have become a link.
-            if not os.path.samestat(os.fstat(descriptor), expected):
+            status = os.fstat(descriptor)
+            if (status.st_dev, status.st_ino) != expected:
                 found.left_out.append(LeftOut(folder, MOVING))
                 continue
+            if watches is not None:
+                watches.watch(folder, descriptor, kind, cut)
             listed = _list_folder(descriptor, prefix, found)
         finally:
             os.close(descriptor)
+        unread: set[str] = set()
+        if dirty is not None:
+            found.read[folder] = unread
         place = folder or TOP
         if place in units.places or not keys.isdisjoint(dict(listed)):
             name = _unit(place, listed, units, within=kind is not None)
@@ -192,7 +316,11 @@ def _walk(
                     found.left_out.append(LeftOut(prefix + name, reason))
                     closed.add(name)
                 else:
-                    waiting.append((prefix + name, status, kind, cut))
+                    path, identity = prefix + name, (status.st_dev, status.st_ino)
+                    if dirty is not None and (each := former.get(path)) and each[:3] == (identity, kind, cut):
+                        unread.add(path)
+                    else:
+                        waiting.append((path, identity, kind, cut))
         yield prefix, [each for each in listed if each[0] not in closed] if closed else listed
 
 

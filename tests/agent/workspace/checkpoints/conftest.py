@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import zlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from agent.workspace.checkpoints import file_register
 from agent.workspace.checkpoints.entries import Step
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.recorder import StepRecorder
@@ -27,9 +29,16 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
-    """Opens recorders, each at its own session if wanted, and closes them."""
+async def opened(
+    tmp_path: Path, root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Open]:
+    """Opens recorders, each at its own session if wanted, and closes them.
+
+    In half of the tests they look as in a large workspace, only where something happened.
+    """
     recorders: list[StepRecorder] = []
+    is_large = bool(zlib.crc32(request.node.nodeid.encode()) & 1)
+    monkeypatch.setattr(file_register, "WATCHED", 0 if is_large else file_register.WATCHED)
 
     def make(
         limits: CaptureLimits = LIMITS, troubles: list[str] | None = None, line: str = "session"
@@ -37,6 +46,7 @@ async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
         store = CheckpointStore(tmp_path / "home" / "checkpoints")
         told = troubles if troubles is not None else []
         recorders.append(StepRecorder(store, line, root, limits, told.append))
+        recorders[-1].links_stay = is_large
         return recorders[-1]
 
     yield make

@@ -253,9 +253,10 @@ async def test_a_look_at_the_status_is_no_step_and_no_conflict(opened: Open, rep
 LOCKING = """
 import os, signal, sys, time
 from pathlib import Path
-from agent.workspace.checkpoints.entries import PathEntry, PathKind, Units
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.git_group import at_rest
 from agent.workspace.checkpoints.restore.path_replacement import Move
+from agent.workspace.checkpoints.units import Units
 
 entry = PathEntry(PathKind.FILE, 0o644, 0, 0)
 locks = lambda: at_rest(Path(sys.argv[1]), [Move(".git/HEAD", entry, entry)], Units(), "token")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
+from agent.workspace.checkpoints import file_register
+from agent.workspace.checkpoints.entries import TICK
 from agent.workspace.checkpoints.file_register import GONE_FROM_GIT, TAKEN_ALONG, CaptureLimits
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.precapture import TOO_MUCH
@@ -262,6 +264,27 @@ async def test_hard_links_are_noticed(opened: Open, root: Path) -> None:
     await command(recorder, "rm two; echo apart >two")
     await back(recorder, 0)
     assert (root / "one").stat().st_ino == (root / "two").stat().st_ino
+
+
+async def test_a_command_that_can_link_out_of_the_workspace_has_everything_looked_at(
+    opened: Open, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "folder").mkdir()
+    (root / "folder" / "file").write_text("first")
+    recorder = opened()
+    monkeypatch.setattr(file_register, "WATCHED", 0)
+    recorder.links_stay = False
+    recorder.start()
+    await recorder.ready()
+    # Until the clock has gone on, the file is looked at in any case.
+    await asyncio.sleep(2 * TICK / 1_000_000_000)
+    await command(recorder, "true")
+    out = tmp_path / "out"
+    step = await command(recorder, f"ln folder/file {out}; echo second > {out}; rm {out}")
+    # The folder of the file has no event by that.
+    assert step is not None and [change.path for change in step.changes] == ["folder/file"]
+    await back(recorder, 0)
+    assert (root / "folder" / "file").read_text() == "first"
 
 
 async def test_a_store_that_cannot_be_written_is_told_once_and_then_no_call_may_change_anything(
