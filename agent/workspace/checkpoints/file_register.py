@@ -41,7 +41,6 @@ from agent.workspace.checkpoints.entries import (
     stamp_of,
 )
 from agent.workspace.checkpoints.file_capture import inode_of, take
-from agent.workspace.checkpoints.folder_watches import FolderWatches
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
 from agent.workspace.checkpoints.git_settings import bytes_are_gits
@@ -51,6 +50,7 @@ from agent.workspace.checkpoints.scan import ManifestScan, look
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks, without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within
+from agent.workspace.checkpoints.watched_folders import WatchedFolders
 from agent.workspace.project_tree import in_order
 from tools.kit.files import write_atomically
 from tools.kit.lazy_pattern import lazy_pattern
@@ -212,7 +212,7 @@ class FileRegister:
         self._git = git
         self._baseline = baseline
         self._stop = stop
-        self._watches = FolderWatches(root)
+        self._watches = WatchedFolders(root)
         self._known: dict[str, KnownPath] = {}
         self._closed: tuple[LeftOut, ...] = ()
         self._units = NO_UNITS

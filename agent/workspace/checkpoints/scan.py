@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import KnownPath, LeftOut, unreadable
-from agent.workspace.checkpoints.folder_watches import FolderWatches
 from agent.workspace.checkpoints.units import (
     NO_UNITS,
     ORDINARY,
@@ -26,6 +25,7 @@ from agent.workspace.checkpoints.units import (
     kinds,
     signs,
 )
+from agent.workspace.checkpoints.watched_folders import WatchedFolders
 from agent.workspace.placeholders import TIME, is_placeholder
 
 MOVING = "was moved while it was looked at"
@@ -66,7 +66,7 @@ def look(
     *,
     units: Units = NO_UNITS,
     versions: bool = True,
-    watches: FolderWatches | None = None,
+    watches: WatchedFolders | None = None,
 ) -> ManifestScan:
     """Compare everything below `root` (resolved) with the `known` states. Blocking; never raises.
 
@@ -101,7 +101,7 @@ def _look_again(
     known: Mapping[str, KnownPath],
     ours: Path | None,
     units: Units,
-    watches: FolderWatches,
+    watches: WatchedFolders,
     dirty: set[str],
 ) -> ManifestScan | None:
     """Look only at the `dirty` folders and at new ones; None if that does not suffice."""
@@ -241,7 +241,7 @@ def _walk(
     ours: Path | None,
     units: Units,
     versions: bool,
-    watches: FolderWatches | None = None,
+    watches: WatchedFolders | None = None,
     dirty: set[str] | None = None,
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
     """Yield `root` and then every folder in it: the path prefix, and the entries with their status.

@@ -1,4 +1,4 @@
-"""What the kernel tells about the folders of a workspace, so that a look need not read all of them (Linux).
+"""Watches on the folders of a workspace, so that a look need not read all of them (Linux).
 
 Every folder that a look reads gets a watch (inotify) before its names are listed. The next look reads only
 the folders that had an event since, and their new subfolders. The kernel queues an event before the system
@@ -55,7 +55,7 @@ class WatchedFolder(NamedTuple):
     watch: int
 
 
-class FolderWatches:
+class WatchedFolders:
     """The folders that the last looks at the workspace `root` (resolved) read. For one thread."""
 
     def __init__(self, root: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.workspace.checkpoints import folder_watches, scan
+from agent.workspace.checkpoints import scan, watched_folders
 from agent.workspace.checkpoints.entries import KnownPath, PathEntry, PathKind, is_settled, stamp_of
-from agent.workspace.checkpoints.folder_watches import FolderWatches
 from agent.workspace.checkpoints.scan import ManifestScan, look
 from agent.workspace.checkpoints.units import NO_UNITS, Units
+from agent.workspace.checkpoints.watched_folders import WatchedFolders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems give no watches")
 
@@ -34,7 +34,7 @@ class Looker:
         self.root = root
         self.known: dict[str, KnownPath] = {}
         self.units: Units = NO_UNITS
-        self.watches = FolderWatches(root)
+        self.watches = WatchedFolders(root)
 
     def look(self) -> ManifestScan:
         """Look at what has events, hold it against a look at everything, and return it."""
@@ -202,7 +202,7 @@ def test_without_watches_everything_is_read(
 ) -> None:
     for name, value in (("MOST", 3), ("LOCAL", frozenset()), ("LASTS", -1.0)):
         with monkeypatch.context() as patch:
-            patch.setattr(folder_watches, name, value)
+            patch.setattr(watched_folders, name, value)
             looker = _tree(tmp_path / name)
             (tmp_path / name / "d/x").write_text("changed")
             folders.clear()
