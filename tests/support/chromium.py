@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -24,6 +25,12 @@ def found() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip("there is no Chromium on this machine: the page was not tried in a browser")
+
+
+def version() -> int:
+    """Its major version. Skips the test where there is none."""
+    told = subprocess.run([found(), "--version"], capture_output=True, text=True, check=True).stdout
+    return int(re.findall(r"(\d+)\.\d", told)[0])
 
 
 class Browser:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -265,11 +264,12 @@ def test_a_log_is_shown_at_its_pace() -> None:
     assert pace.takes(6.1)
 
 
-def given(way: str, gate: Path | None = None) -> dict[str, Any]:
-    """A server passed in with a session; it starts once there is a file at `gate`."""
-    wait = "" if gate is None else f"while [ ! -e {gate} ]; do sleep 0.05; done; "
-    command = shlex.join([sys.executable, *plain(way)["args"]])
-    return {"servers": (("from editor", {"command": "/bin/sh", "args": ["-c", f"{wait}exec {command}"]}),)}
+def given(way: str, gate: Path = Path("/")) -> dict[str, Any]:
+    """A server passed in with a session; it starts once there is something at `gate`."""
+    # The sandbox shows a server the files that its arguments name.
+    wait = 'while [ ! -e "$0" ]; do sleep 0.05; done; exec "$@"'
+    command = ["-c", wait, str(gate), sys.executable, *plain(way)["args"]]
+    return {"servers": (("from editor", {"command": "/bin/sh", "args": command}),)}
 
 
 async def test_the_first_message_waits_for_a_server_that_was_passed_in(
