@@ -8,7 +8,6 @@ import dataclasses
 import itertools
 import json
 import logging
-import select
 import signal
 import socket
 import time
@@ -32,6 +31,7 @@ from agent.events import (
 )
 from tools.kit import children
 from tools.kit.children import framed, kill_process, start_module
+from tools.kit.descriptors import wait_until_ready
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class Outlet:
             return
         self.queue(frame)
         while len(self._waiting) > HELD and not self.broken:
-            select.select([], [self._to], [])
+            wait_until_ready(self._to, writes=True)
             self._write()
 
     @property
@@ -315,7 +315,7 @@ class Outlet:
     def finish(self) -> None:
         """Send the rest, however long that takes, and close."""
         while self._waiting and not self.broken:
-            select.select([], [self._to], [])
+            wait_until_ready(self._to, writes=True)
             self._write()
         self._stop_watching()
         self._to.close()

@@ -78,7 +78,7 @@ def check_names(names: Iterable[str]) -> list[str]:
     for name in names:
         plain = name.strip().lower()
         if plain not in EXTRAS:
-            near = get_close_matches(plain, EXTRAS, n=1, cutoff=0.5)
+            near = get_close_matches(plain, EXTRAS, n=1, cutoff=0.6)
             guess = f" Did you mean {near[0]}?" if near else ""
             raise ConfigError(f"There is no extra {name[:40]!r}.{guess} There are {', '.join(EXTRAS)}.")
         found.append(plain)

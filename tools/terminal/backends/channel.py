@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tools.kit.children import kill_group
+from tools.kit.descriptors import wait_until_ready
 from tools.results import ToolError
 from tools.terminal.backend import COLUMNS, ROWS
 from tools.text.safe_text import clean
@@ -90,13 +90,13 @@ class ClientChannel:
                 os.close(descriptor)
 
     def read(self, timeout: float | None = None) -> bytes | None:
-        if timeout is not None and not select.select([self._output], [], [], timeout)[0]:
+        if timeout is not None and not wait_until_ready(self._output, seconds=timeout):
             return None
         try:
             return os.read(self._output, _PIECE)
         except BlockingIOError:
             # The two ends of a terminal share one descriptor's mode.
-            select.select([self._output], [], [])
+            wait_until_ready(self._output)
             return self.read(timeout)
         except OSError:
             return b""

@@ -13,7 +13,6 @@ import html
 import imaplib
 import mimetypes
 import re
-import select
 import smtplib
 import ssl
 import time
@@ -46,6 +45,7 @@ from agent.integrations.gateways.adapter import (
     odd_answer,
 )
 from agent.integrations.gateways.markup import translate_markdown
+from tools.kit.descriptors import wait_until_ready
 
 SECONDS = 30.0
 """An answer of a server takes at most."""
@@ -390,7 +390,7 @@ class _ImapConnection(imaplib.IMAP4):
         held = self.sock
         if self._held or (isinstance(held, ssl.SSLSocket) and held.pending()):
             return True
-        return bool(select.select([held], [], [], seconds)[0])
+        return wait_until_ready(held, seconds=seconds)
 
     def _fill(self) -> bool:
         data = self.sock.recv(65_536)
