@@ -117,10 +117,9 @@ def explain(
         if failed and not network and _OFFLINE.search(line):
             return _sentence(line, _FILTERED if filtered else "The network is off.")
     text = "\n".join(lines)
-    for said, place in _signs(hidden, command):
-        if found := said.search(text):
-            start = text.rfind("\n", 0, found.end()) + 1
-            return _hidden_sentence(text[start:].partition("\n")[0], place)
+    for found, place in _signs(text, hidden, command):
+        start = text.rfind("\n", 0, found.end()) + 1
+        return _hidden_sentence(text[start:].partition("\n")[0], place)
     if failed or not output.strip():
         for path in _paths_in(command):
             if (place := _within(path, hidden)) and os.path.lexists(path):
@@ -154,19 +153,22 @@ def _closed_to(named: Sequence[Path], writable: Sequence[Path]) -> bool:
     return any(_within(path, writable) is None and path.parts[1:2] != ("proc",) for path in named)
 
 
-def _signs(hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Pattern[str], Path]]:
-    """Yield patterns for error messages that a hidden file causes, each with that file's path.
+def _signs(text: str, hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Match[str], Path]]:
+    """Yield the messages in an output that a hidden file causes, each with that file's path.
 
     Only files that exist outside of the sandbox are included.
     """
     for said, names, run in _rows():
-        for name in names if run.search(command) else ():
+        # The message comes first: most outputs have none, and there are many hidden files.
+        if not (found := said.search(text)) or not run.search(command):
+            continue
+        for name in names:
             suffix = f"/{name.lstrip('/')}"
             place = next((each for each in hidden if str(each).endswith(suffix)), None)
             if name.startswith("/"):
                 place = Path(name)
             if place is not None and place.exists():
-                yield said, place
+                yield found, place
                 break
 
 
