@@ -97,11 +97,12 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
         if kind == "read" and path in shown and (above is None or (above.kind != "hide" and above.is_own)):
             # It is seen anyway; a mount of its own would only be in the way of renaming and removing.
             continue
-        if _is_read_only(above) and source == path and (kind == "read" or _is_closed(path, kind)):
+        is_own = source is path or source == path
+        if _is_read_only(above) and is_own and (kind == "read" or _is_closed(path, kind)):
             # Each mount costs every command more than a millisecond.
             continue
-        if source.exists():
-            index[name] = MountPlace(path, kind, source, source.is_dir())
+        if (is_folder := _is_folder(source)) is not None:
+            index[name] = MountPlace(path, kind, source, is_folder)
         elif kind == "hide" and above is not None and above.kind == "write" and above.is_own:
             # It could be made.
             gap = _outermost_gap(path)
@@ -112,6 +113,18 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
 def covering(path: Path, found: Sequence[MountPlace]) -> MountPlace | None:
     """Return the deepest mount that contains `path`; None if there is none."""
     return _above(str(path), {str(place.path): place for place in found})
+
+
+def _is_folder(path: Path) -> bool | None:
+    """Return whether a folder is at a path; None if nothing is. Raises `OSError`."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - done for each name that may hold a secret
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP):
+            return None
+        raise
+    except ValueError:
+        return None
 
 
 def _above(path: str, index: Mapping[str, MountPlace]) -> MountPlace | None:
