@@ -186,7 +186,7 @@ async def test_answers_are_data_between_marks_they_cannot_know(tmp_path: Path):
 
 async def test_agreement_with_labels_counts_changes_of_mind(tmp_path: Path):
     lines = [
-        {"id": i, "prompt": "p", "a": "good" if i % 2 else "bad", "b": "bad" if i % 2 else "good"}
+        {"id": i, "prompt": "p", "a": "good" if i % 2 else "poor", "b": "poor" if i % 2 else "good"}
         for i in range(8)
     ]
     text = "".join(
@@ -195,7 +195,7 @@ async def test_agreement_with_labels_counts_changes_of_mind(tmp_path: Path):
 
     def script(request: Any) -> Any:
         asked = request.messages[-1]["content"]
-        winner = "first" if asked.index("good") < asked.index("bad") else "second"
+        winner = "first" if asked.index("good") < asked.index("poor") else "second"
         return say(json.dumps({"reason": "", "winner": winner}))
 
     async def work(judge: Judge) -> Any:
