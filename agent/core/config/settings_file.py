@@ -68,7 +68,7 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
 
 @contextmanager
 def lock_and_read(path: Path) -> Iterator[bytes | None]:
-    """Yield the content of a file of the home, as `read_file` does, to be written anew inside the block.
+    """Yield the content of a file of the home, as `read_file` does; the block may replace the file.
 
     Other processes of Hermes wait with their changes. Raises `UnreadableSettingsError`, and `OSError` if
     that takes too long or the lock cannot be made.

@@ -264,7 +264,7 @@ def test_a_log_is_shown_at_its_pace() -> None:
     assert pace.takes(6.1)
 
 
-def given(way: str, gate: Path = Path("/")) -> dict[str, Any]:
+def editor_server(way: str, gate: Path = Path("/")) -> dict[str, Any]:
     """A server passed in with a session; it starts once there is something at `gate`."""
     # The sandbox shows a server the files that its arguments name.
     wait = 'while [ ! -e "$0" ]; do sleep 0.05; done; exec "$@"'
@@ -279,7 +279,7 @@ async def test_the_first_message_waits_for_a_server_that_was_passed_in(
     monkeypatch.setattr(session_servers, "FIRST_TURN", 60.0)
     script = [calls(("mcp__from_editor__echo", {"text": "hi"})), say("done")]
     async with bench(tmp_path, script) as at:
-        async with at.engine(attended=True, **given("good")) as engine:
+        async with at.engine(attended=True, **editor_server("good")) as engine:
             await engine.run("go")
         assert results(at) == [{"content": "hi"}]
         assert "MCP servers that are there now: from_editor." in str(at.server.requests[0].body)
@@ -292,7 +292,10 @@ async def test_a_server_that_takes_too_long_is_named_and_comes_later(
     monkeypatch.setattr(session_servers, "FIRST_TURN", 0.0)
     gate = tmp_path / "work" / "gate"
     script = [say("not yet"), calls(("mcp__from_editor__echo", {"text": "hi"})), say("done")]
-    async with bench(tmp_path, script) as at, at.engine(attended=True, **given("good", gate)) as engine:
+    async with (
+        bench(tmp_path, script) as at,
+        at.engine(attended=True, **editor_server("good", gate)) as engine,
+    ):
 
         def notices() -> str:
             return " ".join(each.text for each in at.seen(Noticed))
