@@ -220,7 +220,7 @@ def _with_notes(
         hints.append(f"There are only {available} results; use a smaller offset.")
     if ending.incomplete:
         result["incomplete"] = True
-        hints.append(f"The search is incomplete: {ending.incomplete}. Use a narrower pattern or path.")
+        hints.append(f"The search is incomplete: {ending.incomplete}. {ending.mend}")
     if ending.left_out:
         hints.append(f"{ending.left_out} hits in extremely long lines are not counted.")
     if omitted:

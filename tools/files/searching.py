@@ -17,12 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from tools.files.access import printable
 from tools.files.text_files import decode_line
 from tools.kit.children import kill_group
+from tools.kit.files import NotAFileError, require_file
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import Stopped
 from tools.results import ToolError
@@ -38,6 +40,8 @@ MAX_RECORD_BYTES = 4_000_000
 _CHILD = Path(__file__).with_name("search_child.py")
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 _READ_BYTES = 1 << 16
+_IGNORE_FILES = (".ignore", ".rgignore", ".gitignore", ".git", ".git/info/exclude")
+"""What ripgrep opens in each folder. It waits for a FIFO of such a name, and reads a device without end."""
 _PYTHON_ONLY = ("look-around", "backreferences")
 
 
@@ -62,6 +66,8 @@ class SearchEnding:
 
     incomplete: str = ""
     """Why the search is incomplete, as the end of a sentence."""
+    mend: str = "Use a narrower pattern or path."
+    """What to do about that."""
     left_out: int = 0
     """Records that were too long."""
 
@@ -104,11 +110,32 @@ def _walk(root: Path) -> Iterator[bytes]:
     if target:
         yield os.fsencode(target)
         return
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [each for each in folders if each != ".git" and f"{parent}{each}" not in _skipped(root)]
-        for path in (Path(parent, name) for name in names):
+    for parent, names in _folders(root):
+        for path in (parent / name for name in names):
             if path.is_file() and not path.is_symlink():
                 yield os.fsencode(path.relative_to(folder))
+
+
+def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folders that a search may enter, and the names of what else is in them."""
+    for parent, folders, names in os.walk(root):
+        folders[:] = [each for each in folders if each != ".git" and f"{parent}{each}" not in _skipped(root)]
+        yield Path(parent), names
+
+
+def _endless_ignore_files(root: Path) -> Iterator[str]:
+    """Yield for each folder that may be searched an empty text, or which ignore file there has no end."""
+    for folder in chain(root.parents, (parent for parent, _ in _folders(root))):
+        for file in (folder / name for name in _IGNORE_FILES):
+            try:
+                require_file(file.stat())
+            except NotAFileError as error:
+                if error.kind in ("FIFO", "device"):
+                    name = printable(os.path.relpath(file, place(root)[0]))
+                    yield f"the ignore file {name} is a {error.kind}, not a file"
+            except OSError:
+                continue
+        yield ""
 
 
 def _ripgrep(
@@ -176,7 +203,8 @@ def _run(
         ) as process:
             try:
                 separator = b"\0" if request.pattern is None else b"\n"
-                yield from _split(_chunks(process, ending, stop), separator, ending)
+                endless = iter(()) if order else _endless_ignore_files(request.root)
+                yield from _split(_chunks(process, endless, ending, stop), separator, ending)
             finally:
                 if process.poll() is None:
                     kill_group(process.pid)
@@ -189,7 +217,9 @@ def _run(
                 raise ToolError(reason)
 
 
-def _chunks(process: subprocess.Popen[bytes], ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
+def _chunks(
+    process: subprocess.Popen[bytes], endless: Iterator[str], ending: SearchEnding, stop: threading.Event
+) -> Iterator[bytes]:
     """Yield the output of the child until it ends or a limit is reached."""
     assert process.stdout is not None
     deadline = time.monotonic() + TIMEOUT
@@ -203,6 +233,14 @@ def _chunks(process: subprocess.Popen[bytes], ending: SearchEnding, stop: thread
                 ending.incomplete = f"it was stopped after {TIMEOUT:.0f} seconds"
                 return
             if not selector.select(0.1):
+                # Looking before each search would take as long as the search.
+                pause = time.monotonic() + 0.1
+                for ending.incomplete in endless:
+                    if ending.incomplete:
+                        ending.mend = "Remove it, or search a folder that has none in or above it."
+                        return
+                    if time.monotonic() > pause:
+                        break
                 continue
             chunk = os.read(process.stdout.fileno(), _READ_BYTES)
             if not chunk:

@@ -228,8 +228,10 @@ class ReferenceReader:
         path, name = await self._place(reference)
         if not await asyncio.to_thread(path.is_dir):
             raise ToolError(f"There is no folder {name}.")
-        found = await asyncio.to_thread(_files_below, path)
+        ending = SearchEnding()
+        found = await asyncio.to_thread(_files_below, path, ending)
         more = f"\n[… and more than these {MAX_ENTRIES}]" if len(found) > MAX_ENTRIES else ""
+        more += f"\n[The list is incomplete: {ending.incomplete}]" if ending.incomplete else ""
         listed = found[:MAX_ENTRIES]
         files = f"{len(listed)}{'+' if more else ''} file{'' if len(listed) == 1 else 's'}"
         return _Piece(f"{name.rstrip('/')}/", "\n".join(listed) + more, f"names of {files}")
@@ -277,10 +279,10 @@ def _with_lines(reference: Reference) -> str:
     return f"{reference.target}:{reference.first}{last}"
 
 
-def _files_below(folder: Path) -> Sequence[str]:
+def _files_below(folder: Path, ending: SearchEnding) -> Sequence[str]:
     """Return the files below a folder, without ignored ones; at most one more than the limit of the list."""
     found: list[str] = []
-    with closing(records(SearchRequest(folder, None, (".git",)), SearchEnding(), threading.Event())) as names:
+    with closing(records(SearchRequest(folder, None, (".git",)), ending, threading.Event())) as names:
         for name in names:
             found.append(name.decode("utf-8", "backslashreplace").removeprefix("./"))
             if len(found) > MAX_ENTRIES:

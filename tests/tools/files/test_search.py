@@ -383,3 +383,32 @@ async def test_what_never_ends_or_is_too_long_is_refused_at_once(work: Path, sea
     for asked in ({"pattern": "ü" * 20_001}, {"pattern": "x", "file_glob": "*" * 20_001}):
         assert "more than 20,000 characters" in (await search(**asked))["error"]
     assert (await search(pattern="ü" * 20_000))["total_count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        (".ignore", "."),
+        ("a/.rgignore", "."),
+        ("a/.gitignore", "a"),
+        (".gitignore", "a"),
+        (".git/info/exclude", "a"),
+    ],
+)
+async def test_a_fifo_instead_of_an_ignore_file_ends_the_search_with_its_name(
+    work: Path, search: Search, name: str, path: str
+) -> None:
+    (work / "a").mkdir()
+    (work / "a" / "c.py").write_text("round")
+    (work / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(work / name)
+    for target in ("content", "files"):
+        hint = (await search(pattern="round", path=path, target=target))["hint"]
+        assert f"{Path(name).name} is a FIFO, not a file. Remove it" in hint, target
+
+
+async def test_an_endless_device_instead_of_an_ignore_file_ends_the_search(
+    work: Path, search: Search
+) -> None:
+    (work / ".ignore").symlink_to("/dev/zero")
+    assert "the ignore file .ignore is a device, not a file" in (await search(pattern="round"))["hint"]
