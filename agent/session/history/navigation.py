@@ -274,6 +274,7 @@ class HistoryNavigation:
         line = recorder.store.line(recorder.line)
         if position < line.floor:
             raise HermesError(f"Steps up to {line.floor} are no longer kept, so {position} is out of reach.")
+        await recorder.look_at_everything()
 
         def make_plan() -> RestorePlan:
             steps = [step for step in line.steps() if step.kind != "outside"]
@@ -517,7 +518,7 @@ class HistoryNavigation:
         return self._recorder
 
     def _moving(self) -> _Moving:
-        return _Moving(self._going, self.busy)
+        return _Moving(self._going, self.busy, self._recorder)
 
     async def _files_to(self, position: int, choices: Mapping[str, Choice] | None) -> Restored | None:
         if self._recorder is None:
@@ -606,13 +607,17 @@ class HistoryNavigation:
 class _Moving:
     """A guard that allows one move at a time, and none while the agent works."""
 
-    def __init__(self, lock: asyncio.Lock, busy: Callable[[], bool]) -> None:
+    def __init__(self, lock: asyncio.Lock, busy: Callable[[], bool], recorder: StepRecorder | None) -> None:
         self._lock = lock
         self._busy = busy
+        self._recorder = recorder
 
     async def __aenter__(self) -> None:
         if self._busy():
             raise HermesError(BUSY)
+        if self._recorder is not None:
+            # So that the move leads back to files as they are, not only as far as events told.
+            await self._recorder.look_at_everything()
         await self._lock.acquire()
 
     async def __aexit__(self, *_: object) -> None:

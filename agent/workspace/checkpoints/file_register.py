@@ -213,6 +213,8 @@ class FileRegister:
         self._baseline = baseline
         self._stop = stop
         self._watches = WatchedFolders(root)
+        self.is_whole = True
+        """Whether every change up to the last look was found, even one without an event."""
         self._known: dict[str, KnownPath] = {}
         self._closed: tuple[LeftOut, ...] = ()
         self._units = NO_UNITS
@@ -362,6 +364,7 @@ class FileRegister:
         With `whole` every folder is read, because a change may have left no event in the workspace.
         """
         watches = self._watches if len(self._known) >= WATCHED and not whole else None
+        self.is_whole = watches is None
         found = look(self._root, self._known, self._ours, units=self._units, watches=watches)
         met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)

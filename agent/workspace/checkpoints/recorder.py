@@ -126,6 +126,8 @@ class StepRecorder:
         self._task: asyncio.Task[None] | None = None
         self._saver: asyncio.Task[None] | None = None
         self._open: list[CallRecording] = []
+        self._last_wide: CallRecording | None = None
+        """The last call that ran a program."""
         self._troubled = False
         self._position = self._line.last
         self._folder = FollowedRoot(root)
@@ -161,6 +163,8 @@ class StepRecorder:
         """Write the known state, and end the thread."""
         if self._stop.is_set():
             return
+        if self._keeps and self._at_hand.is_set():
+            await self.look_at_everything()
         self._stop.set()
         if self._saver is not None:
             self._saver.cancel()
@@ -314,6 +318,14 @@ class StepRecorder:
         if not self._surveyed.is_set() or any(each.wide for each in self._open):
             return False
         return await self._guarded(self._take_in) is not None
+
+    async def look_at_everything(self) -> None:
+        """Record what left no event, so that no look around a program found it, as done by the last program.
+
+        Does nothing while a program of the agent runs, or before the workspace was read.
+        """
+        if not self._register.is_whole and await self.catch_up():
+            await self._guarded(self._take_in_unseen)
 
     # Within
 
@@ -469,12 +481,22 @@ class StepRecorder:
         self._register.accept(found, self._position)
         return True
 
+    def _take_in_unseen(self) -> None:
+        """Record changes that no event told, after those by others were recorded."""
+        found, ran = self._register.changes(whole=True), self._last_wide
+        if found.changes and ran is not None:
+            paths = tuple(change.path for change in found.changes)
+            self._append("command", ran.session, ran.call, ran.label, found, perhaps=paths)
+        self._register.accept(found, self._position)
+
     async def _finish(self, recording: CallRecording) -> None:
         try:
             if recording.wide or recording.noted:
                 recording.step = await self._guarded(lambda: self._record_call(recording))
         finally:
             self._open.remove(recording)
+            if recording.wide:
+                self._last_wide = recording
 
     def _record_call(self, recording: CallRecording) -> Step | None:
         """Find the changes made by a call, and record them as a step."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -393,3 +394,36 @@ async def test_only_texts_that_nothing_the_command_reads_names_may_be_those_of_a
             (root / name).write_text(writes[name])
     assert recording.step is not None
     assert recording.step.perhaps == perhaps
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems give no watches")
+@pytest.mark.parametrize("ends", [False, True], ids=["before a restore", "at the end of the session"])
+async def test_a_change_without_an_event_is_taken_back_and_named(
+    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    monkeypatch.setattr(file_register, "WATCHED", 0)
+    for name in ("a", "b"):
+        (root / name).mkdir()
+    (root / "a/file").write_text("old")
+    recorder = opened()
+    recorder.links_stay = True
+    recorder.start()
+    await recorder.ready()
+    await asyncio.sleep(2 * TICK / 1_000_000_000)
+    # The first look with watches reads everything.
+    await command(recorder, "echo 1 >b/other")
+    await command(recorder, "ln a/file b/name; echo new >b/name; rm b/name; echo 2 >b/other")
+    (root / "b/mine").write_text("by the person")
+    await (recorder.stop() if ends else recorder.look_at_everything())
+    *_, theirs, found = recorder.store.line("session").steps()
+    assert (theirs.kind, [change.path for change in theirs.changes]) == ("outside", ["b/mine"])
+    assert (found.kind, found.perhaps) == ("command", ("a/file",))
+    if not ends:
+        plan = plan_restore(root, (found,), 0, recorder.store.objects, limit=LIMITS.file)
+        assert [(item.path, item.unnamed) for item in plan.items] == [("a/file", True)]
+        await back(recorder, 0)
+        assert (root / "a/file").read_text() == "old"
+        assert (root / "b/mine").read_text() == "by the person"
+        position = recorder.position
+        await recorder.look_at_everything()
+        assert recorder.position == position
