@@ -225,11 +225,21 @@ class ParallelAttempts:
             if self._travel.busy():
                 raise HermesError("The agent works at the moment; attempts begin between two turns.")
             copies = await self._make_copies(count)
-            begun = [await self._begin(copy, prompt, models, number) for number, copy in enumerate(copies)]
-        for attempt, copy in begun:
-            work = self._work(attempt, copy, max_turns)
-            self._tasks[attempt.head] = asyncio.create_task(work, name=attempt.head)
-        return tuple(attempt for attempt, _ in begun)
+            begun: list[LiveAttempt] = []
+            try:
+                for number, copy in enumerate(copies):
+                    begun.append(await self._begin(copy, prompt, models, number))
+            except BaseException:
+                # Those that have a branch end as stopped ones do, with their copies.
+                for attempt in begun:
+                    attempt.stopping = True
+                await asyncio.gather(*(copy.close() for copy in copies[len(begun) :]))
+                raise
+            finally:
+                for attempt, copy in zip(begun, copies, strict=False):
+                    work = self._work(attempt, copy, max_turns)
+                    self._tasks[attempt.head] = asyncio.create_task(work, name=attempt.head)
+        return tuple(begun)
 
     async def stop(self, number: int | None = None) -> tuple[LiveAttempt, ...]:
         """Stop one attempt, or all of them, and keep their work so far. Returns the attempts that were
@@ -265,7 +275,9 @@ class ParallelAttempts:
 
     async def close(self) -> None:
         """Stop all attempts and wait until their work is saved."""
-        await self.stop()
+        async with self._starting:
+            # The attempts that were beginning are known now.
+            await self.stop()
         await self.wait()
 
     # Internal
@@ -294,11 +306,8 @@ class ParallelAttempts:
 
     async def _begin(
         self, copy: WorkspaceCopy, prompt: str, models: Sequence[str] | None, number: int
-    ) -> tuple[LiveAttempt, WorkspaceCopy]:
-        """Create a branch for attempt `number` at the current end of the session.
-
-        Returns the attempt and the copy in which it works.
-        """
+    ) -> LiveAttempt:
+        """Create a branch for attempt `number`, which works in `copy`, at the current end of the session."""
         store, session = self._session.store, self._session
         taken = [head.name for head in await store.heads(session.id)]
         free = (f"{attempt_marks.PREFIX}{each}" for each in range(1, len(taken) + 2))
@@ -315,7 +324,7 @@ class ParallelAttempts:
         attempt = LiveAttempt(head, prompt, model, copy.position, left_out=left_out)
         self._attempts.append(attempt)
         self._emit(AgentStarted(agent=head, name=head if model is None else f"{head} {model}", goal=prompt))
-        return attempt, copy
+        return attempt
 
     async def _work(self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None) -> None:
         outcome: TurnOutcome = "failed"
@@ -350,6 +359,8 @@ class ParallelAttempts:
         """Run the turn of an attempt's agent on the message; return its outcome, and the answer
         or an error.
         """
+        if attempt.stopping:
+            return "interrupted", ""
         hearing = _Hearing(attempt, self._emit)
         spec = AttemptSpec(
             record=self._session.record,

@@ -13,7 +13,15 @@ import pytest
 
 from agent.core.store.store import Store
 from agent.errors import HermesError
-from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QuestionAsked, ToolFinished
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    Event,
+    Noticed,
+    QuestionAsked,
+    ToolFinished,
+)
 from agent.workspace.checkpoints.meanwhile import finish_detached
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench
@@ -221,6 +229,36 @@ async def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> N
     async with b.engine() as engine:
         with pytest.raises(HermesError, match="not kept"):
             _ = engine.attempts
+
+
+async def test_a_start_that_is_cut_off_leaves_no_attempt_that_never_ends(tmp_path: Path) -> None:
+    class Stops(list[Event]):
+        def append(self, event: Event) -> None:
+            super().append(event)
+            if isinstance(event, AgentStarted):
+                starting.cancel()
+
+    async with bench(tmp_path, Engineer()) as b:
+        b.events = Stops()
+        async with b.engine() as engine:
+            starting = asyncio.create_task(engine.attempts.start("build it", 2))
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            await engine.attempts.wait()
+            assert [each.outcome for each in await engine.attempts.list_attempts()] == ["interrupted"]
+            assert [event.outcome for event in b.seen(AgentEnded)] == ["interrupted"]
+            assert copies(b) == []
+
+
+async def test_a_session_that_closes_while_attempts_begin_ends_them_too(tmp_path: Path) -> None:
+    async with bench(tmp_path, Engineer(write("a", "x"))) as b:
+        async with b.engine() as engine:
+            starting = asyncio.create_task(engine.attempts.start("build it", 1))
+            while not copies(b):
+                await asyncio.sleep(0)
+        (attempt,) = await starting
+        assert attempt.outcome == "interrupted"
+        assert copies(b) == []
 
 
 @pytest.mark.thorough
