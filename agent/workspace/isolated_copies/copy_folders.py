@@ -74,17 +74,18 @@ def claim(copies: Path) -> CopyFolder:
         while True:
             folder = copies / secrets.token_hex(6)
             lock = create_file(_lock_of(folder))
+            if not lock_file(lock, seconds=0):
+                # A sweep was quicker: it takes the lock file for a left one.
+                os.close(lock)
+                continue
+            place = CopyFolder(folder, lock)
             try:
-                if not lock_file(lock, seconds=0):
-                    # A sweep was quicker: it takes the lock file for a left one.
-                    os.close(lock)
-                    continue
                 folder.mkdir(0o700)
                 (folder / ".git").write_bytes(_BARRIER)
             except BaseException:
-                os.close(lock)
+                place.remove()
                 raise
-            return CopyFolder(folder, lock)
+            return place
     except ConfigError as error:
         raise StoreError(str(error)) from error
     except OSError as error:
@@ -208,19 +209,21 @@ def too_much(source: Path, target: Path, most: int) -> tuple[LeftOut, ...]:
     """
     sizes = _measured(source)
     left: list[LeftOut] = []
-    free = max(0, shutil.disk_usage(target).free - _SPARE)
-    most = min(most, free)
+    free = shutil.disk_usage(target).free
+    most = min(most, room := max(0, free - _SPARE))
     for path, size in sorted(sizes.ignored.items(), key=lambda item: -item[1]):
         if sizes.total <= most:
             break
         sizes.total -= size
         left.append(LeftOut(path, f"is ignored by git and has {size // MEGABYTE:,} MB"))
     if sizes.total > most:
-        where = f"the disk of {target} has room for {most // MEGABYTE:,} MB"
         limit = f"copies may have {most // MEGABYTE:,} MB"
+        if most == room:
+            spare = f"a copy leaves {_SPARE // MEGABYTE:,} MB free"
+            limit = f"the disk of {target.parent} has {free / MEGABYTE:,.1f} MB, and {spare}"
         raise HermesError(
-            f"A copy of {source} would have {sizes.total // MEGABYTE:,} MB, but "
-            f"{where if most == free else limit}; free some room, or let git ignore what is not needed."
+            f"A copy of {source} would have {sizes.total / MEGABYTE:,.1f} MB, but {limit}; free some room, "
+            "or let git ignore what is not needed."
         )
     return tuple(sorted(left, key=lambda item: item.path))
 

@@ -42,3 +42,20 @@ if mounts():
         }
         assert {"no snapshot", "no restore", "no collection"} <= {*found["store"]["seen"]}
         assert {"part of a restore", "restore"} <= {*found["tree"]["seen"]}
+
+    def test_a_disk_that_is_nearly_full_is_named_with_the_room_that_a_copy_leaves(tmp_path: Path) -> None:
+        (tmp_path / "data").write_bytes(b"x" * 100_000)
+        program = (
+            "import sys; from pathlib import Path\n"
+            "from agent.workspace.isolated_copies.copy_folders import too_much\n"
+            "too_much(Path(sys.argv[1]), Path('/mnt/copies/one'), 1_000_000)"
+        )
+        inside = 'mount -t tmpfs -o size=3M tmpfs /mnt && mkdir -p /mnt/copies/one && exec "$@"'
+        done = subprocess.run(
+            [*MOUNT, "sh", "-c", inside, "sh", sys.executable, "-c", program, tmp_path],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = "the disk of /mnt/copies has 3.1 MB, and a copy leaves 500 MB free; free some room,"
+        assert told in done.stderr

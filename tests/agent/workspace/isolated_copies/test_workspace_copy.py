@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import HermesError
+from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
@@ -376,6 +377,17 @@ async def test_ignored_folders_stay_behind_where_a_copy_would_be_too_large(
         with pytest.raises(HermesError, match="copies may have 4 MB"):
             await make_copy(recorder, copies, most=4_000_000)
         assert not list(copies.iterdir())
+
+
+def test_a_copy_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(StoreError, match="No copy can be made"):
+            claim(tmp_path / "copies")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "copies").iterdir())
 
 
 async def test_a_copy_that_nobody_waits_for_any_more_leaves_nothing(tmp_path: Path) -> None:
