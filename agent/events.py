@@ -351,6 +351,8 @@ class AgentStarted(Event):
     name: str
     """A word or two to distinguish it from its siblings."""
     goal: str
+    in_copy: bool = False
+    """Whether it changes files of a copy, which reach the workspace when they are merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

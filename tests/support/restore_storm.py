@@ -105,7 +105,7 @@ def kill_once(root: Path, folder: Path, seed: int, delay: float) -> Kill:
     told = finish_abandoned(store)
     problems = [f"{item.place}: {item.sentence}" for item in verify(store).problems]
     problems += [f"left behind: {path}" for path in root.rglob(".hermes-*")]
-    problems += [sentence for sentence in told if "left as they are" in sentence]
+    problems += [sentence for sentence in told if "left as " in sentence]
     steps = store.line("session").steps()
     if pending > 1 or len(told) > pending:
         problems.append(f"{pending} restores were under way, {len(told)} were finished")

@@ -256,7 +256,7 @@ async def _afterwards(root: Path, home: Path, names: Sequence[str]):
     """The next start finishes what was cut off; then back to the beginning, and forth again."""
     store = CheckpointStore(home)
     for sentence in finish_abandoned(store):
-        if "left as they are" in sentence or "not finished" in sentence:
+        if "left as " in sentence or "not finished" in sentence:
             yield sentence
     for item in verify(store).problems:
         yield f"{item.place}: {item.sentence}"

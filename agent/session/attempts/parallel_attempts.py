@@ -323,7 +323,8 @@ class ParallelAttempts:
         left_out = "" if copy.coverage.complete else copy.coverage.sentence()
         attempt = LiveAttempt(head, prompt, model, copy.position, left_out=left_out)
         self._attempts.append(attempt)
-        self._emit(AgentStarted(agent=head, name=head if model is None else f"{head} {model}", goal=prompt))
+        name = head if model is None else f"{head} {model}"
+        self._emit(AgentStarted(agent=head, name=name, goal=prompt, in_copy=True))
         return attempt
 
     async def _work(self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None) -> None:

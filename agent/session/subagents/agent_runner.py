@@ -174,6 +174,18 @@ ACTION = 120
 """Characters of what an agent does."""
 
 
+def start_event(run: LiveAgent) -> AgentStarted:
+    """Return the event of an agent's start."""
+    return AgentStarted(
+        agent=run.id,
+        parent=run.parent,
+        call=run.call,
+        name=clean(run.task.name or run.id),
+        goal=clean(run.task.goal),
+        in_copy=bool(run.ground_of),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ProgressPublisher:
     """Publishes the progress of agents as events."""
@@ -182,11 +194,7 @@ class ProgressPublisher:
 
     def begins(self, run: LiveAgent) -> None:
         """Publish that an agent was started, or continues after its end."""
-        name = run.task.name or run.id
-        started = AgentStarted(
-            agent=run.id, parent=run.parent, call=run.call, name=clean(name), goal=clean(run.task.goal)
-        )
-        self.emit(started)
+        self.emit(start_event(run))
 
     def stands(self, run: LiveAgent) -> None:
         """Publish the progress of an agent that has not ended."""

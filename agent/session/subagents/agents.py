@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from agent.core.store.nodes import Node
 from agent.core.store.operations import Operation
 from agent.errors import HermesError
-from agent.events import AgentEnded, AgentStarted, CopyChanged, Event
+from agent.events import AgentEnded, CopyChanged, Event
 from agent.session.conversation.live_session import LiveSession
+from agent.session.subagents.agent_runner import start_event
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import TURN_OUTCOMES
 from agent.workspace.checkpoints.restore.apply import Restored
@@ -19,7 +20,6 @@ from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.context import Todo
 from tools.results import ToolError
-from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation
@@ -155,10 +155,7 @@ def _as_error() -> Iterator[None]:
 
 def _earlier_events(run: LiveAgent) -> list[Event]:
     """Return the start and end events of an agent of an earlier process."""
-    name = clean(run.task.name or run.id)
-    told: list[Event] = [
-        AgentStarted(agent=run.id, parent=run.parent, call=run.call, name=name, goal=clean(run.task.goal))
-    ]
+    told: list[Event] = [start_event(run)]
     if (report := run.report) is not None:
         told.append(
             AgentEnded(

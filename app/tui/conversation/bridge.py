@@ -572,6 +572,8 @@ class Bridge:
         self, event: ToolFinished, seen: tuple[FileChange, ...], *, again: bool = False
     ) -> None:
         """Record the changes of a call: those it reports itself, and others `seen` during the call."""
+        if self.team.is_in_copy(event.agent):
+            return  # Merging changes the workspace, and only that.
         detail = event.display.detail
         told: list[PaneFileChange] = []
         if event.outcome == "done" and isinstance(detail, DiffDetail):

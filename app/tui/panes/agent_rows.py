@@ -35,6 +35,7 @@ class _Member:
     """US dollars, as last reported; None if unknown."""
     cleared: bool = False
     """True if the person removed the row."""
+    in_copy: bool = False
 
 
 class AgentRows:
@@ -97,6 +98,10 @@ class AgentRows:
         if member is None or member.row.name == agent:
             return agent
         return f"{member.row.name} ({agent})"
+
+    def is_in_copy(self, agent: str) -> bool:
+        """Return whether the agent changes files of a copy and not those of the workspace."""
+        return agent in self._members and self._members[agent].in_copy
 
     def parent(self, agent: str) -> str:
         """Return the agent that started this one."""
@@ -169,7 +174,7 @@ class AgentRows:
             known.row, known.cleared = row, False
             self._bring_back(known.parent)
             return
-        self._members[event.agent] = _Member(row, event.parent)
+        self._members[event.agent] = _Member(row, event.parent, in_copy=event.in_copy)
         (above.children if above else self._top).append(event.agent)
         self._bring_back(event.parent)
 

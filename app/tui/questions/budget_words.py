@@ -40,7 +40,7 @@ def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
     made = request.forecast
     yield "tokens", f"{_span(made.tokens)}, {forecast_basis(made)}"
     if made.money is None:
-        yield "cost", "unknown: no price is known of a model (providers.*.models)"
+        yield "cost", "unknown: no price is known for a model (providers.*.models)"
     else:
         yield "cost", _between(money(made.money.low), money(made.money.high))
     for place, room in enumerate(request.rooms):

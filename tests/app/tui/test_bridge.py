@@ -209,6 +209,12 @@ def test_changes_of_a_command_are_recorded_when_it_ends_even_badly(all_: Fixture
     assert recorded(all_) == [("x.py", 2, 1), ("made.o", 7, 0)]
 
 
+def test_changes_in_a_copy_are_not_those_of_the_workspace(all_: Fixture) -> None:
+    all_.bridge(AgentStarted(agent="a", name="a", goal="", in_copy=True))
+    all_.bridge(replace(edited("done"), agent="a"))
+    assert recorded(all_) == []
+
+
 def test_changes_of_others_are_told_apart(all_: Fixture) -> None:
     all_.bridge(FilesChanged(by="others", files=SEEN[:1]))
     (_, _changes, outside), *_ = all_.panes.files.calls

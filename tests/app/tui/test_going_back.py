@@ -322,7 +322,7 @@ async def test_what_the_person_changed_is_shown_before_and_stays_by_default(tmp_
         await scene.pilot.press("a")
         await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": "mine"}
-        assert "1 left as they are: a" in history_actions(scene)[0]
+        assert "1 left as it is: a" in history_actions(scene)[0]
 
 
 @pytest.mark.thorough

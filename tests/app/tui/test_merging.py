@@ -189,7 +189,7 @@ async def test_a_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_pat
         await scene.until(screen(scene, MergeScreen))
         await scene.pilot.press("j", "m", "a")
         await scene.until(lambda: told(scene))
-        assert told(scene)[-1].startswith("agent-1: 1 path merged; 1 left as they are: new.txt")
+        assert told(scene)[-1].startswith("agent-1: 1 path merged; 1 left as it is: new.txt")
         assert "The rest is still in its copy." in told(scene)[-1]
         assert (workspace / "a.txt").read_text() == "one\n2\n"
         assert not (workspace / "new.txt").exists()

@@ -8,14 +8,15 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
+from agent.workspace.checkpoints.restore.ref_plan import PartialRestore, PlanItem
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
 from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.tui.going_back_stage import BOUGHT, HUNKS, LIST, PLAN, RESTORE, entry
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
-from widgets.timeline.diff_rows import HunkRows
+from widgets.timeline.diff_rows import DiffRows, HunkRows
 
 MINE = {"docs/prices.md": "mine", "docs/shop.md": "mine"}
 
@@ -68,6 +69,15 @@ async def test_each_path_becomes_what_was_chosen_for_it(
 async def test_what_cannot_be_chosen_is_a_sentence(keys: tuple[str, ...], said: str) -> None:
     async with looking(PLAN, *keys) as (host, _):
         assert [said in text for text in host.told] == [True]
+
+
+async def test_a_folder_that_goes_is_not_called_the_same() -> None:
+    folder = PathEntry(PathKind.FOLDER, 0o755)
+    async with looking(RestorePlan(PLAN.root, 3, (PlanItem("build", folder, None, "change"),))) as (
+        host,
+        pilot,
+    ):
+        await until(pilot, lambda: "Folder deleted." in "\n".join(lines_of(host.screen.query_one(DiffRows))))
 
 
 @pytest.mark.thorough

@@ -238,6 +238,9 @@ def test_a_file_that_is_no_text_says_so_instead_of_lines() -> None:
     change = FileDifferenceRow("a.bin", "changed", note="binary, 4 KB")
     assert diff_of(change, Sides(None, None, "Both are binary.")) == ("", "Both are binary.")
     assert diff_of(change, Sides("a\n", "a\n")) == ("", "binary, 4 KB")
+    gone = FileDifferenceRow("build", "deleted", note="folder")
+    assert diff_of(gone, Sides("", None)) == ("", "Folder deleted.")
+    assert diff_of(FileDifferenceRow("new.py", "added"), Sides(None, "")) == ("", "Empty file added.")
     text, _ = diff_of(FileDifferenceRow("new.py", "added"), Sides(None, "a\n"))
     assert text.startswith("--- /dev/null\n+++ b/new.py\n")
 

@@ -267,7 +267,8 @@ class Restored:
             return f"{text}."
         named = "; ".join(f"{clean(item.path)} {item.reason}" for item in self.skipped[:3])
         more = f"; and {len(self.skipped) - 3:,} more" if len(self.skipped) > 3 else ""
-        return f"{text}; {len(self.skipped):,} left as they are: {named}{more}."
+        stands = "it is" if len(self.skipped) == 1 else "they are"
+        return f"{text}; {len(self.skipped):,} left as {stands}: {named}{more}."
 
 
 def apply_restore(

@@ -37,6 +37,8 @@ from app.tui.screens.history.timeline_files import (
     TimelinePick,
     diff_of,
     file_line,
+    kind_of,
+    note_of,
 )
 from app.tui.screens.page import PAUSE, PointedRows, Skinned, SplitPage, line
 from themes.states import look
@@ -379,10 +381,12 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         """Return a path's change as a diff; without one, the reason unless it is shown above."""
         if item.state == "lost":
             return "", ""
-        change = FileDifferenceRow(item.path)
+        whole = restore_change(item)
+        kind = kind_of(whole.before, whole.after)
+        change = FileDifferenceRow(item.path, kind, note=note_of(whole))
         choice = self._list.choice(item)
         try:
-            sides = await self._services.sides(restore_change(item))
+            sides = await self._services.sides(whole)
             if isinstance(choice, PartialRestore):
                 taken = await asyncio.to_thread(
                     (await self._load_hunks(item)).hunks.content_with, choice.hunks

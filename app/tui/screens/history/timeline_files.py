@@ -248,6 +248,8 @@ def diff_of(change: FileDifferenceRow, sides: Sides) -> tuple[str, str]:
         "/dev/null" if before is None else f"a/{path}",
         "/dev/null" if after is None else f"b/{path}",
     )
+    if before is None or after is None:
+        return diff.text, f"{change.note or 'empty file'} {change.kind}".capitalize() + "."
     return diff.text, change.note or "The text is the same at both points."
 
 

@@ -134,7 +134,7 @@ def test_a_conflict_nobody_decided_stays_as_it_is(work: Workspace) -> None:
     assert path.read_text() == "mine"
     assert restored.step is None
     assert [item.path for item in restored.skipped] == ["a.txt"]
-    assert "left as they are: a.txt changed since" in restored.sentence()
+    assert "1 left as it is: a.txt changed since" in restored.sentence()
 
 
 def test_what_the_person_changed_between_two_steps_survives_a_merge(
