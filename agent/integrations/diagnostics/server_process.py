@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -263,13 +264,12 @@ def language_of(path: Path) -> Language | None:
 
 
 def find_server(
-    language: Language, commands: Mapping[str, str], find: Callable[[str], str | None]
+    language: Language, commands: Mapping[str, str], environ: Mapping[str, str]
 ) -> ServerKind | None:
     """Return the server to use: the one in the settings, else the first that is installed; None without
     either.
 
-    The returned server has the full path of its program. `find` returns the path of a program, or None if it
-    is not installed.
+    The returned server has the full path of its program.
     """
     own = commands.get(language.name)
     if own is None:
@@ -280,9 +280,19 @@ def find_server(
         known = next((each for each in language.servers if each.name == Path(words[0]).name), None)
         kinds = (_with(known or ServerKind(command=("",)), tuple(words)),)
     for kind in kinds:
-        if (program := find(kind.command[0])) is not None:
+        if (program := _find_program(kind.command[0], environ)) is not None:
             return _with(kind, (program, *kind.command[1:]))
     return None
+
+
+def _find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    found = shutil.which(name, path=environ.get("PATH", ""))
+    with suppress(OSError):
+        if found and Path(found).samefile(Path(found).with_name("rustup")):
+            # rustup puts this name on the path also if no toolchain has the program.
+            home = Path(environ.get("RUSTUP_HOME") or Path(environ.get("HOME", "~"), ".rustup"))
+            return found if any(home.glob(f"toolchains/*/bin/{Path(found).name}")) else None
+    return found
 
 
 def _with(kind: ServerKind, command: tuple[str, ...]) -> ServerKind:
@@ -536,7 +546,9 @@ class ServerProcess:
 
     def _words(self) -> str:
         lines = clean(self._complaint.decode("utf-8", "replace")).split("\n")
-        return next((" ".join(line.split())[:200] for line in reversed(lines) if line.strip()), "")
+        said = [" ".join(line.split())[:200] for line in lines if line.strip()]
+        # A backtrace may follow the error.
+        return next((line for line in said if line.lower().startswith("error")), said[-1] if said else "")
 
     def _end(self, reason: str) -> None:
         self.fault = self.fault or reason

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -205,8 +204,7 @@ class LanguageServers(Diagnostics):
         return running
 
     def _find(self, language: Language) -> ServerKind | None:
-        path = self._place.environ.get("PATH", "")
-        kind = find_server(language, {**self._settings.commands}, partial(shutil.which, path=path))
+        kind = find_server(language, {**self._settings.commands}, self._place.environ)
         if kind is not None and not self._place.confines():
             log.info("%s is not started, as nothing confines it on this machine", kind.name)
             return None

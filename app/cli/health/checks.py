@@ -17,7 +17,6 @@ import sysconfig
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,8 +94,7 @@ def language_servers(subject: HealthSubject) -> HealthFinding:
     """List the installed language servers; without one, edits are not checked."""
     from agent.integrations.diagnostics.server_process import LANGUAGES, find_server
 
-    find = partial(shutil.which, path=subject.environ.get("PATH", ""))
-    kinds = {each.name: find_server(each, {}, find) for each in LANGUAGES}
+    kinds = {each.name: find_server(each, {}, subject.environ) for each in LANGUAGES}
     found = {language: "" if kind is None else kind.name for language, kind in kinds.items()}
     there = ", ".join(f"{program} ({name})" for name, program in found.items() if program)
     missing = ", ".join(name for name, program in found.items() if not program)

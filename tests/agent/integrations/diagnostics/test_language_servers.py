@@ -17,6 +17,7 @@ import pytest
 
 from agent.core.config.schema import Settings
 from agent.core.home import Home
+from agent.integrations.diagnostics.server_process import LANGUAGES, find_server
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.safety.sandbox.opening import probe
 from tests.support.engines import bench
@@ -157,6 +158,21 @@ async def test_nothing_is_started_where_it_is_off_or_not_installed(tmp_path: Pat
         async with servers(tmp_path, own, **settings) as opened:
             assert await changes(opened, tmp_path / "work" / "a.py")(None, "BAD\n") is None
             assert opened._running == {}
+
+
+def test_a_server_that_rustup_only_names_is_not_installed(tmp_path: Path) -> None:
+    rust = next(each for each in LANGUAGES if each.name == "rust")
+    rustup, named = tmp_path / "bin" / "rustup", tmp_path / "bin" / "rust-analyzer"
+    rustup.parent.mkdir()
+    rustup.touch(0o700)
+    named.symlink_to("rustup")
+    environ = {"PATH": str(rustup.parent), "HOME": str(tmp_path)}
+    assert find_server(rust, {}, environ) is None
+    own = tmp_path / ".rustup" / "toolchains" / "stable" / "bin"
+    own.mkdir(parents=True)
+    (own / "rust-analyzer").touch()
+    found = find_server(rust, {}, environ)
+    assert found is not None and found.command == (str(named),)
 
 
 async def test_pyright_finds_what_an_edit_breaks(tmp_path: Path) -> None:

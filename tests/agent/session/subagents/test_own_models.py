@@ -86,7 +86,7 @@ async def test_where_its_model_is_not_configured_any_more_it_fails_with_a_senten
         async with made.engine(resume=session) as engine:
             await engine.scheduler.resume("agent-1")
             (after,) = await engine.scheduler.wait(["agent-1"])
-            assert after.outcome == "failed" and "It works with lab/small" in after.error
+            assert after.outcome == "failed" and "There is no provider 'lab'" in after.error
         sent = len(made.server.requests)
         made.config(UNASKED + MODELS.format(url=made.server.base_url))
         async with made.engine(resume=session) as engine:
