@@ -319,8 +319,8 @@ async def _voice(services: Services, task: Task, record: Session) -> Voice:
     try:
         voice = await services.models.voice(record.model)
     except ToolError as error:
-        # It was sent by an earlier process, and its model is not configured any more.
-        raise HermesError(str(error)) from None
+        # It was sent by an earlier process, with other settings.
+        raise HermesError(f"{GONE.format(model=clean(record.model))} {error}") from None
     if voice.routes[0].name != record.model:
         raise HermesError(GONE.format(model=clean(record.model)))
     return voice
