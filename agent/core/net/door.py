@@ -161,17 +161,21 @@ class Unpacker:
         self._limit = limit
         self._size = 0
         self._engine = self._new() if self._kind else None
+        self._fed = b""
+        """All bytes so far, until something was decompressed."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the decompressed bytes of `data`. Raises `PackedError`."""
         if self._engine is None:
             return self._count(data)
         found = bytearray()
+        if not self._size:
+            self._fed += data
         while data:
             try:
                 found += self._engine.decompress(data, self._limit - self._size - len(found) + 1)
             except zlib.error:
-                data = self._bare(data, found)
+                data = self._bare(found)
                 continue
             if self._size + len(found) > self._limit:
                 raise self._too_large()
@@ -186,13 +190,13 @@ class Unpacker:
         self._size += len(found)
         return bytes(found)
 
-    def _bare(self, data: bytes, found: bytearray) -> bytes:
-        """Decompress again without the zlib header, which some servers omit."""
+    def _bare(self, found: bytearray) -> bytes:
+        """Return what is to be decompressed again without the zlib header, which some servers omit."""
         if self._kind != "deflate" or self._size or found:
             raise PackedError("sent an answer that cannot be unpacked") from None
         self._kind = "bare"
         self._engine = zlib.decompressobj(-zlib.MAX_WBITS)
-        return data
+        return self._fed
 
     def _new(self) -> zlib._Decompress:
         return zlib.decompressobj(zlib.MAX_WBITS if self._kind == "deflate" else zlib.MAX_WBITS | 16)

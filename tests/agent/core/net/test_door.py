@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.core.net.door import (
@@ -312,6 +312,7 @@ async def test_libraries_with_a_transport_of_their_own_go_through_the_same_check
     assert [line.split()[1] for line in said] == [b"200", b"403", b"403", b"403", b"403"]
 
 
+@example(b"a header of two bytes", 1, "bare")
 @given(st.binary(max_size=5_000), st.integers(1, 700), st.sampled_from(["gzip", "deflate", "bare", ""]))
 def test_what_was_packed_comes_out_as_it_was_however_it_is_cut(data: bytes, cut: int, kind: str) -> None:
     bare = zlib.compressobj(wbits=-15)

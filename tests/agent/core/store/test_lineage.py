@@ -69,14 +69,15 @@ def test_branches_hold_their_messages_however_often_one_has_to_ask(
     monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, int | None]], data: st.DataObject
 ) -> None:
     monkeypatch.setattr(branches, "STRETCH", 2)
-    connection, known = table(nodes), Lineages()
     ids = range(1, len(nodes) + 1)
-    for name in ("fix-a", "fix-b", "main"):
-        end = data.draw(st.sampled_from(ids))
+    # A draw may end an example at once, so nothing is open yet.
+    ends = {name: data.draw(st.sampled_from(ids)) for name in ("fix-a", "fix-b", "main")}
+    connection, known = table(nodes), Lineages()
+    for name, end in ends.items():
         connection.execute("INSERT INTO heads VALUES (?, ?, ?)", (nodes[end - 1][0], name, end))
     for begins in ("fix", "main", "none", "fix"):
-        ends = connection.execute("SELECT node FROM heads WHERE name LIKE ?", (begins + "%",)).fetchall()
-        expected = set().union(*(ancestors(connection, end) for (end,) in ends))
+        found = connection.execute("SELECT node FROM heads WHERE name LIKE ?", (begins + "%",)).fetchall()
+        expected = set().union(*(ancestors(connection, end) for (end,) in found))
         paths, held = BranchPaths(begins, known), None
         while held is None:
             held = paths.select_nodes(connection, list(reversed(ids)), patience=0)
