@@ -225,14 +225,20 @@ _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BEFORE_COMMAND = re.compile(rb"[;&|(){`\n]\Z|(?<![\w-])(?:if|then|elif|else|while|until|do)\Z")
 LONGEST_GAP = 200
 """Bytes before a word in which the end of the command before it is looked for."""
-_BRACES = re.compile(rb"\{([^\s{}]+)\}")
+_BRACES = re.compile(rb"\{([^\s{}|&;<>()]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
+_QUOTED = r"""(?:\\.|[^"\\`$]|\$(?!\())*+"""
+"""Text in double quotes, up to a substitution or the end of the quotes."""
 _PIECES = lazy_pattern(
-    r"""[^\S\n]*+(?:(?P<end>&&|\|\|?|;|\n|&(?!>)|\(|\)|`|\{\s|\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
-    r"""|(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\]|['"])+)|(?P<other>.|\Z))""",
+    r"""[^\S\n]*+(?:(?P<end>&&|\|\|?|;|\n|&(?!>)|\{\s|(?<![^\s;|&(])\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
+    rf"""|(?P<open>\(|`|"{_QUOTED}(?:\$\(|`))|(?P<close>\))|(?P<comment>(?<![^\s;|&(])\#[^\n]*)"""
+    r"""|(?P<word>(?:\\.|\$'(?:\\.|[^'\\])*'|'[^']*'|"""
+    rf""""{_QUOTED}"|[^\s;|&()<>`'"\\]|'|"(?!{_QUOTED}(?:\$\(|`)))+)|(?P<other>.|\Z))""",
     re.DOTALL,
 )
-_SIMPLE = lazy_pattern(r"""(?:[^\s;|&()<>`'"\\{}]|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
+_END = {"(": ")", "`": "`"}
+_REST = lazy_pattern(rf"""{_QUOTED}("|\$\(|`)""", re.DOTALL)
+_SIMPLE = lazy_pattern(r"""(?:[^\s;|&()<>`'"\\{}\#]|(?<=[^\s;|&(])\#|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
 """A command without quotes, redirections and braces."""
 _GLOB = lazy_pattern(r"[*?\[]")
 _MARKED = lazy_pattern(r"[^\x21-\x7e]|[*?\[{}]")
@@ -429,43 +435,131 @@ class RoughCommand(NamedTuple):
     writes: tuple[str, ...]
 
 
+class _Outer(NamedTuple):
+    """What is around a substitution: its end, whether in double quotes, the words before it, open `case`s."""
+
+    end: str
+    quoted: bool
+    words: list[str]
+    cases: int
+
+
 def rough_commands(text: str) -> Iterator[RoughCommand]:
-    """Yield the commands of a text that the parser cannot read, split where the shell would split it."""
+    """Yield the commands of a text that the parser cannot read, split where the shell would split it.
+
+    Words behind a substitution are both its command's and a command of their own, because it may end earlier
+    than it seems to.
+    """
+    outer: list[_Outer] = []
     words: list[str] = []
     writes: list[str] = []
-    redirects = ""
-    at = 0
+    into = words  # where the last word went
+    behind: list[str] = []  # the words since the last substitution
+    documents: list[str] = []
+    redirects = previous = ""
+    apart = False
+    at = cases = 0
     while at < len(text):
-        if not words and not writes and not redirects and (simple := _SIMPLE.match(text, at)) is not None:
+        if not (words or writes or redirects) and (simple := _SIMPLE.match(text, at)) is not None:
             # Most commands are a few plain words, which need no reading piece by piece.
             at = simple.end()
-            plain_words = simple[0].split()
-            while plain_words and plain_words[0] in _OPENING:
-                del plain_words[0]
+            words = simple[0].split()
+            while words and words[0] in _OPENING:
+                cases = max(0, cases + (words[0] == "case") - (words[0] == "esac"))
+                del words[0]
             if not simple[0].isascii() or _GLOB.search(simple[0]) is not None:
-                plain_words = [each for word in plain_words for each in fields(active(word))]
-            if plain_words:
-                yield RoughCommand(tuple(plain_words), ())
+                words = [each for word in words for each in fields(active(word))]
+            into, previous = words, "" if simple[0][-1:].isspace() else "word"
             continue
         match = _PIECES.match(text, at)
         if match is None:  # never, as a piece may be any character
             break
-        at = match.end()
-        kind = match.lastgroup
-        if kind == "end":
+        kind = match.lastgroup or ""
+        piece, start = match[kind], match.start(kind)
+        joined, at = previous if start == at else "", match.end()
+        if kind == "open" and piece == "`" and outer and outer[-1].end == "`":
+            kind = "close"
+        elif kind == "close" and (cases or not outer or outer[-1].end != ")"):
+            kind = "end"
+        previous = kind
+        if kind == "comment":
+            yield from rough_commands(f"\\{piece}")
+        elif kind in ("write", "read"):
+            redirects = "document" if piece == "<<" else kind
+        elif kind == "word":
+            quoted = _QUOTES.search(piece)
+            if quoted:
+                yield from _quoted_lines(text, start + quoted.end(), at)
+            plain = _QUOTES.sub(lambda quote: quote[1] or "", piece) if quoted else piece
+            if redirects == "write":
+                into = writes
+                writes.append(plain)
+            elif redirects == "document":
+                documents.append(plain)
+            elif joined == "close" and into and into[-1][-1:] == UNKNOWN:
+                into[-1] += plain
+                behind.append(plain)
+            elif not redirects and not words and plain in _OPENING:
+                cases = max(0, cases + (plain == "case") - (plain == "esac"))
+            elif not redirects:
+                into = words
+                more = [plain] if quoted or _MARKED.search(plain) is None else fields(active(plain))
+                words += more
+                behind += more
+            redirects = ""
+        elif kind != "other":
+            if kind == "open" and (piece != "(" or (joined == "word" and text[start - 1] == "$")):
+                yield from _quoted_lines(text, start + 1, at)
+                if joined == "word" and into:
+                    into[-1] = into[-1].removesuffix("$") + UNKNOWN
+                elif joined != "close":
+                    into = writes if redirects == "write" else words
+                    into += [UNKNOWN] if redirects in ("", "write") else []
             if words or writes:
                 yield RoughCommand(tuple(words), tuple(writes))
-            words, writes, redirects = [], [], ""
-        elif kind in ("write", "read"):
-            redirects = kind
-        elif kind == "word":
-            word = match["word"]
-            quoted = _QUOTES.search(word) is not None
-            plain = _QUOTES.sub(lambda quote: quote[1] or "", word) if quoted else word
-            if redirects == "write":
-                writes.append(plain)
-            elif not redirects and (words or plain not in _OPENING):
-                words += [plain] if quoted or _MARKED.search(plain) is None else fields(active(plain))
-            redirects = ""
+            if apart and behind and behind != words:
+                yield RoughCommand(tuple(behind), ())
+            if kind == "open":
+                outer.append(_Outer(_END[piece[-1]], piece[0] == '"', words, cases))
+                cases = 0
+            words, writes, behind, redirects, apart = [], [], [], "", kind == "close"
+            if kind == "close":
+                _, quoted, words, cases = outer.pop()
+                rest = _REST.match(text, at) if quoted else None
+                if rest is not None:
+                    yield from _quoted_lines(text, at, rest.end())
+                    at = rest.end()
+                    if rest[1] != '"':
+                        outer.append(_Outer(_END[rest[1][-1]], True, words, cases))
+                        words, cases = [], 0
+            into = words
+            if piece == "\n":
+                for mark in documents:
+                    end = _document_end(text, at, mark)
+                    yield from rough_commands(text[at:end])
+                    at = end
+                documents.clear()
     if words or writes:
         yield RoughCommand(tuple(words), tuple(writes))
+    if apart and behind and behind != words:
+        yield RoughCommand(tuple(behind), ())
+
+
+def _document_end(text: str, start: int, mark: str) -> int:
+    """Return where the line begins that ends a here-document; `start` itself if there is none."""
+    end = start - 1
+    while (end := text.find(f"\n{mark}", end)) >= 0:
+        end += 1
+        if text[end + len(mark) : end + len(mark) + 1] in ("\n", ""):
+            return end
+    return start
+
+
+def _quoted_lines(text: str, start: int, end: int) -> Iterator[RoughCommand]:
+    """Yield the commands of what seems to be in quotes, to the end of its last line.
+
+    They run if its first quote is in fact the end of a quoted text.
+    """
+    if "\n" in text[start:end]:
+        last = text.find("\n", end)
+        yield from rough_commands(text[start : last if last >= 0 else len(text)])

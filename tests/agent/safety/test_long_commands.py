@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,97 @@ def test_plain_commands_are_split_like_all_others(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tree, "_SIMPLE", re.compile(r"(?!)"))
     for text, found in zip(texts, quick, strict=True):
         assert found == list(rough_commands(text)), text
+
+
+class _BrokenScripts:
+    """Random scripts of harmless programs in which something is left open, or closed twice."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._numbers = count()
+
+    def broken(self) -> str:
+        end = self._chance.choice([" (", ")", '"', "'", "fi", "`", "}", "${", "case", "<<", ";;"])
+        return f"{self._script(3)}\n{end}"
+
+    def _mark(self) -> str:
+        return f"mark m{next(self._numbers)}"
+
+    def _script(self, depth: int) -> str:
+        gaps = ["; ", "\n", " && ", " | ", "\n# don't\n", '\n# 5" $( `\n']
+        lines = [self._chance.choice(gaps) + self._command(depth) for _ in range(self._chance.randrange(3))]
+        return self._command(depth) + "".join(lines)
+
+    def _command(self, depth: int) -> str:
+        words = " ".join(self._word(depth) for _ in range(self._chance.randrange(3)))
+        plain = [f"{self._mark()} {words}", f"echo {words}"]
+        if depth == 0:
+            return self._chance.choice(plain)
+        inside = self._script(depth - 1)
+        groups = [
+            f"( {inside} )",
+            f"{{ {inside}; }}",
+            f"if true; then {inside}; fi",
+            f"case a in a) {inside};; esac",
+        ]
+        document = f"cat <<'EOF'\nit's 5\" $(x) `y\nEOF\n{self._mark()}"
+        return self._chance.choice([*plain, *groups, document])
+
+    def _word(self, depth: int) -> str:
+        plain = ["w", "'q q'", '"d q"', "it\\'s", "$'a\\'b'", f'"x `{self._mark()}` y"', f"`{self._mark()}`"]
+        if depth == 0:
+            return self._chance.choice(plain)
+        run = f"$({self._script(depth - 1)})"
+        case = f'"$(case a in a) {self._mark()};; esac)"'
+        inside = [
+            f"\"it's {run} it's\"",
+            run,
+            f"${{x:-{run}}}",
+            f'"${{x:-{run}}}"',
+            f"<{run[1:]}",
+            f'"a\n {run}\n"',
+            case,
+        ]
+        return self._chance.choice([*plain, *inside])
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("seed", range(12))
+def test_all_that_the_shell_runs_of_a_broken_text_is_read(tmp_path: Path, seed: int) -> None:
+    ran = tmp_path / "ran"
+    define = f"mark() {{ echo $1 >> {ran}; echo out; }}\n"
+    scripts = _BrokenScripts(seed)
+    for _ in range(10):
+        text = scripts.broken()
+        ran.write_text("")
+        subprocess.run(
+            ["bash", "-c", define + text], cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL
+        )
+        found = {command.words for command in rough_commands(text) if command.words[:1] == ("mark",)}
+        assert set(ran.read_text().split()) <= {words[1] for words in found}, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'echo "`rm -rf /usr`" (',
+        "echo \"a $(rm -rf '/usr') b\" (",
+        'echo "${x:-`rm -rf /usr`}" (',
+        'rm -rf "$(pwd)" /usr (',
+        "cat <<E\nit's\nE\nrm -rf '/usr' (",
+        "# don't\nrm -rf '/usr'\n# can't (",
+        "echo $'it\\'s'; rm -rf /usr; echo 'b' (",
+    ],
+)
+def test_a_broken_text_hides_nothing_in_quotes(gate: Gate, tmp_path: Path, text: str) -> None:
+    assert ("rm", "-rf", "/usr") in {
+        (*command.words[:2], *command.words[-1:]) for command in rough_commands(text)
+    }
+    assert _verdict(gate, text, tmp_path).kind == "hardline"
+
+
+def test_a_broken_text_with_a_path_that_only_begins_with_the_root_is_not_refused(
+    gate: Gate, tmp_path: Path
+) -> None:
+    for text in ('rm -rf /"$(x)"/y (', "rm -rf /`x`/ (", 'echo "$(x)/" rm (', "cat <<E\n it's\nE\n(("):
+        assert _verdict(gate, text, tmp_path).kind != "hardline", text
