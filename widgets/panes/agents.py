@@ -272,7 +272,7 @@ class AgentsPane(Pane):
         Binding("A,M", "ask('merge_all')", "Merge all copies, one after the other", id="agents.merge_all"),
         Binding("C", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
     ]
-    KEYS: ClassVar[str] = "⏎ open · x stop · aA merge one, all · p pause · C clear ended · "
+    KEYS: ClassVar[str] = "⏎ open · x stop · aA merge · p pause · C clear · "
 
     class Opened(Message):
         """Request to open an agent's conversation."""

@@ -31,7 +31,7 @@ class Summary:
     """How many things wait for the person; drawn as `◆1`."""
 
 
-EVERY_PANE = "/ filter · ? keys · jkgG move · y copy · nN match · space fold · <> width · esc back"
+EVERY_PANE = "jkgG move · ? keys · / filter · y copy · nN match · space fold · <> width · esc back"
 
 
 class Pane(RowList):

@@ -10,7 +10,14 @@ from textual import events
 
 from tests.app.tui.test_application import stage
 from tests.support.replies import say
+from widgets.panes.agents import AgentsPane
+from widgets.panes.files import FilesPane
+from widgets.panes.log import LogPane
+from widgets.panes.pane import EVERY_PANE, Pane
+from widgets.panes.todo import TodoPane
+from widgets.panes.workbench import MARGIN
 from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit_keys, letters
 
 
 async def burst(scene: Any, text: str) -> None:
@@ -48,6 +55,11 @@ async def test_every_letter_that_a_part_takes_is_said_below_it(tmp_path: Path) -
         session.set_focus(session.transcript)
         await scene.pilot.pause()
         assert set("jkgGoywt[]hlnN<>? ") <= session.workbench.keys_shown()
+
+
+@pytest.mark.parametrize("pane", [AgentsPane, FilesPane, LogPane, TodoPane])
+def test_the_letters_that_move_are_taken_by_every_pane_at_80_columns(pane: type[Pane]) -> None:
+    assert set("jkgG") <= letters(fit_keys(pane.KEYS + EVERY_PANE, 80 - 2 * MARGIN))
 
 
 @pytest.mark.thorough
