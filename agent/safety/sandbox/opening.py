@@ -62,6 +62,7 @@ _SCOPES_SINCE = 6
 _OF_THE_KERNEL = ("/proc/sys", "/proc/acpi", "/proc/fs")
 """What root could write without a capability. Bubblewrap itself covers `sysrq-trigger`, `irq` and `bus`."""
 
+_ROOT = Path("/")
 _CONSOLE = "/dev/console"
 """The path at which bubblewrap mounts the terminal of its output."""
 
@@ -157,12 +158,17 @@ def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> ReservedNames:
 
 
 def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str]:
-    chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    chosen = ["--ro-bind", "/", "/"]
+    system = ["--dev", "/dev", "--proc", "/proc"]
     for name in _OF_THE_KERNEL if os.geteuid() == 0 else ():
-        chosen += ["--ro-bind-try", name, name]
+        system += ["--ro-bind-try", name, name]
     covers: list[str] = []
-    for place in view:
+    # A workspace that is the whole system lies below its devices and processes, not over them.
+    for place in sorted(view, key=lambda place: place.path != _ROOT):
         path, source = str(place.path), str(place.source)
+        if place.path != _ROOT:
+            chosen += system
+            system = []
         if place.path in anchors:
             chosen += ["--bind-fd", str(anchors[place.path]), path]
         elif place.kind == "write":
@@ -174,6 +180,7 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
             covers.append(path)
         else:
             chosen += ["--ro-bind", str(NOTHING), path]
+    chosen += system
     for path in covers:
         # Only once what shows through has found its place in it.
         chosen += ["--remount-ro", path]

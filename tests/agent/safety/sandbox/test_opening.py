@@ -13,6 +13,7 @@ import pytest
 
 from agent.core.config.schema import Settings
 from agent.core.home import Home
+from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.opening import open_boundary
 from tests.agent.safety.sandbox.kinds import WITH_NAMESPACES
 from tools.services.sandbox import Need
@@ -31,6 +32,34 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(root)
 
 
+def _run(boundary: SessionBoundary, script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    wrapped = boundary.wrap(["/bin/sh", "-c", script], Need(dies_with_parent=True))
+    try:
+        return subprocess.run(
+            wrapped.argv,
+            cwd=folder,
+            env=os.environ | wrapped.env,
+            pass_fds=wrapped.fds,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        wrapped.ended()
+
+
+def test_the_whole_system_as_a_workspace_has_devices_and_only_its_own_processes(root: Path) -> None:
+    settings = Settings().sandbox.model_copy(update={"network": "off"})
+    home = Home(root / "user" / ".hermes")
+    boundary = open_boundary(settings, home, Path("/"), home.root / "scratch", os.environ)
+    try:
+        done = _run(boundary, "echo x >/dev/null && ls -d /proc/[0-9]* | wc -l", Path("/"))
+        assert done.stderr == ""
+        assert int(done.stdout) < 10
+    finally:
+        boundary.close()
+
+
 def test_what_is_beside_a_workspace_in_a_temporary_folder_is_the_machines(root: Path) -> None:
     settings = Settings().sandbox.model_copy(update={"network": "off"})
     home = Home(root / "user" / ".hermes")
@@ -39,17 +68,7 @@ def test_what_is_beside_a_workspace_in_a_temporary_folder_is_the_machines(root: 
         assert boundary.locate(f"{root}/other/new") == f"{root}/other/new"
         assert boundary.locate("/tmp/hermes-nobody/new") == f"{home.root}/scratch/tmp/hermes-nobody/new"
         script = f"cat {root}/other/note; echo x > {root}/other/note || echo x > here; echo x > /tmp/own"
-        wrapped = boundary.wrap(["/bin/sh", "-c", script], Need(dies_with_parent=True))
-        done = subprocess.run(
-            wrapped.argv,
-            cwd=root / "work",
-            env=os.environ | wrapped.env,
-            pass_fds=wrapped.fds,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        wrapped.ended()
+        done = _run(boundary, script, root / "work")
         assert done.stdout == "mine\n", done.stderr
         assert (root / "other" / "note").read_text() == "mine\n"
         assert (root / "work" / "here").read_text() == "x\n"
