@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Literal
 
+from tools import ExplainedError
+
 
 class ExitCode(IntEnum):
     """Exit codes of the `hermes` command (documented in docs/cli.md)."""
@@ -21,7 +23,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class HermesError(Exception):
+class HermesError(ExplainedError):
     """An error with a sentence for a person and an exit code."""
 
     exit_code: ExitCode = ExitCode.FAILED

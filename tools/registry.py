@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tools import ExplainedError
 from tools.context import ToolContext
 from tools.results import Display, ToolError
 from tools.text.json_text import to_json
@@ -467,6 +468,8 @@ class Registry:
             return {"error": str(error)} | {
                 key: value for key, value in error.extra.items() if key != "error"
             }
+        except ExplainedError as error:
+            return {"error": str(error)}
         except Exception as error:
             log.exception("tool %s failed", name)
             return {"error": f"Tool execution failed: {type(error).__name__}: {error}"}

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tools import ExplainedError
 from tools.text.safe_text import clean
 
 Outcome = Literal["done", "failed", "denied", "interrupted"]
 """The end of a call. `failed` covers every `{"error": …}` result."""
 
 
-class ToolError(Exception):
+class ToolError(ExplainedError):
     """Raised for a failure that the model can react to. The message is one sentence with the fix."""
 
     def __init__(self, message: str, **extra: object) -> None:

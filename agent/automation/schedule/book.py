@@ -458,33 +458,21 @@ class SessionJobs(JobKeeper):
         self._commands = commands
 
     async def create(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            return await self._job_result(await self._book.add({"cwd": str(self._workspace), **wanted}))
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        return await self._job_result(await self._book.add({"cwd": str(self._workspace), **wanted}))
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            return await self._job_result(await self._book.edit(job, changes))
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        return await self._job_result(await self._book.edit(job, changes))
 
     async def list(self) -> Mapping[str, Any]:
-        try:
-            found = [await self._with_last(each) for each in await self._book.jobs()]
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        found = [await self._with_last(each) for each in await self._book.jobs()]
         return {"jobs": found, **self._closed_note()}
 
     async def change(self, job: str, action: str) -> Mapping[str, Any]:
-        try:
-            if action == "run":
-                run = await self._book.ask_for(job)
-                return {"success": True, "run": run.as_json(), **self._closed_note()}
-            changes = {"pause": self._book.pause, "resume": self._book.resume, "remove": self._book.remove}
-            return {"success": True, "job": job_json(await changes[action](job))}
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        if action == "run":
+            run = await self._book.ask_for(job)
+            return {"success": True, "run": run.as_json(), **self._closed_note()}
+        changes = {"pause": self._book.pause, "resume": self._book.resume, "remove": self._book.remove}
+        return {"success": True, "job": job_json(await changes[action](job))}
 
     async def _job_result(self, job: Job) -> Mapping[str, Any]:
         refused = await foresee_refusals(self._commands, job.intent)

@@ -287,10 +287,7 @@ class SessionTraining(TrainingKeeper):
     async def edit(self, field: str, value: Any) -> Mapping[str, Any]:
         if field == "environment":
             raise ToolError("The environment is changed with rl_select_environment.")
-        try:
-            changed = edit_configuration(await self._configuration(), field, value)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        changed = edit_configuration(await self._configuration(), field, value)
         await self._keep(changed)
         return {"success": True, "configuration": changed.to_json()}
 
@@ -395,10 +392,7 @@ class SessionTraining(TrainingKeeper):
             raise ToolError(f"{self._folder} cannot be written: {error.strerror}.") from error
 
     async def _find_run(self, run: str) -> TrainingRun:
-        try:
-            return await asyncio.to_thread(find_run, self._folder, run)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        return await asyncio.to_thread(find_run, self._folder, run)
 
     async def _begin(self, run: TrainingRun, configuration: Mapping[str, Any]) -> None:
         """Start the process of a run, and wait until the process reports that it works."""

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from agent.core.home import Home, private_folder
 from agent.core.net.door import AddressError, Door, DoorError, DoorRequest, web_address
 from agent.core.net.door import refusal as refused
-from agent.errors import ConfigError
 from agent.integrations.browser.profile import ProfileConsent
 from agent.safety.gate import Gate
 from tools.browser.actions import KeepProfile
@@ -86,10 +85,7 @@ class SessionBrowsers:
     def agree_to_profile(self, name: str) -> None:
         if self._gate.decide(KeepProfile(tool="browser_navigate", profile=name)).kind != "ask":
             return  # nobody was asked, by a rule or a mode: that is not a yes for other sessions
-        try:
-            ProfileConsent(self._home.browser_profiles).agree(name)
-        except ConfigError as error:
-            raise ToolError(str(error)) from error
+        ProfileConsent(self._home.browser_profiles).agree(name)
 
     def refusal(self, url: str) -> str:
         try:

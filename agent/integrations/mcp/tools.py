@@ -117,16 +117,10 @@ def _handler(service: McpService, tool: OfferedTool) -> Handler:
 
     async def call(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         sent = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
-        try:
-            await service.require(server, name)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        await service.require(server, name)
         await context.permit(CallServer(tool=tool.name, server=server, name=name, arguments=sent))
-        try:
-            files = str(context.scratch / FILES)
-            return await service.call(server, name, arguments, context.progress, files=files)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        files = str(context.scratch / FILES)
+        return await service.call(server, name, arguments, context.progress, files=files)
 
     return call
 
@@ -136,12 +130,9 @@ def _reader(service: McpService) -> Handler:
         server, uri = arguments["server"], arguments.get("uri") or ""
         name = READING if uri else "resources/list"
         await context.permit(CallServer(tool="read_resource", server=server, name=name, arguments=uri))
-        try:
-            if not uri:
-                return await service.resources(server)
-            return await service.read(server, uri, files=str(context.scratch / FILES))
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        if not uri:
+            return await service.resources(server)
+        return await service.read(server, uri, files=str(context.scratch / FILES))
 
     return read
 

@@ -24,7 +24,7 @@ from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed, skill_f
 from agent.knowledge.context.layer import PromptSection
 from tools.context import ToolContext
 from tools.registry import Describe, Handler, Registry
-from tools.results import Display, TextDetail, ToolError
+from tools.results import Display, TextDetail
 from tools.services.actions import CallConfinedPlugin, CallPlugin
 from tools.text.safe_text import clean
 from tools.text.words import brief
@@ -208,10 +208,7 @@ def _handler(tool: RegisteredTool, runner: PluginRunner) -> Handler:
     async def call(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         sent = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
         await context.permit(kind(tool=tool.name, plugin=runner.name, name=tool.name, arguments=sent))
-        try:
-            said = await runner.ask("tool", tool.name, arguments)
-        except PluginFailedError as error:
-            raise ToolError(str(error)) from error
+        said = await runner.ask("tool", tool.name, arguments)
         shown = await asyncio.to_thread(clean_data, said)
         return shown if isinstance(shown, dict) else {"result": shown}
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.errors import HermesError
 from agent.integrations.web.services import Ask, CallGate, WebServices
 from tools.results import ToolError
 from tools.services.actions import Fetch
@@ -35,10 +34,7 @@ class CallWeb(WebReader):
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
         from agent.integrations.web.extracting import search
 
-        try:
-            return await search(self.services, self._gate("web_search"), query, limit)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        return await search(self.services, self._gate("web_search"), query, limit)
 
     async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:
         from agent.integrations.web.extracting import extract
@@ -46,7 +42,7 @@ class CallWeb(WebReader):
         folder = self.scratch() / "web"
         try:
             return await extract(self.services, self._gate("web_extract"), urls, query, char_limit, folder)
-        except (HermesError, OSError) as error:
+        except OSError as error:
             raise ToolError(str(error)) from error
 
     async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
@@ -54,5 +50,5 @@ class CallWeb(WebReader):
 
         try:
             return await crawl(self.services, self._gate("web_crawl"), order, self.progress)
-        except (HermesError, OSError) as error:
+        except OSError as error:
             raise ToolError(str(error)) from error

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.core.messages import ToolCall
-from agent.errors import HermesError
 from agent.knowledge.learnings.calls import COMMAND_TOOLS, CallForm, CallPlace, call_form
 from agent.knowledge.learnings.failures import (
     EVERYWHERE,
@@ -45,7 +44,6 @@ from agent.knowledge.learnings.learning import (
     with_failure,
 )
 from agent.knowledge.learnings.store import LearningStore
-from tools.results import ToolError
 from tools.services.learning_notes import LearningKeeper, LearningNote, LearningView
 from tools.text.redact import redact
 
@@ -399,16 +397,10 @@ class SessionLearnings(LearningKeeper):
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     async def save(self, note: LearningNote) -> LearningView:
-        try:
-            return view(await self._save_note(note))
-        except HermesError as error:
-            raise ToolError(str(error)) from None
+        return view(await self._save_note(note))
 
     async def search(self, query: str, limit: int) -> Sequence[LearningView]:
-        try:
-            return [view(each) for each in await self.store.search(query, limit=limit)]
-        except HermesError as error:
-            raise ToolError(str(error)) from None
+        return [view(each) for each in await self.store.search(query, limit=limit)]
 
     async def _save_note(self, note: LearningNote) -> Learning:
         texts = check_note(note, self.secrets)

@@ -211,8 +211,6 @@ class SessionMemory:
             written = await self.provider.write(scope, operations, origin)
         except MemoryWriteError as error:
             raise await self._refusal(scope, error) from None
-        except MemoryFileError as error:
-            raise ToolError(str(error)) from None
         self.refused = 0
         return _view(scope, written)
 

@@ -241,14 +241,10 @@ def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
 
 def _refuse_installed(skill: Skill, home: Home) -> None:
     """Raise an error if a skill was installed from outside: only updates and the user may change it."""
-    from agent.knowledge.skills.hub.bundle import HubError
     from agent.knowledge.skills.hub.lock import LockFile
 
     lock = LockFile(home)
-    try:
-        installed = lock.read().values()
-    except HubError as error:
-        raise ToolError(str(error)) from error
+    installed = lock.read().values()
     if any(lock.place(each).resolve() == skill.folder.resolve() for each in installed):
         raise ToolError(
             f"{skill.name} was installed from elsewhere and is not changed here; create one with another "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from agent.core.home import Home
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import Node
-from agent.errors import HermesError, StoreError
+from agent.errors import StoreError
 from agent.events import Event, Noticed
 from agent.session.conversation.live_session import LiveSession
 from agent.session.export.patch import Patch, patch_between
@@ -256,11 +256,11 @@ class CheckpointService(Checkpoints):
                 raise ToolError(f"This place has a name already: {mark.label}.")
             if mark.label.casefold() == label.casefold():
                 raise ToolError(f"There is a checkpoint {mark.label} already; choose another name.")
-        mark = await _as_tool_error(self._session.store.mark(self._session.id, node, label=label))
+        mark = await self._session.store.mark(self._session.id, node, label=label)
         return SavedPoint(mark.label, self._recorder.position)
 
     async def list(self) -> PointList:
-        steps = await _as_tool_error(asyncio.to_thread(self._line.steps))
+        steps = await asyncio.to_thread(self._line.steps)
         saved = [SavedPoint(mark.label, await self._position(mark)) for mark in await self._marks()]
         newest = tuple(map(_step, steps[-LISTED:]))
         return PointList(self._recorder.position, self._line.floor, tuple(saved), newest)
@@ -306,8 +306,8 @@ class CheckpointService(Checkpoints):
             tuple(root / item.path for item in moving if item.target is not None),
             tuple(root / item.path for item in moving if item.target is None),
         )
-        restored = await _as_tool_error(
-            self._recorder.restore(plan, choices, session=self._session.id, label=f"back to step {position}")
+        restored = await self._recorder.restore(
+            plan, choices, session=self._session.id, label=f"back to step {position}"
         )
         paths = step_names(restored.step) if restored.step else ()
         left = tuple((clean(item.path), clean(item.reason)) for item in restored.skipped)
@@ -315,14 +315,14 @@ class CheckpointService(Checkpoints):
         return TakenBack(position, number, tuple(map(clean, paths)), left)
 
     async def branch(self, name: str) -> str:
-        return await _as_tool_error(self._history().branch(name))
+        return await self._history().branch(name)
 
     async def _marks(self) -> list[NodeMark]:
-        marks = await _as_tool_error(self._session.store.marks(self._session.id))
+        marks = await self._session.store.marks(self._session.id)
         return [mark for mark in marks if mark.label]
 
     async def _position(self, mark: NodeMark) -> int:
-        return await _as_tool_error(self._history().position_of(mark.node))
+        return await self._history().position_of(mark.node)
 
     async def _resolve(self, reference: str) -> int:
         """Return the position that a name or number refers to."""
@@ -349,11 +349,8 @@ class CheckpointService(Checkpoints):
         item = next(iter(plan.items), None)
         if item is None:
             return {}
-        found = await _as_tool_error(asyncio.to_thread(part_of, item, self._recorder.store.objects))
-        try:
-            part = found.part(frozenset(hunks))
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        found = await asyncio.to_thread(part_of, item, self._recorder.store.objects)
+        part = found.part(frozenset(hunks))
         return {item.path: part} if item.state == "change" else {}
 
     async def _plan(self, position: int, path: str = "") -> RestorePlan:
@@ -371,7 +368,7 @@ class CheckpointService(Checkpoints):
                 paths=paths,
             )
 
-        return await _as_tool_error(recorder.run(make_plan))
+        return await recorder.run(make_plan)
 
 
 def _step(step: Step) -> FileStep:
@@ -382,11 +379,3 @@ def _skipped_items(plan: RestorePlan) -> tuple[tuple[str, str], ...]:
     return tuple(
         (clean(item.path), clean(item.reason)) for item in plan.shown_items if item.state != "change"
     )
-
-
-async def _as_tool_error(work: Awaitable[T]) -> T:
-    """Return the result of the work; turn a `HermesError` into a `ToolError` for the model."""
-    try:
-        return await work
-    except HermesError as error:
-        raise ToolError(str(error)) from error

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.errors import HermesError
 from agent.session.spending.budget import Budget
 from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies
 from agent.session.subagents.definitions import Broken, Catalog, Definition, stricter
@@ -132,12 +131,9 @@ class CopyMerging:
     call: str
 
     async def diff(self, run: LiveAgent, paths: Sequence[str]) -> dict[str, Any]:
-        try:
-            wanted = await self._paths_in_copy(run, paths)
-            difference = await self.copies.changes(run.id, wanted)
-            plan = await self.copies.plan_merge(run.id, wanted)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        wanted = await self._paths_in_copy(run, paths)
+        difference = await self.copies.changes(run.id, wanted)
+        plan = await self.copies.plan_merge(run.id, wanted)
         patch = difference.patch
         return {
             "id": run.id,
@@ -156,19 +152,16 @@ class CopyMerging:
     ) -> dict[str, Any]:
         if not run.is_over:
             raise ToolError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
-        try:
-            plan = await self.copies.plan_merge(run.id, await self._paths_in_copy(run, paths))
-            chosen: dict[str, Choice] = {item.path: CHOICES[conflicts] for item in plan.having("conflict")}
-            moving = [item for item in plan.items if _moves(item, chosen)]
-            if moving:
-                root = Path(plan.root)
-                changed = tuple(root / item.path for item in moving if item.target is not None)
-                removed = tuple(root / item.path for item in moving if item.target is None)
-                await permit(run.id, changed, removed)
-            restored = await self.copies.merge(run, plan, chosen)
-            left = (await self.copies.changes(run.id)).changes if self.copies.holds(run.id) else ()
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        plan = await self.copies.plan_merge(run.id, await self._paths_in_copy(run, paths))
+        chosen: dict[str, Choice] = {item.path: CHOICES[conflicts] for item in plan.having("conflict")}
+        moving = [item for item in plan.items if _moves(item, chosen)]
+        if moving:
+            root = Path(plan.root)
+            changed = tuple(root / item.path for item in moving if item.target is not None)
+            removed = tuple(root / item.path for item in moving if item.target is None)
+            await permit(run.id, changed, removed)
+        restored = await self.copies.merge(run, plan, chosen)
+        left = (await self.copies.changes(run.id)).changes if self.copies.holds(run.id) else ()
         done = restored.step.changes if restored.step is not None else ()
         if restored.step is not None:
             self.copies.note_step(self.agent, self.call, restored.step)
@@ -182,10 +175,7 @@ class CopyMerging:
         }
 
     async def discard(self, run: LiveAgent) -> dict[str, Any]:
-        try:
-            count = await self.copies.discard(run)
-        except HermesError as error:
-            raise ToolError(str(error)) from error
+        count = await self.copies.discard(run)
         return {"id": run.id, "discarded": count}
 
     async def _paths_in_copy(self, run: LiveAgent, paths: Sequence[str]) -> list[str]:

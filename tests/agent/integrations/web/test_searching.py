@@ -17,7 +17,7 @@ from agent.integrations.web.search.service import REST, SearchError, SearchRing,
 from agent.integrations.web.search.services import KEYS
 from tests.agent.core.net.doors import respond
 from tests.agent.integrations.web.sites import site
-from tools.results import DeniedError, ToolError
+from tools.results import DeniedError
 from tools.services.actions import SearchWeb
 
 HIT = {"title": "Harbour log", "url": "https://example.org/log"}
@@ -180,7 +180,7 @@ async def test_the_person_sees_the_query_and_where_it_goes_before_anything_leave
         here.denies = ("search the web",)
         with pytest.raises(DeniedError):
             await here.call().search("ships", 5)
-        with pytest.raises(ToolError, match="SOME_KEY"):
+        with pytest.raises(HermesError, match="SOME_KEY"):
             await here.call().search("what is s3cr3t-value-0042", 5)
     (action,) = here.asked
     assert isinstance(action, SearchWeb)
@@ -222,5 +222,5 @@ async def test_answers_that_are_no_results_are_clauses(tmp_path: Path) -> None:
         respond(b"", "302 Found", Location="http://127.0.0.1/"),
     ):
         with site(tmp_path, {"/search": answer}, settings) as here:
-            with pytest.raises(ToolError, match="No search service answered"):
+            with pytest.raises(HermesError, match="No search service answered"):
                 await here.call().search("q", 5)

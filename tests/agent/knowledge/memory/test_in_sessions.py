@@ -67,3 +67,15 @@ async def test_without_memory_there_is_neither_tool_nor_note(tmp_path: Path) -> 
         request = b.server.requests[0].body
         assert "Good." not in request["messages"][0]["content"]
         assert "memory" not in [tool["function"]["name"] for tool in request["tools"]]
+
+
+async def test_a_file_in_place_of_the_folder_is_the_sentence_that_names_it(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([remember("Prefers tabs."), say("no")])) as b:
+        b.config("")
+        (b.home / "memories").write_text("in the way")
+        await b.turn("I like tabs")
+        (finished,) = b.seen(ToolFinished)
+        cause = "File exists; free it or set HERMES_HOME."
+        assert json.loads(finished.result) == {
+            "error": f"Cannot use the folder {b.home / 'memories'}: {cause}"
+        }
