@@ -280,10 +280,14 @@ class Workbench(BlankContainer):
         else:
             self._focus_main()
 
-    def _focus_main(self) -> None:
+    def uncover(self) -> None:
+        """Close the pane that lies over the conversation, without moving the focus."""
         if self.opened is not None:
             self.opened = None
             self._arrange()
+
+    def _focus_main(self) -> None:
+        self.uncover()
         inside = self._middle.walk_children(Widget)
         target = next((widget for widget in inside if widget.focusable), None)
         if target is not None:

@@ -87,6 +87,7 @@ class FindBar(Horizontal):
 
 async def open_bar(screen: ConversationScreen, text: str = "") -> None:
     """Show the bar between conversation and prompt, or move the focus into it."""
+    screen.workbench.uncover()
     bars = screen.query(FindBar)
     if bars and not text:
         bars.first().query_one(Input).focus()

@@ -149,6 +149,7 @@ class ConversationScreen(ClosableScreen[None]):
     def go_to_end(self) -> None:
         """Show the end of the conversation and follow it, wherever the person was reading."""
         if self.panes_mounted:
+            self.workbench.uncover()
             self.transcript.navigator.focused = None
             self.transcript.navigator.jump_to_end()
 

@@ -63,6 +63,17 @@ async def test_find_counts_while_one_types_and_esc_ends_it() -> None:
         assert stage.app.focused is session.transcript
 
 
+@pytest.mark.parametrize("keys", [("ctrl+f",), (*"va", "enter")])
+async def test_no_pane_covers_what_is_found_or_answered(keys: tuple[str, ...]) -> None:
+    async with scene((80, 24)) as (stage, pilot):
+        session = stage.app.session
+        await until(pilot, lambda: session.panes_mounted)
+        session.workbench.open("log")
+        await until(pilot, lambda: session.calls.has_focus)
+        await pilot.press(*keys)
+        await until(pilot, lambda: session.workbench.opened is None)
+
+
 @pytest.mark.parametrize(
     ("word", "slash"), [("clear", "new"), ("exit", "quit"), ("cost", "usage"), ("theme", "skin")]
 )
