@@ -355,6 +355,7 @@ class CheckpointService(Checkpoints):
 
     async def _plan(self, position: int, path: str = "") -> RestorePlan:
         recorder = self._recorder
+        await recorder.look_at_everything()
 
         def make_plan() -> RestorePlan:
             check_position(self._line, position)
