@@ -158,7 +158,7 @@ class Parser(argparse.ArgumentParser):
             guess = f"; {ELSEWHERE[value]}."
         listed = f" Its actions: {', '.join(choices)}." if len(choices) <= LISTED else ""
         if not isinstance(action, argparse._SubParsersAction):
-            name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
+            name = max(action.option_strings, key=len, default=str(action.metavar or f"`{self.prog}`"))
             said = f"{name} takes {_and(choices, 'or')}, not {value!r}"
             raise argparse.ArgumentError(None, f"{said}{guess}")
         if " " in self.prog:
@@ -185,7 +185,7 @@ class Parser(argparse.ArgumentParser):
             missing = message.partition(": ")[2].split(", ")
             groups = [each for each in self._actions if isinstance(each, argparse._SubParsersAction)]
             if groups and missing == [str(groups[0].metavar)]:
-                return f"`{self.prog}` takes {_and(list(groups[0].choices), 'or')}."
+                return f"`{self.prog}` needs an action: {_and(list(groups[0].choices), 'or')}."
             verb = "is" if len(missing) == 1 else "are"
             return f"{_and(missing)} {verb} missing. Write it as `{self._form()}`."
         found = re.fullmatch(r"argument (\S+?): (.*)", message, re.DOTALL)

@@ -73,7 +73,10 @@ def split(key: str) -> tuple[str, ...]:
     parts = tuple(key.split("."))
     path = _fit(parts, Settings)
     if path is None:
-        raise ConfigError(f"There is no setting `{short_text(key)}`{hint(parts)}")
+        guess = (
+            f"; did you mean `{near}`?" if (near := nearest(parts)) else "; `hermes config show` lists all."
+        )
+        raise ConfigError(f"There is no setting `{short_text(key)}`{guess}")
     return path
 
 

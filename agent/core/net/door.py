@@ -101,8 +101,12 @@ def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
     except ValueError:
         raise AddressError(f"{address_text(text)} is not an address that can be read.") from None
     if parts.scheme not in _PORTS:
-        kind = f"{parts.scheme}: addresses" if parts.scheme else "addresses without http:// or https://"
-        raise AddressError(f"{address_text(text)} is not fetched: {kind} are not; use http or https.")
+        what = (
+            f"begins with {parts.scheme}: and is not fetched"
+            if parts.scheme
+            else "is only a part of an address"
+        )
+        raise AddressError(f"{address_text(text)} {what}; begin it with https:// or http://.")
     if "@" in parts.netloc:
         raise AddressError("The address holds a user or password, which does not belong there; leave it out.")
     try:

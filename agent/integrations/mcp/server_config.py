@@ -149,7 +149,8 @@ def server_config(name: str, given: McpServerSettings) -> ServerConfig:
         raise ConfigError(f"{where} needs a name of letters, digits, `-`, `_` and `.`, at most 64 of them.")
     if bool(given.command.strip()) == bool(given.url.strip()):
         which = "both `command` and" if given.url.strip() else "neither `command` nor"
-        raise ConfigError(f"{where} has {which} `url`; give one of them.")
+        forms = f"`hermes mcp add {name} --url URL` or `hermes mcp add {name} -- COMMAND`"
+        raise ConfigError(f"{where} has {which} `url`; give one of them, as in {forms}.")
     transport: Transport = given.transport or ("http" if given.url else "stdio")
     if (transport == "stdio") != bool(given.command):
         needs = "`command`" if transport == "stdio" else "`url`"

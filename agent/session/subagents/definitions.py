@@ -334,9 +334,7 @@ def read_definition(path: Path, source: Source = "yours") -> Parsed:
     """Read the definition in one file at any path."""
     content, reason = trust.read_agent(path, Path(os.path.realpath(path.parent)))
     if reason:
-        return Parsed(
-            None, (SettingProblem(f"agents/{short_text(path.name)}", f"it is not read: {reason}."),)
-        )
+        return Parsed(None, (SettingProblem(short_text(str(path), 300), f"{reason}."),))
     return parse(content, path.name, source, path)
 
 

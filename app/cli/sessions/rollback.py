@@ -176,7 +176,8 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
         named = {name.casefold(): position for name, position in session.names.items()}
         if text.casefold() not in named:
             known = ", ".join(session.names) or "none has a name"
-            raise ConfigError(f"{text} is neither the number of a step nor a checkpoint ({known}).")
+            there = f"a checkpoint ({known}); `hermes rollback` lists them"
+            raise ConfigError(f"{text} is neither the number of a step nor {there}.")
         position = named[text.casefold()]
     check_position(line, position)
     return position

@@ -137,7 +137,7 @@ def test_check_names_a_dialect_of_your_own_that_cannot_be_used(hermes, home: Pat
     [
         (("set", "modle.name", "x"), "did you mean `model`"),
         (("set", "agent.max_turns", "0"), "at least 1"),
-        (("get", "nonsense"), "There is no setting"),
+        (("get", "nonsense"), "config show` lists all."),
         (("get", "providers.none.base_url"), "is not set"),
         (("trust",), "nothing to trust"),
         (("trust", "/nonexistent/\x1b[31m"), "nothing to trust"),

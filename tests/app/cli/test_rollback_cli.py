@@ -292,7 +292,11 @@ def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     ("arguments", "code", "sentence"),
     [
         (("--to", "9", "--yes"), 1, "There is no step 9; the last one is 2."),
-        (("--to", "dreft", "--yes"), 2, "neither the number of a step nor a checkpoint (draft)"),
+        (
+            ("--to", "dreft", "--yes"),
+            2,
+            "neither the number of a step nor a checkpoint (draft); `",
+        ),
         (("--to", "1", "--diff", "1"), 2, "--diff and --to exclude each other; give one of them."),
         (("--conflicts", "mine"), 2, "--conflicts goes with --to"),
         (("--session", "nobody"), 1, "nobody"),

@@ -39,6 +39,8 @@ WRONG = [
     ("sessions show", "SESSION is missing. Write it as `"),
     ("providers add x", "--url is missing."),
     ("doctor --fix", "There is no option --fix. See `"),
+    ("doctor nosuch", "doctor` takes keys, not 'nosuch'."),
+    ("batch", "batch` needs an action: run."),
     ("hooks trust nosuch", "does not know what to do with 'nosuch'."),
     ("--c", "may mean --"),
 ]

@@ -329,6 +329,12 @@ def test_what_was_packed_comes_out_as_it_was_however_it_is_cut(data: bytes, cut:
             Unpacker("deflate" if kind == "bare" else kind, 10).feed(packed)
 
 
+def test_an_address_that_is_not_of_the_web_is_told_how_one_begins() -> None:
+    for text, said in (("example.org", "is only a part of an address"), ("ftp://h/", "begins with ftp:")):
+        with pytest.raises(AddressError, match=f"^{text} {said}.*; begin it with https:// or http://.$"):
+            web_address(text)
+
+
 @pytest.mark.thorough
 @given(st.text(max_size=60))
 def test_any_text_is_an_address_of_plain_ascii_or_a_sentence(text: str) -> None:

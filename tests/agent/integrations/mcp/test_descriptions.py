@@ -41,7 +41,7 @@ def tool(name: str, description: str = "Does it.", schema: Any = None) -> dict[s
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("a", {}, "has neither `command` nor `url`"),
+        ("a", {}, "has neither `command` nor `url`; give one of them, as in `hermes mcp add a --url URL`"),
         ("a", {"command": "x", "url": "http://h"}, "has both `command` and `url`"),
         ("a b", {"command": "x"}, "needs a name of letters"),
         ("a", {"command": "x", "transport": "http"}, "transport http, which needs `url`"),

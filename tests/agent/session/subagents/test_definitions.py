@@ -325,7 +325,7 @@ def test_many_problems_are_counted_instead_of_told(places: Definitions) -> None:
 
 def test_one_file_can_be_read_wherever_it_lies(tmp_path: Path) -> None:
     assert read_definition(write(tmp_path, "a.md")).definition is not None
-    assert "it is not there" in str(read_definition(tmp_path / "b.md").problems[0])
+    assert str(read_definition(tmp_path / "b.md").problems[0]) == f"{tmp_path}/b.md: it is not there."
 
 
 def test_trust_of_settings_ends_when_an_agent_of_the_project_changes(places: Definitions) -> None:
