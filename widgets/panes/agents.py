@@ -259,7 +259,7 @@ Order = Literal["kill", "pause", "merge", "merge_all", "clear"]
 FRAME = 1 / 30
 """Seconds between two pictures, however often something is told."""
 LINES_OF_ENDED = 6
-"""Lines that agents that are over ask for together; the others are reached by scrolling."""
+"""Lines that agents that are over ask for together; the others, older ones, are reached by scrolling."""
 
 
 class AgentsPane(Pane):
@@ -345,8 +345,19 @@ class AgentsPane(Pane):
                 if old != new:
                     self.update_row(index)
         if [row.state for row in before] != [row.state for row in self.agents]:
+            self._reveal_newest()
             self.reshaped()
         self._tick()
+
+    def _reveal_newest(self) -> None:
+        """Scroll to the newest agent, but not past one that works."""
+        if self.agents and self.is_running and not self.has_focus:
+            last = len(self.agents) - 1
+            self.move_to(last)
+            self.move_to(next((at for at, row in enumerate(self.agents) if row.state in LIVE), last))
+
+    def on_resize(self) -> None:
+        self._reveal_newest()
 
     def move(self, motion: bool) -> None:
         """Enable or disable motion."""
@@ -378,12 +389,17 @@ class AgentsPane(Pane):
         return f"{live} live" if live else str(len(self.agents) or "")
 
     def title_end(self) -> Text:
+        above, below = self._view.hidden()
         waiting = self._waiting()
-        if not waiting:
-            return super().title_end()
-        return Text.assemble(
-            (f"{glyph('waiting')}{waiting}", self.ink("warning", bold=True)), "  ", super().title_end()
-        )
+        line = super().title_end()
+        for count, words, role in (
+            (waiting, f"{glyph('waiting')}{waiting}", "warning"),
+            (below, f"{below} more below", "dim"),
+            (above, f"{above} more above", "dim"),
+        ):
+            if count:
+                line = Text.assemble((words, self.ink(role, bold=role == "warning")), "  ", line)
+        return line
 
     def summary(self) -> Summary:
         return Summary(self.title, str(self._live() or len(self.agents)), alerts=self._waiting())

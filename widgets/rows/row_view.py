@@ -46,6 +46,13 @@ class RowView:
             self._layout = self._lines_from(self._position(self._top), self._skip)
         return self._layout
 
+    def hidden(self) -> tuple[int, int]:
+        """Return how many rows are above and below the window."""
+        layout = self.layout()
+        if not layout:
+            return 0, 0
+        return self._position(layout[0][0]), len(self.rows) - 1 - self._position(layout[-1][0])
+
     def forget_layout(self) -> None:
         """Drop the cached layout because heights may have changed."""
         self._layout = None

@@ -87,6 +87,24 @@ async def test_enter_opens_the_agent_under_the_cursor() -> None:
         assert [m.agent for m in app.seen if isinstance(m, AgentsPane.Opened)] == ["a2"]
 
 
+async def test_of_many_agents_that_ended_the_newest_are_in_sight() -> None:
+    app = Host(filled=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        ended = [AgentRow(agent=f"e{at}", name=f"ended-{at}", state="done") for at in range(12)]
+        for count in range(1, 13):
+            app.agents.show(ended[:count])
+        await pilot.pause(0.1)
+        assert lines(app.agents)[0].endswith("6 more above  12")
+        assert [line.split()[1] for line in lines(app.agents)[1:7]] == [f"ended-{at}" for at in range(6, 12)]
+        live = AgentRow(agent="a", name="callers", state="running", action="reading")
+        app.agents.show([*ended, live])
+        await pilot.pause(0.1)
+        assert any("callers" in line for line in lines(app.agents))
+        app.agents.show([live, *ended])
+        await pilot.pause(0.1)
+        assert "callers" in lines(app.agents)[1] and "more below" in lines(app.agents)[0]
+
+
 async def test_the_agents_pane_comes_and_goes_with_its_agents() -> None:
     app = Host(filled=False)
     async with app.run_test(size=(120, 40)) as pilot:
