@@ -208,7 +208,8 @@ async def test_of_several_processes_one_does_a_beat_and_a_mail_command_that_hang
             beat=Heartbeats(store.database, home, settings, clock).look,
         )
         first = asyncio.create_task(runner.once())
-        while not begun.exists():
+        # The shell makes the file before it writes its line.
+        while not begun.exists() or not begun.read_text():
             await asyncio.sleep(0.01)
         second = asyncio.create_task(Heartbeats(other.database, home, settings, clock).look())
         while not second.done() and begun.read_text() == "\n":
