@@ -12,7 +12,7 @@ from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import reveal
-from tools.text.words import shorten
+from tools.text.words import plural, shorten
 
 PART_CHARS = 120
 """Characters of a part that its note shows; the command above shows all of it."""
@@ -78,19 +78,24 @@ def lasting_text(request: ApprovalAsked) -> str:
     return "a yes counts for this one time; Hermes asks again next time"
 
 
-def reasons(request: ApprovalAsked) -> Iterator[str]:
-    """Yield the reasons for asking: each relevant part with its reason, then those of the whole action."""
+def reasons(request: ApprovalAsked, most: int = MOST_PARTS, all_with: str = "") -> Iterator[str]:
+    """Yield the reasons for asking: each relevant part with its reason, then those of the whole action.
+
+    Of more than `most` parts those come first whose reason is a new one, and `all_with` says how to see all.
+    """
     from agent.safety.assessor import POLICIES
 
     parts = relevant_parts(request.parts)
     classes = {policy.reason for policy in POLICIES.values()}
     # The sentence says already what the only part does as one of its class.
     is_told = len(parts) == 1 and bool(request.sentence) and parts[0].reason in classes
-    for part in () if is_told else parts[:MOST_PARTS]:
+    new = {part.reason: part for part in reversed(parts)}
+    ordered = parts if len(parts) <= most else sorted(parts, key=lambda part: new[part.reason] is not part)
+    for part in () if is_told else ordered[:most]:
         named = part.text and part.text != request.headline
         yield f"{_flag_line(part)}: {one_line(part.reason)}" if named else f"▲ {one_line(part.reason)}"
-    if len(parts) > MOST_PARTS:
-        yield f"▲ and {len(parts) - MOST_PARTS:,} parts more"
+    if len(parts) > most:
+        yield f"▲ and {plural(len(parts) - most, 'more part')}{all_with}"
     said = {part.reason for part in parts}
     for reason in request.reasons:
         if reason not in said and reason not in request.sentence:

@@ -28,6 +28,7 @@ from app.tui.questions.approval_words import (
     place_text,
     reach_text,
     reasons,
+    relevant_parts,
 )
 from app.tui.questions.budget_words import (
     align_lines,
@@ -53,6 +54,8 @@ SESSION = "Allow for this session"
 ALWAYS = "Always: {rule}"
 NO = "Deny"
 WHY = "Deny and tell why …"
+FEW_PARTS = 3
+"""Parts with a note in the dialog, so that it leaves something of the session in sight; `o` shows all."""
 RULE_CHARS = 50
 """Characters of a rule that its choice shows; the notes show all of it."""
 
@@ -108,7 +111,9 @@ class ApprovalDialog(RequestDialog[ApprovalAsked, Decision]):
 
     def body(self) -> ComposeResult:
         request = self.request
-        yield Static(Content(f"{NEEDS_YOU} {line(ask_text(request), LINE_CHARS)}"), classes="who")
+        parts = len(relevant_parts(request.parts))
+        many = f" · {parts:,} parts need a yes" if parts > FEW_PARTS else ""
+        yield Static(Content(f"{NEEDS_YOU} {line(ask_text(request), LINE_CHARS)}{many}"), classes="who")
         if request.sentence:
             yield words(line(request.sentence, LINE_CHARS), "text")
         judged = bool(request.parts)
@@ -136,7 +141,7 @@ class ApprovalDialog(RequestDialog[ApprovalAsked, Decision]):
         """
         request = self.request
         facts = filter(None, (place_text(request), reach_text(request)))
-        notes = [*facts, *reasons(request)]
+        notes = [*facts, *(reasons(request) if whole else reasons(request, FEW_PARTS, ": o shows all"))]
         if whole or not request.rule or len(line(request.rule, LINE_CHARS)) > RULE_CHARS:
             notes.append(lasting_text(request))
         notes.append("if you deny, nothing happens and the agent looks for another way")

@@ -147,7 +147,19 @@ def test_a_file_name_that_tells_of_a_sandbox_comes_after_what_is_true_of_it() ->
 def test_of_very_many_parts_some_are_shown_and_the_rest_is_counted() -> None:
     parts = [VerdictPart(f"rm f{number}", "ask", f"deletes f{number}") for number in range(MOST_PARTS + 5)]
     notes = list(reasons(asked("; ".join(part.text for part in parts), *parts)))
-    assert len(notes) == MOST_PARTS + 1 and notes[-1] == "▲ and 5 parts more"
+    assert len(notes) == MOST_PARTS + 1 and notes[-1] == "▲ and 5 more parts"
+
+
+def test_of_few_parts_those_with_a_new_reason_come_first() -> None:
+    parts = [VerdictPart(f"rm {at}", "ask", "removes a file") for at in range(5)]
+    request = asked("rm", *parts, VerdictPart("git push", "ask", "publishes"))
+    assert list(reasons(request, 3, ": o shows all")) == [
+        "▲ rm 0: removes a file",
+        "▲ git push: publishes",
+        "▲ rm 1: removes a file",
+        "▲ and 3 more parts: o shows all",
+    ]
+    assert len(list(reasons(request))) == 6
 
 
 @pytest.mark.thorough
