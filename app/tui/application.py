@@ -109,8 +109,11 @@ class HermesApp(App[None], inherit_bindings=False):
     TITLE = "hermes"
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 4
-    # Below the title: notices cover neither the prompt nor a line of keys.
-    CSS = "ToastRack { dock: top; align: right top; max-height: 70vh; margin: 2 0 0 0; scrollbar-size: 0 0; }"
+    # Below the title: notices cover neither the prompt nor a line of keys, and no more cells than they need.
+    CSS = """
+    ToastRack { dock: top; align: right top; max-height: 70vh; margin: 2 0 0 0; scrollbar-size: 0 0; }
+    Toast { width: auto; padding: 0 1; margin: 0; }
+    """
 
     def __init__(
         self,

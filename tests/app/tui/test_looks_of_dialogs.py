@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
+from textual.widgets._toast import Toast
 
 from agent.core.event_data import VerdictPart
 from agent.integrations.extras import ExtrasChange
@@ -294,3 +295,15 @@ async def test_a_dialog_says_how_many_others_wait_behind_it() -> None:
         await until(pilot, lambda: app.screen is not first and isinstance(app.screen, Dialog), "the next one")
         said.append(others())
         assert said == ["", "1 more waits", "2 more wait", "1 more waits"]
+
+
+async def test_a_short_notice_covers_one_line_and_no_more_cells_than_its_words() -> None:
+    app = Staged()
+    async with app.run_test(size=NARROW, notifications=True) as pilot:
+        await scene(asking(story.question))(pilot)
+        app.notify("Copied.")
+        await until(pilot, lambda: bool(app.screen.query(Toast)), "the notice")
+        toast = app.screen.query_one(Toast)
+        await until(pilot, lambda: toast.region.width > 0, "its place")
+        assert (toast.region.height, toast.region.right) == (1, NARROW[0])
+        assert toast.region.width <= len("Copied.") + 4
