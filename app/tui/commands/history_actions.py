@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -49,10 +50,13 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 
 
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
-    """Return the files that the session changed since its beginning, without those that the project
-    ignores. Raises `HermesError`.
+    """Return the files that changed since the session's beginning, without those that the project ignores.
+
+    Files that only others changed are `outside`. Raises `HermesError`.
     """
-    return await _rows(history, await history.without_ignored(await _files(history)))
+    rows = await _rows(history, await history.without_ignored(await _files(history)))
+    own = {each.path for step in await history.steps() if step.kind != "outside" for each in step.changes}
+    return [replace(row, outside=row.path not in own) for row in rows]
 
 
 async def net_changes(history: HistoryNavigation, paths: Container[str]) -> dict[str, PaneFileChange | None]:

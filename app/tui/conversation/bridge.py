@@ -536,7 +536,8 @@ class Bridge:
             log.start(call.call, call.tool, call.display, at=at)
             log.finish(call.call, call.outcome or "interrupted", call.seconds, call.display)
         pane.clear()
-        pane.record(files)
+        for outside in (True, False):
+            pane.record([file for file in files if file.outside is outside], outside=outside)
 
     def show_head(self, head: str) -> None:
         """Show the name of the branch, unless it is the first."""

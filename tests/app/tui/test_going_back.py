@@ -120,8 +120,15 @@ async def test_a_session_that_is_continued_lists_the_files_it_changed(tmp_path: 
         session = app.host.session
         await app.open_session(SessionRequest(fresh=True))
         assert not app.session.files.changes
+        (scene.bench.workspace / "c").write_text("mine")
         await app.open_session(SessionRequest(resume=session))
-        await scene.until(lambda: [change.path for change in app.session.files.changes] == ["a", "b"])
+        pane = app.session.files
+        await scene.until(
+            lambda: (
+                [(each.path, each.outside) for each in pane.changes]
+                == [("c", True), ("a", False), ("b", False)]
+            )
+        )
 
 
 @pytest.mark.thorough

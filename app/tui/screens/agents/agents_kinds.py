@@ -35,7 +35,7 @@ NAME_CELLS = 18
 class KindsScreen(ListPage[str | None, AgentKind]):
     """The list of agent kinds. Its result is the name of a kind to mention, or None."""
 
-    CSS = "KindsScreen #page-about { height: 4; } KindsScreen.bare #page-about { display: none; }"
+    CSS = "KindsScreen #page-about { height: 5; } KindsScreen.bare #page-about { display: none; }"
     heading = "Kinds of agents"
     keys = "⏎ mention · n new · e edit · / filter · ? keys · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
