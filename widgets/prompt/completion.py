@@ -23,6 +23,7 @@ from textual.widget import Widget
 from themes.skin import Skin
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 from widgets.palette import Palette
 from widgets.prompt.buffer import Buffer, without_tokens
 from widgets.prompt.draft import SUFFIXES, Draft, FoundFile, MentionedFile, names, readings
@@ -434,8 +435,10 @@ def paint_choice(
     for character in characters:
         matched = not set(range(character.start, character.end)).isdisjoint(choice.hits)
         segments.append(Segment(character.shown, hit if matched else plain))
+    free = 2 + labels - sum(cell_len(segment.text) for segment in segments)
     if choice.hint:
-        segments.append(Segment(" " + clean(choice.hint), dim))
+        hint = f" {clean(choice.hint)}"
+        segments.append(Segment(shorten(hint, max(free - 1, 2)) if has_detail else hint, dim))
     if has_detail:
         blank = 2 + labels - sum(cell_len(segment.text) for segment in segments)
         detail = clean(choice.detail).replace("\n", " ")

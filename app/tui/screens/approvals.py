@@ -121,7 +121,7 @@ class AuditRows(FollowedRows[AuditEntry]):
         row = Text(" ", self.ink("text")).append(f"{glyph} ", self.ink(role))
         row.append(f"{moment} ", self.ink("dim"))
         row.append(f"{line(entry.judge)[:6]:<7}", self.ink("dim"))
-        row.append(f"{line(entry.tool)[:11]:<12}", self.ink("text"))
+        row.append(f"{line(entry.tool)[:14]:<15}", self.ink("text"))
         if who := asker(entry):
             row.append(f"{line(who)}: ", self.ink("dim"))
         return row.append(line(entry.headline), self.ink("text"))

@@ -60,6 +60,12 @@ def test_search_menu_and_queue_fill_the_width(text: str, width: int, at: int) ->
         assert "\n" not in strip.text
 
 
+def test_a_long_hint_leaves_the_descriptions_in_one_column() -> None:
+    for hint in ("", "[model]", "[what matters most]"):
+        row = paint_choice(CompletionChoice("x", "/compact", hint, "A summary."), False, 80, 26, "", PALETTE)
+        assert row.text.index("A summary.") == 28
+
+
 def test_hints_give_way_to_the_text_from_the_front() -> None:
     def row(text: str) -> str:
         view = View(text=text, rows=lay_out(text, 57, {}), width=60, cursor=len(text), hints=HINTS)
