@@ -289,32 +289,33 @@ class Protection:
             if keys := _known_settings(command):
                 named = ", ".join(f"git-config({key})" for key in keys)
                 yield from ((f"sets {named}, and hooks", f"{each}/.git") for each in command.cwds)
-        touched = ((path, cwds, False) for path, cwds in reading.writes)
-        for word, cwds, whole in chain(touched, _writes(reading.commands)):
+        touched = (("changes", path, cwds, False) for path, cwds in reading.writes)
+        for does, word, cwds, whole in chain(touched, _writes(reading.commands)):
             for folder in cwds:
                 path = joined(folder, word)
                 # Of a place that is not known, the names that are known count.
                 path = path if path.startswith("/") else f"/{path}"
                 if place := guarded.leads_to(path, whole=whole):
-                    yield f"changes {place}", path
+                    yield f"{does} {place}", path
 
 
-Written = tuple[str, tuple[str, ...], bool]
-"""A path as written, its possible current folders, and whether everything inside is affected."""
+Written = tuple[str, str, tuple[str, ...], bool]
+"""A verb, a path as written, its possible current folders, and whether everything inside is affected."""
 
 
 def _writes(commands: tuple[Command, ...]) -> Iterator[Written]:
     for command in commands:
         if command.name in _WRITERS and not (command.name in ("sed", "perl") and not _in_place(command)):
             whole = command.name in _WHOLE
+            does = "deletes" if command.name in DELETERS else "changes"
             for word in command.arguments:
                 if not word.startswith("-"):
-                    yield word, command.cwds, whole
+                    yield does, word, command.cwds, whole
                 if "=" in word and (rest := word.partition("=")[2]):
-                    yield rest, command.cwds, whole
+                    yield does, rest, command.cwds, whole
         if command.name in _PLACERS:
             for path in _landings(command):
-                yield path, command.cwds, True
+                yield "changes", path, command.cwds, True
 
 
 def _landings(command: Command) -> Iterator[str]:

@@ -64,3 +64,8 @@ def test_a_glob_counts_where_it_finds_a_guarded_file(workspace: Path) -> None:
     (workspace / "src" / "sitecustomize.py").write_text("")
     assert reason("sed -i s/a/b/ src/*.py", workspace) == "changes what Python runs whenever it starts"
     assert reason("cp src/*.py lib/", workspace) is not None
+
+
+def test_what_is_deleted_is_not_said_to_be_changed_as_well(workspace: Path) -> None:
+    assert reason("rm .envrc", workspace) == "deletes a start-up file of the shell or the session"
+    assert reason("mv .envrc x", workspace) == "changes a start-up file of the shell or the session"
