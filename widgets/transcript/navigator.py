@@ -254,12 +254,15 @@ class Navigator:
         """The step to a hit that is not known yet; 0: none."""
         self._seeking: Iterator[None] | None = None
         """The search for a place that was begun last."""
+        self.last_pattern = ""
+        """What was searched for last in this conversation."""
 
     def forget(self) -> None:
         """Reset for another conversation: go to its end, without focus or search."""
         self._seeking = None
         self.focused = None
         self.end_range()
+        self.last_pattern = ""
         self._finder.clear()
         self._viewport.to_end()
 
@@ -273,6 +276,7 @@ class Navigator:
         """
         self._host.settle()
         self._wanted_step = int(go)
+        self.last_pattern = pattern or self.last_pattern
         finder = self._finder
         steps = finder.search(self._document, pattern)
         async for _ in run_in_slices(steps):
@@ -280,6 +284,15 @@ class Navigator:
                 self.find_step(self._wanted_step)
             self._host.repaint()
         return finder.count if finder.pattern == pattern and not finder.searching else None
+
+    async def find_again(self, step: int) -> None:
+        """Search again for what the last search was for, and go to its next (1) or previous (-1) hit."""
+        if not self.last_pattern:
+            return
+        before = self.focused
+        await self.find(self.last_pattern, go=True)
+        if step < 0 or self.focused == before:
+            self.find_step(step)
 
     def find_next(self) -> None:
         """Go to the next hit, after the last to the first."""

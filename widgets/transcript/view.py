@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import events
@@ -412,7 +413,8 @@ class Transcript(KeptRow, can_focus=True):
             self._reported = state
             # A letter is a command only where a hint says so, and few fit: those of a search come first.
             keys = type(self).KEYS
-            self.KEYS = f"{_MATCH} · {keys.replace(f' · {_MATCH}', '')}" if self.finder.pattern else keys
+            searched = self.navigator.last_pattern
+            self.KEYS = f"{_MATCH} · {keys.replace(f' · {_MATCH}', '')}" if searched else keys
             self.post_message(self.Scrolled(self, *state))
         return len(changed)
 
@@ -558,8 +560,11 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.step_range("block", step)
 
     def action_find(self, step: int) -> None:
-        """Go to the next match, or the previous one."""
-        self.navigator.find_step(step)
+        """Go to the next match, or the previous one, of the search that is on or was the last."""
+        if self.finder.pattern:
+            self.navigator.find_step(step)
+        else:
+            self.go_on(partial(self.navigator.find_again, step))
 
     def action_user(self, step: int) -> None:
         """Go to another message of the person."""

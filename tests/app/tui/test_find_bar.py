@@ -63,6 +63,31 @@ async def test_find_counts_while_one_types_and_esc_ends_it() -> None:
         assert stage.app.focused is session.transcript
 
 
+async def test_n_goes_on_with_a_search_that_esc_ended() -> None:
+    async with scene((80, 24)) as (stage, pilot):
+        session = stage.app.session
+        await until(pilot, lambda: session.panes_mounted)
+        stage.hear(*talk(20))
+        await until(pilot, lambda: len(session.transcript.document) == 20)
+        finder = session.transcript.finder
+        await pilot.press("ctrl+f")
+        await until(pilot, lambda: isinstance(stage.app.focused, Input))
+        await pilot.press(*"needles", "up", "up", "up")
+        await until(pilot, lambda: finder.count == 10 and not finder.searching)
+        at = finder.number
+        await pilot.press("escape")
+        await until(pilot, lambda: not finder.pattern and session.transcript.has_focus)
+        await pilot.press("n")
+        await until(pilot, lambda: finder.number == at + 1)
+        await pilot.press("N", "N")
+        await until(pilot, lambda: finder.number == at - 1)
+        await pilot.press("escape")
+        await until(pilot, lambda: not finder.pattern)
+        await pilot.press("N")
+        await until(pilot, lambda: finder.number == at - 2)
+        assert finder.pattern == "needles" and not session.prompt.text
+
+
 @pytest.mark.parametrize("keys", [("ctrl+f",), (*"va", "enter")])
 async def test_no_pane_covers_what_is_found_or_answered(keys: tuple[str, ...]) -> None:
     async with scene((80, 24)) as (stage, pilot):
