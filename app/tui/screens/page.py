@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -320,4 +321,10 @@ class MarkedList(OptionList):
         if self.highlighted is None or first.style.meta.get("option") != self.highlighted:
             return strip
         color = self.get_component_rich_style("marked-list--mark", partial=True)
-        return Strip.join([Strip([Segment(MARK, first.style + color)]), strip.crop(1)])
+        ink = Style(color=first.style.color)
+        # In the terminal's own colours, dim text has that of the text, which the chosen row reverses.
+        row = [
+            Segment(text, style + ink if style and style.color and style.color.is_default else style)
+            for text, style, _ in (Segment(MARK, first.style + color), *strip.crop(1))
+        ]
+        return Strip(row, strip.cell_length)

@@ -17,6 +17,7 @@ from agent.core.store.store import Store
 from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.sessions.sessions import SessionsScreen, age
+from tests.app.tui.pages import PageHost
 from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables
@@ -94,6 +95,22 @@ async def test_the_chosen_session_begins_with_a_mark_on_each_of_its_lines(
         await pilot.press("j")
         await until(pilot, lambda: marked() == [2, 3])
         assert listed.render_line(2).cell_length == listed.render_line(4).cell_length
+
+
+@pytest.mark.parametrize("skin", ["ansi", "mono"])
+async def test_nothing_in_the_chosen_row_has_the_colour_of_text_without_colours(
+    store: Store, tmp_path: Path, skin: str
+) -> None:
+    screen = SessionsScreen(StoredSessions(store, Home(tmp_path)), "")
+    host = PageHost(lambda: screen, skin)
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Done" in text_of(screen))
+        listed = screen.query_one(OptionList)
+        for y in (0, 1):
+            row = listed.render_line(y)
+            assert "ago" in row.text or "now" in row.text or "bread" in row.text
+            colors = [each.style.color for each in row if each.style and each.text.strip()]
+            assert colors and not any(color is None or color.is_default for color in colors)
 
 
 @pytest.mark.thorough
