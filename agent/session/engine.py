@@ -8,11 +8,11 @@ with a result are coroutines. They raise `HermesError`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment, Mode, ModeName
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agent.session.subagents.subagent import Services
     from agent.workspace.change_reporter import ChangeReporter
 
+T = TypeVar("T")
 MARKING = "Marking the turn, so that it can be undone,"
 """How a notice names that."""
 
@@ -148,9 +149,7 @@ class Engine:
         if self.busy:
             raise HermesError("A turn is running; the conversation is folded between turns. Stop it first.")
         self._stopping = False
-        self._task = asyncio.create_task(self._agent.dialogue.compact(focus), name="compaction")
-        self._task.add_done_callback(self._continue)
-        task = self._task
+        task = self._start(partial(self._agent.dialogue.compact, focus), "compaction")
         await asyncio.wait([task])
         if task.cancelled():
             raise HermesError("Compacting the conversation was stopped; nothing was changed.")
@@ -327,9 +326,7 @@ class Engine:
         if self.busy or not self._turns.cut_off:
             return None
         self._stopping = False
-        self._task = asyncio.create_task(self._taken_up(), name="turn")
-        self._task.add_done_callback(self._continue)
-        return await asyncio.shield(self._task)
+        return await asyncio.shield(self._start(self._taken_up, "turn"))
 
     async def idle(self) -> None:
         """Wait until no turn runs and nothing is about to begin."""
@@ -394,8 +391,18 @@ class Engine:
     def _begin(self, message: QueuedMessage, origin: str, *, kept: bool = True) -> None:
         """Begin a turn. With `kept`, a message that cannot be stored returns to the queue."""
         self._stopping = self._holds_message = False
-        self._task = asyncio.create_task(self._turn(message, origin, kept), name="turn")
-        self._task.add_done_callback(self._continue)
+        self._start(partial(self._turn, message, origin, kept), "turn")
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, T]], name: str) -> asyncio.Task[T]:
+        """Begin a turn or a compaction, which goes on from where a running move leads."""
+
+        async def after_move() -> T:
+            await self.history.wait_for_move()
+            return await work()
+
+        self._task = task = asyncio.create_task(after_move(), name=name)
+        task.add_done_callback(self._continue)
+        return task
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
         """Run a turn, and make it undoable when it has ended. What others changed before it is told first."""

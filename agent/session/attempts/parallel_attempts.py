@@ -224,6 +224,7 @@ class ParallelAttempts:
                 raise HermesError(f"{max(room, 0)} attempts can begin now; {count} were asked for.")
             if self._travel.busy():
                 raise HermesError("The agent works at the moment; attempts begin between two turns.")
+            await self._travel.wait_for_move()
             copies = await self._make_copies(count)
             begun: list[LiveAttempt] = []
             try:

@@ -7,7 +7,17 @@ one more step. The person's moves are stored as operations, which `undo` and `re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -437,6 +447,11 @@ class HistoryNavigation:
 
     # Undo and redo
 
+    async def wait_for_move(self) -> None:
+        """Wait for a running move."""
+        async with self._going:
+            return
+
     async def turn_over(self, before: SessionPlace, text: str) -> None:
         """Record an ended turn, so that it can be undone."""
         if (await self.place()) != before:
@@ -517,8 +532,16 @@ class HistoryNavigation:
             raise HermesError(NOT_KEPT)
         return self._recorder
 
-    def _moving(self) -> _Moving:
-        return _Moving(self._going, self.busy, self._recorder)
+    @asynccontextmanager
+    async def _moving(self) -> AsyncIterator[None]:
+        """Allow one move at a time, and none while the agent works."""
+        if self.busy():
+            raise HermesError(BUSY)
+        async with self._going:
+            if self._recorder is not None:
+                # So that the move leads back to files as they are, not only as far as events told.
+                await self._recorder.look_at_everything()
+            yield
 
     async def _files_to(self, position: int, choices: Mapping[str, Choice] | None) -> Restored | None:
         if self._recorder is None:
@@ -602,26 +625,6 @@ class HistoryNavigation:
         position = self._recorder.position if self._recorder is not None else 0
         changes = await self.changes(await self.position_of(path[last].id if last >= 0 else None), position)
         return carried_over(self._session.head, after, changes)
-
-
-class _Moving:
-    """A guard that allows one move at a time, and none while the agent works."""
-
-    def __init__(self, lock: asyncio.Lock, busy: Callable[[], bool], recorder: StepRecorder | None) -> None:
-        self._lock = lock
-        self._busy = busy
-        self._recorder = recorder
-
-    async def __aenter__(self) -> None:
-        if self._busy():
-            raise HermesError(BUSY)
-        if self._recorder is not None:
-            # So that the move leads back to files as they are, not only as far as events told.
-            await self._recorder.look_at_everything()
-        await self._lock.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 def _line(text: str) -> str:

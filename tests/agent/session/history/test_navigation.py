@@ -54,6 +54,20 @@ def asked(engine: Engine, text: str) -> int:
     return next(node.id for node in engine.session.path if node.kind == "user" and node.content == text)
 
 
+async def test_a_message_that_is_sent_during_a_move_goes_on_from_where_that_leads(tmp_path: Path) -> None:
+    async with working(tmp_path, "hello", "run touch a") as (b, engine):
+        move = asyncio.create_task(engine.history.rewind(asked(engine, "run touch a")))
+        while not engine.history._going.locked():
+            await asyncio.sleep(0)
+        engine.submit("write b two")
+        await move
+        await engine.idle()
+        assert (engine.session.head, said(engine)) == ("main-2", ["hello", "write b two"])
+        assert files(b) == {"b": "two"}
+        assert (await engine.history.undo())[0].label == "write b two"
+        assert files(b) == {}
+
+
 @pytest.mark.thorough
 async def test_a_rewind_takes_back_conversation_and_files_and_gives_the_message_back(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two", "run echo x >b") as (b, engine):
