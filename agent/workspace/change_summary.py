@@ -40,7 +40,7 @@ def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ..
     gone: dict[bytes, list[str]] = {}
     come: dict[bytes, list[str]] = {}
     for item in differences:
-        if item.before is not None and item.after is None and item.before.stamp[0] > 0:
+        if item.before is not None and item.after is None and item.before.size > 0:
             gone.setdefault(item.before.digest, []).append(item.path)
         elif item.before is None and item.after is not None:
             come.setdefault(item.after.digest, []).append(item.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import struct
 import time
 import zlib
 from collections import OrderedDict
@@ -29,6 +30,7 @@ KEPT_BYTES = 24_000_000
 _SAMPLES, _SAMPLE_BYTES = 64, 65_536
 _BLOCK = 1_000_000
 _BINARY_SAMPLE = 2_048
+_STAMP = struct.Struct("=3qQ")
 _CLOCK_TICK = 50_000_000
 """Nanoseconds within which two writes may leave the same time on a file."""
 
@@ -49,9 +51,15 @@ class FileFingerprint:
 
     digest: bytes
     kind: ContentKind
-    stamp: tuple[int, ...]
+    stamp: bytes
+    """Size, times and inode, packed because a project has many files."""
     settled: bool
     """Whether a later change certainly leaves another `stamp`."""
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return _STAMP.unpack(self.stamp)[0]
 
     def looks_like(self, status: os.stat_result) -> bool:
         """Return whether the file is certainly unchanged, judged by its status without reading it."""
@@ -136,8 +144,8 @@ def _is_text(name: str, data: bytes) -> bool:
     return binary_kind(name, data[:_BINARY_SAMPLE]) is None
 
 
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+def _stamp(status: os.stat_result) -> bytes:
+    return _STAMP.pack(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 _EMPTY = digest_of(b"")

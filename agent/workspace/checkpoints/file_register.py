@@ -62,6 +62,8 @@ MAX_BYTES = 500_000_000
 _BATCH = 2_000
 _DIGEST = lazy_pattern(r"[0-9a-f]{64}")
 _BLOB = lazy_pattern(r"(?:[0-9a-f]{40})?")
+_ODD = lazy_pattern(r"(?:^|/)\.{0,2}(?:/|$)|\0")
+"""A path with an empty part, or with one that leads elsewhere."""
 
 
 class Baseline:
@@ -85,7 +87,8 @@ class Baseline:
                 head = json.loads(next(lines, "null"))
                 if not isinstance(head, dict) or head.get("root") != str(self._root):
                     return None
-                found = {path: known for line in lines for path, known in [_known_path(json.loads(line))]}
+                decode, modes = json.JSONDecoder().raw_decode, dict[int, int]()
+                found = dict(_known_path(decode(line)[0], modes) for line in lines)
                 # A file that was cut short would make what is missing look new.
                 whole = head.get("format") == FORMAT and head.get("paths") == len(found)
                 if not whole or not (head.get("inode", here := self._inode()) == here or self._stands(found)):
@@ -138,16 +141,23 @@ class Baseline:
         yield ("\n".join(lines) + "\n").encode("ascii") if lines else b""
 
 
-def _known_path(record: list) -> tuple[str, KnownPath]:
+def _known_path(record: list, modes: dict[int, int]) -> tuple[str, KnownPath]:
     """Parse one path and its state from an untrusted file. Raises `ValueError` and `TypeError`."""
     path, stamp, settled, fields, blob = record
+    stamp = tuple(map(int, stamp))
+    if len(stamp) > 1:
+        # A workspace has many paths, so equal numbers are kept once.
+        mode, inode, size, modified, changed = stamp
+        changed = modified if changed == modified else changed
+        stamp = (modes.setdefault(mode, mode), inode, size, modified, changed)
+        if fields[2:4] == [size, modified]:
+            fields[1:4] = modes.setdefault(fields[1], fields[1]), size, modified
     entry = entry_of(fields)
-    inside = path == TOP or not any(part in ("", ".", "..") for part in path.split("/"))
-    if not inside or "\0" in path or entry is None:
+    if entry is None or (path != TOP and _ODD.search(path)):
         raise ValueError("no path of a workspace")
     if not (entry.digest is None or _DIGEST.fullmatch(entry.digest)) or not _BLOB.fullmatch(blob):
         raise ValueError("no name of contents")
-    return path, KnownPath(tuple(map(int, stamp)), bool(settled), entry, blob)
+    return path, KnownPath(stamp, bool(settled), entry, blob)
 
 
 GONE_FROM_GIT = "its contents were in git only, and are gone from there"
@@ -254,7 +264,9 @@ class FileRegister:
         index = read_index(self._root) if unread else NO_INDEX
         trusted = bytes_are_gits(self._root, index, found.changed)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
-        for path, status in found.changed.items():
+        # Removed one by one, as a status takes more room than what is known by it.
+        for path in tuple(found.changed):
+            status = found.changed.pop(path)
             self._breathe()
             fresh[path] = self._first(path, status, found, index if trusted else NO_INDEX)
         return Survey(known, FoundChanges((), fresh, tuple(found.left_out), units=Units(found.units)), index)
