@@ -522,11 +522,24 @@ def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title
     said = one_line(body[:300].decode("utf-8", "replace"))
     if status == 429:
         raise RateLimitedError(asked_pause(headers, body))
-    if status == 401:
+    if status == 401 and not is_page(body):
         raise BadCredentialsError(f"{title} does not take the token; set it again.")
-    if 400 <= status < 500 and status not in (408, 425):
+    if 400 <= status < 500 and status not in (407, 408, 425) and not is_page(body):
         raise UndeliverableError(status_sentence(f"{title} refuses with", status, said))
     raise GatewayError(status_sentence(f"{title} answers", status, said))
+
+
+def is_page(body: bytes) -> bool:
+    """Return whether a body is a page, with which only a proxy before the platform answers. Pure."""
+    return body.lstrip()[:1] == b"<"
+
+
+def is_object(body: bytes) -> bool:
+    """Return whether a body is an object in JSON, as of a platform and hardly of a proxy. Pure."""
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def status_sentence(start: str, status: int, said: str) -> str:

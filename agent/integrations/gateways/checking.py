@@ -18,6 +18,7 @@ from agent.integrations.gateways.adapter import (
     GatewayKind,
     answer_of,
     http_client,
+    is_page,
     raise_for_status,
 )
 from tools.extras import missing as needs_extra
@@ -233,7 +234,7 @@ async def _fetch_json(
     Errors never contain the URL, because it may include a token.
     """
     status, answered, data = await answer_of(client, method, url, title, body=body, headers=headers)
-    if status in (401, 403, *wrong):
+    if status in (401, 403, *wrong) and not is_page(data):
         raise BadCredentialsError(f"{title} does not take this token; copy it again.")
     raise_for_status(status, answered, data, title)
     try:

@@ -38,6 +38,7 @@ from agent.integrations.gateways.adapter import (
     file_kind,
     odd_answer,
     require_host,
+    status_sentence,
 )
 from agent.integrations.gateways.people import keep_place, kept_place
 
@@ -380,6 +381,9 @@ async def _faults() -> AsyncIterator[None]:
     except discord.HTTPException as error:
         if error.status == 429:
             raise RateLimitedError(asked_pause(error.response.headers, error.text.encode())) from error
+        if not error.code and getattr(error.response, "content_type", "") != "application/json":
+            # A proxy answered.
+            raise GatewayError(status_sentence("Discord answers", error.status, "")) from error
         if error.status == 401:
             raise BadCredentialsError("Discord does not take the token; set it again.") from error
         raise UndeliverableError(f"Discord refuses with {error.status}, code {error.code}.") from error

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.integrations.gateways.adapter import (
     ODD,
@@ -26,8 +26,11 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    asked_pause,
+    is_object,
     json_call,
     odd_answer,
+    status_sentence,
 )
 from agent.integrations.gateways.markup import translate_markdown
 
@@ -72,12 +75,13 @@ class TelegramAdapter(Adapter):
         super().__init__(context, API)
         base, token = self._base, context.secret("token_env")
         self._address = f"{base}/bot{token}"
+        hooks = {"event_hooks": {"response": [_look_at_refusal]}}
         self._bot: telegram.Bot = Bot(
             token,
             base_url=f"{base}/bot",
             base_file_url=f"{base}/file/bot",
-            request=HTTPXRequest(connection_pool_size=8, read_timeout=30, write_timeout=60),
-            get_updates_request=HTTPXRequest(connection_pool_size=1, read_timeout=POLL + 10),
+            request=HTTPXRequest(8, read_timeout=30, write_timeout=60, httpx_kwargs=hooks),
+            get_updates_request=HTTPXRequest(1, read_timeout=POLL + 10, httpx_kwargs=hooks),
         )
         self._started = False
         self._offset: int | None = None
@@ -351,6 +355,22 @@ def _keyboard(message: Outgoing) -> telegram.InlineKeyboardMarkup | None:
     return InlineKeyboardMarkup([made[at : at + step] for at in range(0, len(made), step)])
 
 
+async def _look_at_refusal(response: Any) -> None:
+    """Raise for what the library does not see: a refusal by a proxy, and a pause that a header asks for."""
+    from telegram import error as faults
+
+    status = response.status_code
+    if status < 400:
+        return
+    body = await response.aread()
+    if status == 429 and b'"retry_after"' not in body:
+        raise faults.NetworkError("too many") from RateLimitedError(asked_pause(response.headers, body))
+    if not is_object(body):
+        raise faults.NetworkError("no answer") from GatewayError(
+            status_sentence("Telegram answers", status, "")
+        )
+
+
 def _is_markup(error: Exception) -> bool:
     return "parse entities" in str(error).lower()
 
@@ -378,6 +398,8 @@ async def _faults() -> AsyncIterator[None]:
     except faults.BadRequest as error:
         raise UndeliverableError(f"Telegram refuses: {error.message}") from None
     except faults.TelegramError as error:
+        if isinstance(error.__cause__, GatewayError):
+            raise error.__cause__ from None
         raise GatewayError(f"Telegram cannot be reached ({type(error).__name__}).") from None
     except ODD as error:
         raise odd_answer("Telegram", error) from error

@@ -182,9 +182,10 @@ class WhatsAppAdapter(Adapter):
         code, said = fault.get("code"), str(fault.get("message", ""))[:200]
         if response.status_code == 429 or code in _TOO_MANY:
             raise RateLimitedError(asked_pause(response.headers, data))
-        if response.status_code == 401 or code in _BAD_TOKEN:
+        if (response.status_code == 401 and fault) or code in _BAD_TOKEN:
             raise BadCredentialsError("WhatsApp does not take the token; set it again.")
-        if response.status_code >= 500 or code in _LATER:
+        # Without an error of its own, a proxy answered.
+        if response.status_code >= 500 or code in _LATER or not fault:
             raise GatewayError(status_sentence("WhatsApp answers", response.status_code, said))
         raise UndeliverableError(status_sentence("WhatsApp refuses with", code or response.status_code, said))
 

@@ -30,6 +30,7 @@ from agent.integrations.gateways.adapter import (
     gateway_kind,
     make_adapter,
 )
+from agent.integrations.gateways.platforms.discord import DiscordAdapter
 from agent.integrations.gateways.platforms.webhook import signature
 
 pytestmark = pytest.mark.filterwarnings("ignore:'audioop' is deprecated:DeprecationWarning")
@@ -44,6 +45,7 @@ def http(status: int, body: bytes = b"", *lines: str, media: str = "application/
     return "\r\n".join([*head, "Connection: close"]).encode() + b"\r\n\r\n" + body
 
 
+PAGE = b"<html>The proxy does not let this through.</html>"
 ANSWERS = {
     "a page": http(200, b"<html>Sign in</html>", media="text/html"),
     "no JSON": http(200, b"not json"),
@@ -56,6 +58,10 @@ ANSWERS = {
     "no UTF-8": http(200, b'{"a": "\xff"}'),
     "a list with a failure": http(500, b"[1]"),
     "a failure without words": http(500),
+    **{
+        f"a page with {status}": http(status, PAGE, media="text/html")
+        for status in (400, 401, 403, 404, 407, 451)
+    },
     "cut": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
     "no HTTP": b"\0\1garbage\r\n\r\n",
     "too large": http(200, b'"' + b"a" * 6_000_000 + b'"'),
@@ -154,7 +160,48 @@ async def test_a_connection_ends_in_one_sentence_whatever_the_platform_answers(
                 await asyncio.gather(run, return_exceptions=True)
 
 
-@pytest.mark.parametrize("name", [each for each in CALLS if each != "telegram"])
+async def test_what_is_sent_to_discord_meets_no_answer_that_it_cannot_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import discord
+
+    names = ("username", "name", "description", "verify_key", "summary", "avatar", "icon")
+    me = json.dumps(
+        {
+            "id": "1",
+            "discriminator": "0",
+            "bot_public": True,
+            "bot_require_code_grant": False,
+            **dict.fromkeys(names, "h"),
+            "owner": {"id": "2", "discriminator": "0", "username": "o", "avatar": None},
+        }
+    ).encode()
+    file, now = tmp_path / "a.txt", ""
+    file.write_text("x")
+    # The library tries these again by itself, for half a minute.
+    odd = ANSWERS.keys() - {"a list with a failure", "a failure without words", "no HTTP", "too large"}
+
+    def answer(path: str) -> bytes:
+        return http(200, me) if path.endswith("/@me") else ANSWERS[now]
+
+    async with adapter(tmp_path, "discord", answer, monkeypatch) as made:
+        assert isinstance(made, DiscordAdapter)
+        made._client = discord.Client(intents=discord.Intents.none())
+        await made._client.login(TOKEN)
+        for now in sorted(odd):
+            for work in (
+                lambda: made.send(Place("123"), Outgoing(text="hi"), "k"),
+                lambda: made.send_file(Place("123"), OutgoingFile(file, "a.txt", "file"), "k"),
+                lambda: made.edit(Place("123"), "5", Outgoing(text="hi")),
+                lambda: made.typing(Place("123")),
+            ):
+                try:
+                    await work()
+                except GatewayError as error:
+                    assert is_a_sentence_to_try_again(error), (now, repr(error))
+
+
+@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(("asked", "wait"), [("7", 7.0), ("soon", 5.0), ("nan", 5.0), ("99999999", 3_600.0)])
 async def test_a_platform_that_is_asked_too_often_gets_the_pause_it_names(
     tmp_path: Path, name: str, asked: str, wait: float, monkeypatch: pytest.MonkeyPatch
