@@ -10,6 +10,7 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from agent.workspace.git import GitError, run_git
 from tools.files.text_files import binary_kind
 from tools.kit.files import NotAFileError, entry_status, open_file
+from tools.kit.unnamed_file import UnnamedFile
 
 MAX_TEXT = 1_000_000
 """Bytes up to which a text can be shown as a diff."""
@@ -25,7 +27,7 @@ MAX_HASHED = 64_000_000
 """Bytes up to which a file is hashed completely. Larger ones are represented by samples."""
 
 KEPT_BYTES = 24_000_000
-"""Memory for old texts, compressed: about 100 MB of source."""
+"""The size of old texts, compressed: about 100 MB of source."""
 
 _SAMPLES, _SAMPLE_BYTES = 64, 65_536
 _BLOCK = 1_000_000
@@ -152,12 +154,17 @@ _EMPTY = digest_of(b"")
 
 
 class KeptTexts:
-    """Contents of text files by digest, compressed, within `limit` bytes."""
+    """Contents of text files by digest, compressed in a file, within `limit` bytes.
 
-    def __init__(self, limit: int = KEPT_BYTES) -> None:
+    What cannot be written (disk full) is not kept.
+    """
+
+    def __init__(self, limit: int = KEPT_BYTES, folder: Path | None = None) -> None:
         self._limit = limit
         self._size = 0
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._file = UnnamedFile(folder)
+        self._kept: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
+        """Where each text begins in the file, and its size there."""
 
     @property
     def size(self) -> int:
@@ -174,11 +181,13 @@ class KeptTexts:
         packed = zlib.compress(data, 1)
         if len(packed) > self._limit or (not displace and self._size + len(packed) > self._limit):
             return
-        self._kept[digest] = packed
-        self._size += len(packed)
+        if self._file.size > 2 * self._limit:
+            self._write_anew()
+        with suppress(OSError):
+            self._kept[digest] = self._file.append(packed), len(packed)
+            self._size += len(packed)
         while self._size > self._limit:
-            _, dropped = self._kept.popitem(last=False)
-            self._size -= len(dropped)
+            self.drop(next(iter(self._kept)))
 
     def refresh(self, digest: bytes) -> None:
         """Mark this text as the newest, so that it is removed last."""
@@ -187,14 +196,31 @@ class KeptTexts:
 
     def drop(self, digest: bytes) -> None:
         """Remove the text with this digest."""
-        self._size -= len(self._kept.pop(digest, b""))
+        self._size -= self._kept.pop(digest, (0, 0))[1]
 
     def get(self, digest: bytes) -> bytes | None:
         """Return the stored content with this digest; None if there is none."""
         if digest == _EMPTY:
             return b""
-        packed = self._kept.get(digest)
-        return None if packed is None else zlib.decompress(packed)
+        place = self._kept.get(digest)
+        try:
+            data = None if place is None else zlib.decompress(self._file.read(*place))
+        except (OSError, zlib.error):
+            return None
+        return data if data is not None and digest_of(data) == digest else None
+
+    def _write_anew(self) -> None:
+        """Write the file again without the texts that were removed."""
+        kept: list[tuple[bytes, bytes]] = []
+        with suppress(OSError):
+            kept = [(digest, self._file.read(*place)) for digest, place in self._kept.items()]
+        self._file.clear()
+        self._kept.clear()
+        self._size = 0
+        with suppress(OSError):
+            for digest, packed in kept:
+                self._kept[digest] = self._file.append(packed), len(packed)
+                self._size += len(packed)
 
 
 _SECONDS = 20.0

@@ -108,7 +108,7 @@ class ProjectTree:
         self._entries: dict[str, FileFingerprint] = {}
         self._folders: dict[str, set[str]] = {}
         self._unwatched: set[str] = set()
-        self._texts = KeptTexts()
+        self._texts = KeptTexts(folder=home)
         self._before: dict[str, FileFingerprint | None] = {}
         self._silent = False
         self._breathed = 0.0

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import weakref
 import zlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from tools.kit.unnamed_file import UnnamedFile
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.transcript.parts import (
     AnswerItem,
@@ -33,26 +33,17 @@ UNREADABLE = NoticeItem("error", "This part of the conversation could not be rea
 class Archive:
     """Entries by document index; each can be read any number of times.
 
-    The file is private and unnamed, so it disappears even after a crash. It only grows: a changed entry is
-    appended again. An entry that cannot be written (disk full, not plain data) stays in memory. The format is
-    JSON, not pickle, because another process of the same user could write to the file.
+    The file only grows: a changed entry is appended again. An entry that cannot be written (disk full, not
+    plain data) stays in memory. The format is JSON, not pickle, because another process of the same user
+    could write to the file.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder
-        """Where the file is made; None: the system's folder for such files."""
-        self._file: IO[bytes] | None = None
-        self._close: weakref.finalize[..., Archive] | None = None
+        self.file = UnnamedFile(folder)
         self._below, self._above = _Records(), _Records()
         """Where the entries from 0 on lie, and those from -1 downwards."""
-        self._end = 0
         self._held: dict[int, DocumentEntry] = {}
         """What could not be written."""
-
-    @property
-    def size(self) -> int:
-        """The number of bytes in the file."""
-        return self._end
 
     def write(self, index: int, entry: DocumentEntry) -> None:
         """Write an entry or its new state."""
@@ -62,16 +53,12 @@ class Archive:
             kind = type(entry.item).__name__
             record = [entry.gap, entry.age, chosen, kind, _fields(entry.item)]
             data = zlib.compress(json.dumps(record, default=_fields, separators=(",", ":")).encode(), 1)
-            file = self._open_file()
-            file.seek(self._end)
-            if file.write(data) != len(data):
-                raise OSError("The disk is full.")
+            start = self.file.append(data)
         except (OSError, TypeError, ValueError, RecursionError):
             self._held[index] = entry
             return
         records, at = self._records(index)
-        records.store(at, self._end, len(data))
-        self._end += len(data)
+        records.store(at, start, len(data))
 
     def read(self, index: int) -> DocumentEntry:
         """Return a written entry; a notice if the disk has lost it."""
@@ -80,9 +67,7 @@ class Archive:
             return held
         records, at = self._records(index)
         try:
-            file = self._open_file()
-            file.seek(records.starts[at])
-            return _unpack(file.read(records.sizes[at]))
+            return _unpack(self.file.read(records.starts[at], records.sizes[at]))
         except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
             return DocumentEntry(UNREADABLE, gap=True)
 
@@ -90,21 +75,10 @@ class Archive:
         """Forget everything."""
         self._below, self._above = _Records(), _Records()
         self._held.clear()
-        self._end = 0
-        if self._close is not None:
-            self._close()
-            self._file = self._close = None
+        self.file.clear()
 
     def _records(self, index: int) -> tuple[_Records, int]:
         return (self._below, index) if index >= 0 else (self._above, ~index)
-
-    def _open_file(self) -> IO[bytes]:
-        if self._file is None:
-            import tempfile
-
-            self._file = tempfile.TemporaryFile(buffering=0, dir=self.folder)  # noqa: SIM115 - as long as self
-            self._close = weakref.finalize(self, self._file.close)
-        return self._file
 
 
 class _Records:

@@ -106,7 +106,7 @@ class AgentScreen(ConversationScreen):
     def on_mount(self) -> None:
         app = cast("AppearancePort", self.app)
         main = app.session
-        self.transcript.document.archive.folder = main.transcript.document.archive.folder
+        self.transcript.document.archive.file.folder = main.transcript.document.archive.file.folder
         self.transcript.navigator.wrap_code(main.transcript.document.wrap)
         self.transcript.direct.write = app.direct_write
         self.prompt.vi = main.prompt.vi

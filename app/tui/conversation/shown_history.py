@@ -32,7 +32,7 @@ class ShownHistory:
         from agent.core.home import Home
 
         transcript = self._app.session.transcript
-        transcript.document.archive.folder = Home.locate().root
+        transcript.document.archive.file.folder = Home.locate().root
         self._app.bridge.show_head(client.branch)
         path = client.path[:]
         transcript.welcome(True)

@@ -102,6 +102,21 @@ def test_later_texts_displace_the_oldest_only_when_asked_to() -> None:
     assert (kept.get(digest_of(one)), kept.get(digest_of(two))) == (None, two)
 
 
+def test_texts_are_kept_in_a_file_that_does_not_grow_for_ever(tmp_path: Path) -> None:
+    kept = KeptTexts(1_000, tmp_path)
+    texts = [os.urandom(400) for _ in range(20)]
+    for data in texts:
+        kept.keep(digest_of(data), data, displace=True)
+        assert kept._file.size <= 3_000
+    assert list(tmp_path.iterdir()) == []
+    assert [kept.get(digest_of(data)) for data in texts[-3:]] == [None, *texts[-2:]]
+    kept._file.clear()
+    assert kept.get(digest_of(texts[-1])) is None
+    broken = KeptTexts(1_000, tmp_path / "gone")
+    broken.keep(digest_of(b"a"), b"a", displace=True)
+    assert (broken.get(digest_of(b"a")), broken.size) == (None, 0)
+
+
 def test_an_own_write_is_taken_once_with_those_before_it() -> None:
     own = OwnWrites()
     for digest in (b"1", b"2", b"1", b"3"):

@@ -79,23 +79,23 @@ def test_what_has_not_changed_is_written_once():
     shown = document([UserItem(f"question {number}") for number in range(5)])
     while shown.put_away():
         pass
-    full = shown.archive.size
+    full = shown.archive.file.size
     assert full and shown.in_memory == 0 and len(shown) == 5
     rows(shown)
     while shown.put_away():
         pass
-    assert shown.archive.size == full
+    assert shown.archive.file.size == full
     shown.fold(2, Fold.OPEN)
     while shown.put_away():
         pass
-    assert shown.archive.size > full
+    assert shown.archive.file.size > full
     assert shown.entry(2).chosen is Fold.OPEN
 
 
 def test_the_file_has_no_name(tmp_path):
     archive = Archive(tmp_path)
     archive.write(0, DocumentEntry(UserItem("secret"), gap=False))
-    assert archive.size and list(tmp_path.iterdir()) == []
+    assert archive.file.size and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("depth", [600, 5_000])
@@ -123,13 +123,13 @@ def test_without_a_place_for_the_file_everything_stays_in_memory(tmp_path):
 
 def test_what_could_not_be_written_is_written_once_there_is_room(tmp_path):
     shown = document([UserItem("question")])
-    shown.archive.folder = tmp_path / "later"
+    shown.archive.file.folder = tmp_path / "later"
     shown.put_away()
-    assert shown.source(0) == "question" and not shown.archive.size
-    shown.archive.folder.mkdir()
+    assert shown.source(0) == "question" and not shown.archive.file.size
+    shown.archive.file.folder.mkdir()
     shown.fold(0, Fold.OPEN)
     shown.put_away()
-    assert shown.archive.size and shown.source(0) == "question" and shown.entry(0).chosen is Fold.OPEN
+    assert shown.archive.file.size and shown.source(0) == "question" and shown.entry(0).chosen is Fold.OPEN
 
 
 def test_what_the_disk_lost_leaves_a_notice_and_moves_no_index(tmp_path):
@@ -137,7 +137,7 @@ def test_what_the_disk_lost_leaves_a_notice_and_moves_no_index(tmp_path):
     for _ in range(3):
         shown.put_away()
     assert shown.in_memory == 2
-    with shown.archive._open_file() as file:
+    with shown.archive.file._open() as file:
         file.truncate(5)
     assert shown.source(0) == UNREADABLE.text
     assert [shown.source(index) for index in (3, 4)] == ["question 3", "question 4"]
@@ -225,7 +225,7 @@ async def test_ten_thousand_items_leave_a_bounded_number_in_memory():
                 await settled(host)
                 assert host.transcript.document.in_memory <= KEPT_ITEMS + SLACK
         document = host.transcript.document
-        assert document.stop == len(document) == 10_000 and document.archive.size
+        assert document.stop == len(document) == 10_000 and document.archive.file.size
         assert len(document._looked) <= document.in_memory
         assert host.rows()[-1].endswith("notice 9999")
 
@@ -391,6 +391,8 @@ async def test_another_conversation_leaves_nothing_of_the_one_before(tmp_path: P
             call(host.transcript, number, "read", "a.py", "2 lines", TextDetail("a\nb"))
         await settled(host)
         archive = host.transcript.document.archive
-        assert archive.size
+        assert archive.file.size
         host.transcript.clear()
-        assert not archive.size and not len(host.transcript.document) and host.transcript.document.complete
+        assert (
+            not archive.file.size and not len(host.transcript.document) and host.transcript.document.complete
+        )
