@@ -328,6 +328,13 @@ class MailPlatform(LoopPlatform):
     def write(self, text: str, sender: str = "", chat: str = "", **more: Any) -> str:
         return self._put(self._mail(text, sender or self.owner))
 
+    def begin(self, subject: str, text: str) -> str:
+        """Write a mail that is no reply."""
+        mail = self._mail(text, self.owner)
+        del mail["References"]
+        mail["Subject"] = subject
+        return self._put(mail)
+
     def file(self, data: bytes, name: str, media: str, text: str = "") -> str:
         mail = self._mail(text, self.owner)
         kind, _, form = media.partition("/")

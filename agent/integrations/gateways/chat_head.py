@@ -295,6 +295,11 @@ class ChatHead(ChatPlace):
             asyncio.create_task(self._listen(), name=f"{gateway.name} {place} listens"),
         ]
 
+    @property
+    def works(self) -> bool:
+        """Whether a turn of its session runs."""
+        return self.session is not None and self.session.client.busy
+
     def wake(self) -> None:
         """Have the place checked for new messages or changes."""
         self._wake.set()

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +34,7 @@ from agent.integrations.gateways.adapter import (
     make_adapter,
 )
 from agent.integrations.gateways.book import Delivery
-from agent.integrations.gateways.chat_head import ChatHead
+from agent.integrations.gateways.chat_head import ChatHead, command_of
 from agent.integrations.gateways.chat_questions import shown_ask
 from agent.integrations.gateways.outgoing import (
     HERE_WORDS,
@@ -63,6 +65,10 @@ CODE_WORDS = (
     "I do not know you. If this is your Hermes, run this on its machine within an hour:\n\n"
     "```\nhermes gateway pair {code}\n```"
 )
+
+
+_STOP = re.compile(r"(?:\W*\bstop\b\W*){1,2}", re.IGNORECASE)
+"""A mail that says only this, as its subject, its text or both."""
 
 
 class RunningGateway(Gateway):
@@ -126,6 +132,8 @@ class RunningGateway(Gateway):
             log.warning("%s: a message counts for nobody, its sender is not certain", self.name)
             return
 
+        incoming = self._for_what_runs(incoming)
+
         def decide(c: Any) -> tuple[bool, str]:
             scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
             if incoming.unreadable:
@@ -148,6 +156,23 @@ class RunningGateway(Gateway):
             self.head(incoming.place).wake()
         if code or incoming.unreadable:
             self.owe()
+
+    def _for_what_runs(self, incoming: Incoming) -> Incoming:
+        """Return a stop or a steering that begins a conversation as part of the newest one that runs.
+
+        A mail that is no reply would stop the session that it begins.
+        """
+        if incoming.kind != "message" or incoming.group or incoming.place.thread != incoming.id:
+            return incoming
+        found = command_of(incoming.text)
+        is_stop = found[0].name == "stop" if found else _STOP.fullmatch(incoming.text) is not None
+        if not is_stop and (found is None or found[0].name != "steer"):
+            return incoming
+        chat = incoming.place.chat
+        places = [place for place, head in self._heads.items() if place.chat == chat and head.works]
+        if not places:
+            return incoming
+        return replace(incoming, place=places[-1], text="/stop" if is_stop else incoming.text)
 
     async def _move_chat(self, old: str, new: str) -> None:
         """Move the sessions of a chat to its new id."""

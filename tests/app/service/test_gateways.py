@@ -199,6 +199,28 @@ def test_a_turn_is_stopped_and_one_that_waits_goes_on(stage: ChatStage, platform
     shown(platform, f"waits-{platform.name}", after=before)
 
 
+@pytest.mark.parametrize(
+    ("subject", "text"), [("Stop", ""), ("", "stop.\n\n-- \nAlice"), ("/stop", "Thanks")]
+)
+def test_a_new_mail_that_says_stop_ends_what_runs(stage: ChatStage, subject: str, text: str) -> None:
+    mail = stage.platforms["email"]
+    before = len(mail.shown)
+    mail.write("slow")
+    until(lambda: stage.rows("SELECT 1 FROM received WHERE state = 'taken'"), "the turn")
+    mail.begin(subject, text)
+    shown(mail, "Stopped.", after=before)
+
+
+def test_a_new_mail_steers_what_runs(stage: ChatStage) -> None:
+    mail = stage.platforms["email"]
+    before = len(mail.shown)
+    mail.write("slow")
+    until(lambda: stage.rows("SELECT 1 FROM received WHERE state = 'taken'"), "the turn")
+    mail.begin("/steer mind-the-gap", "")
+    shown(mail, "mind-the-gap", after=before)
+    assert "/steer mind-the-gap" not in stage.user_messages()
+
+
 def test_a_rate_limit_is_waited_out_and_nothing_is_lost(platform: Any) -> None:
     platform.limit(2, 1)
     platform.write(f"limited-{platform.name}")
