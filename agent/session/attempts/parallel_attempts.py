@@ -225,11 +225,14 @@ class ParallelAttempts:
             if self._travel.busy():
                 raise HermesError("The agent works at the moment; attempts begin between two turns.")
             await self._travel.wait_for_move()
+            path = self._session.path
+            # A turn may begin while the copies are made.
+            end = path[-1].id if path else None
             copies = await self._make_copies(count)
             begun: list[LiveAttempt] = []
             try:
                 for number, copy in enumerate(copies):
-                    begun.append(await self._begin(copy, prompt, models, number))
+                    begun.append(await self._begin(copy, end, prompt, models, number))
             except BaseException:
                 # Those that have a branch end as stopped ones do, with their copies.
                 for attempt in begun:
@@ -306,15 +309,14 @@ class ParallelAttempts:
         return copies
 
     async def _begin(
-        self, copy: WorkspaceCopy, prompt: str, models: Sequence[str] | None, number: int
+        self, copy: WorkspaceCopy, end: int | None, prompt: str, models: Sequence[str] | None, number: int
     ) -> LiveAttempt:
-        """Create a branch for attempt `number`, which works in `copy`, at the current end of the session."""
+        """Create a branch for attempt `number`, which works in `copy`, at the node `end`."""
         store, session = self._session.store, self._session
         taken = [head.name for head in await store.heads(session.id)]
         free = (f"{attempt_marks.PREFIX}{each}" for each in range(1, len(taken) + 2))
         head = next(name for name in free if name not in taken)
-        node = session.path[-1].id if session.path else None
-        await store.fork(session.id, node, head)
+        await store.fork(session.id, end, head)
         mark = {"kind": attempt_marks.BEGUN, "to_model": True, "origin": session.head, "step": copy.position}
         await store.append(
             session.id, "notice", attempt_marks.start_note(copy.root, copy.origin), mark, head=head

@@ -250,6 +250,21 @@ async def test_a_start_that_is_cut_off_leaves_no_attempt_that_never_ends(tmp_pat
             assert copies(b) == []
 
 
+async def test_attempts_begin_where_the_session_ended_when_they_were_asked_for(tmp_path: Path) -> None:
+    async with bench(tmp_path, Engineer(write("a", "x"))) as b, b.engine() as engine:
+        for number in range(2_000):
+            (b.workspace / str(number)).touch()
+        await engine.run("hello")
+        starting = asyncio.create_task(engine.attempts.start("build it", 1))
+        while not copies(b):
+            await asyncio.sleep(0)
+        await engine.run("meanwhile")
+        await starting
+        await engine.attempts.wait()
+        path = await engine.session.store.path(engine.session.id, "attempt-1")
+        assert [node.content for node in path if node.kind == "user"] == ["hello", "build it"]
+
+
 async def test_a_session_that_closes_while_attempts_begin_ends_them_too(tmp_path: Path) -> None:
     async with bench(tmp_path, Engineer(write("a", "x"))) as b:
         async with b.engine() as engine:
