@@ -7,6 +7,7 @@ purpose. The next message works, every call has its one result, and no log has a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import random
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from agent.core.store.store import Store
+from agent.errors import HermesError
 from agent.events import ToolFinished, ToolStarted
 from agent.session.engine import Engine
 from tests.support.command import HERMES, environment
@@ -63,6 +65,20 @@ SCRIPTS = (
     "import os; os.write(1, b'\\xff\\x00')",
     "print('x' * 200_000)",
 )
+TROUBLE = """
+hooks:
+  before_tool:
+    - {command: "exit 3", match: "read_file|terminal"}
+    - {command: "kill -9 $$", match: "patch"}
+  after_tool:
+    - {command: "printf '\\0\\033]0;x'; exit 1", match: "search"}
+  turn_end:
+    - {command: "nosuchprogram"}
+mcp_servers:
+  dead: {command: sh, args: ["-c", "exit 1"]}
+  mute: {command: sh, args: ["-c", "printf '\\0nonsense\\n'; sleep 0.1"]}
+"""
+"""Settings of every second case: hooks that fail, and servers that end at once."""
 PATCH = "*** Begin Patch\n*** Update File: {}\n@@\n-{}\n+changed\n*** End Patch"
 
 
@@ -210,6 +226,8 @@ class Stage:
 
     draw: random.Random
     replies: list[Reply] = field(default_factory=list)
+    folder: Path = Path()
+    """The workspace, where somebody else saves files meanwhile."""
     reached: Callable[[], None] = lambda: None
     """Called with the last reply of a turn."""
 
@@ -219,6 +237,9 @@ class Stage:
             return say("Seen.")
         if not self.replies:
             return say("Nothing more.")
+        if self.draw.random() < 0.2:
+            saved = self.folder / self.draw.choice(FILES)
+            saved.write_bytes(self.draw.choice((b"one\nmine\n", b"\0\xff", b"\x1b]0;title\x07one\n")))
         reply = self.replies.pop(0)
         if not self.replies:
             self.reached()
@@ -269,6 +290,7 @@ def answered_once(b: Bench) -> None:
 async def one_session(b: Bench, stage: Stage, seed: int) -> None:
     draw = stage.draw = random.Random(seed)
     (b.workspace / "src").mkdir(parents=True, exist_ok=True)
+    stage.folder = b.workspace
     for name in FILES:
         (b.workspace / name).write_text("one\n" * (3_000 if name == "long.txt" else 3))
     session = ""
@@ -292,6 +314,9 @@ async def one_session(b: Bench, stage: Stage, seed: int) -> None:
                 ended = await played(b, engine, stage, turn, number)
                 assert ended == turn.outcome, (seed, number, turn.kind)
                 answered_once(b)
+                if draw.random() < 0.2:
+                    with contextlib.suppress(HermesError):
+                        assert await engine.compact(draw.choice(("", "the files")))
                 if draw.random() < 0.2 or steps:
                     break
 
@@ -323,6 +348,8 @@ async def test_sessions_drawn_by_lot_end_as_what_they_were(
 ) -> None:
     stage = Stage(random.Random(start))
     async with bench(tmp_path, stage) as b:
+        if start % (2 * AT_ONCE):
+            b.config(TROUBLE)
         wrong: list[str] = []
         for seed in range(start, min(start + AT_ONCE, SESSIONS)):
             b.workspace = tmp_path / f"work{seed}"
