@@ -72,6 +72,8 @@ def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[E
         case "notice" if (kind := node.data.get("kind", "info")) not in _QUIET:
             shown = cast("Any", kind if kind in _KINDS else "info")
             text = str(node.data.get("shown") or node.content)
+            if text.startswith("[") and text.endswith("]"):
+                text = f"Told the model: {text[1:-1]}"  # where `you` is not the person
             yield Noticed(kind=shown, text=clean(text), node=node.id)
         case _:
             pass

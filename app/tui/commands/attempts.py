@@ -84,7 +84,8 @@ async def carry_out(app: HistoryPort, argument: str) -> str:
         names = ", ".join(each.head for each in begun)
         left = next((each.left_out for each in begun if each.left_out), "")
         whole = f" Copies are {clean(left)}." if left else ""
-        return f"At work on it: {names}. The project stays as it is until you pick one.{whole}"
+        pick = f"/attempts pick {begun[0].head.rpartition('-')[2]}"
+        return f"At work on it: {names}. The project stays as it is until you pick one: {pick}.{whole}"
     if wish.act == "stop":
         stopped = await attempts.stop(wish.number)
         names = ", ".join(each.head for each in stopped)

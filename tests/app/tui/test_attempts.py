@@ -61,7 +61,10 @@ async def test_an_attempt_is_begun_picked_and_taken_back(
         actions, app = scene.app.actions, scene.app
         await scene.until(lambda: app.host.client is not None)
         await actions.run_slash("/attempts 2 build it")
-        assert "attempt-1, attempt-2" in notices(scene)[-1]
+        assert (
+            "attempt-1, attempt-2. The project stays as it is until you pick one: /attempts pick 1."
+            in notices(scene)[-1]
+        )
         await engine_of(app).attempts.wait()
         assert files(scene) == {}
         await actions.run_slash("/attempts")

@@ -42,6 +42,13 @@ def test_each_call_has_the_arguments_of_the_message_that_asked_for_it():
     assert [call.arguments for call in calls] == [{"path": "6-a"}, {"path": "2-b"}, {"path": "2-a"}]
 
 
+def test_what_the_model_was_told_is_not_said_to_the_person():
+    told = node(1, "notice", "[The copy is gone. You work here again.]", kind="info", to_model=True)
+    assert newest_first([told], Registry()) == [
+        NoticeItem("info", "Told the model: The copy is gone. You work here again.")
+    ]
+
+
 def test_why_a_turn_failed_looks_as_it_did_when_it_was_live():
     (stored,) = newest_first([node(1, "notice", "No answer.", kind="failure")], Registry())
     assert parts_of(stored, Fold.CLOSED) == parts_of(NoticeItem("error", "No answer."), Fold.CLOSED)
