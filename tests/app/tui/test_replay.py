@@ -44,7 +44,7 @@ def test_each_call_has_the_arguments_of_the_message_that_asked_for_it():
 
 def test_what_the_model_was_told_is_not_said_to_the_person():
     told = node(1, "notice", "[The copy is gone. You work here again.]", kind="info", to_model=True)
-    assert newest_first([told], Registry()) == [
+    assert [*newest_first([told], Registry())] == [
         NoticeItem("info", "Told the model: The copy is gone. You work here again.")
     ]
 
