@@ -31,7 +31,11 @@ _PATTERN = lazy_pattern(
     r"(?P<server>[A-Za-z0-9][\w.-]{0,63}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:\S+)|"
     rf"(?P<plain>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|[^\s@\"'`]\S*))"
 )
-_FENCE = lazy_pattern(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+_FENCE = lazy_pattern(
+    r"^[ \t]*(?P<quote>(?:>[ \t]*)*)(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)$",
+    re.MULTILINE,
+)
+_NOT_QUOTED = lazy_pattern(r"^(?![ \t]*>)", re.MULTILINE)
 _LINES = lazy_pattern(r"^(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 
@@ -78,14 +82,21 @@ def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
     """Return the offsets of fenced code, fences included. An unclosed block extends to the end. Pure."""
     blocks: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
+    end = len(text)
     for fence in _FENCE.finditer(text):
+        if opened is not None and fence.start() >= end:
+            blocks.append((opened.start(), end))
+            opened = None
         if opened is None:
+            # A block in a quotation ends with it.
+            after = _NOT_QUOTED.search(text, fence.end() + 1) if fence["quote"] else None
+            end = after.start() if after is not None else len(text)
             if fence["mark"][0] != "`" or "`" not in fence["rest"]:
                 opened = fence
         elif fence["mark"].startswith(opened["mark"]) and not fence["rest"].strip():
             blocks.append((opened.start(), fence.end()))
             opened = None
-    return (*blocks, (opened.start(), len(text))) if opened is not None else tuple(blocks)
+    return (*blocks, (opened.start(), end)) if opened is not None else tuple(blocks)
 
 
 def without(text: str, found: tuple[Reference, ...]) -> str:

@@ -26,6 +26,7 @@ from tools.results import ToolError
 from tools.services.actions import CallServer, ReadPath
 from tools.text.redact import redact
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 TOOL = "@reference"
 """Name of the requester for the gate and its log."""
@@ -217,11 +218,11 @@ class ReferenceReader:
         if isinstance(window, BinaryFile):
             raise ToolError(f"{name} is a {window.kind}; its bytes cannot be shown as text.")
         if not window.lines and first > 1:
-            raise ToolError(f"{name} has only {window.total_lines} lines.")
+            raise ToolError(f"{name} has only {plural(window.total_lines or 0, 'line')}.")
         last = first + len(window.lines) - 1
         body = "\n".join(f"{number}|{line}" for number, line in enumerate(window.lines, first))
         whole = reference.first is None and window.total_lines == len(window.lines)
-        what = f"{len(window.lines):,} lines" if whole else f"lines {first}–{last} of {window.total_lines}"
+        what = plural(len(window.lines), "line") if whole else f"lines {first}–{last} of {window.total_lines}"
         return _Piece(name, body, what if window.lines else "an empty file")
 
     async def _folder(self, reference: Reference) -> _Piece:

@@ -80,6 +80,11 @@ PLAIN = {
     "```\n@src/a.py\n```\nbut @src/b.py": [("src/b.py", None, None)],
     "~~~~ sh\n@a\n~~~\n@b\n~~~~\n@c": [("c", None, None)],
     "```\n@never/closed": [],
+    "> ```\n> @in/quotes\n> ```\n> @after": [("after", None, None)],
+    "> ```\n> @never/closed\n\n@after": [("after", None, None)],
+    "> ```\n> @a/b\nthen\n```\n@c/d\n```\n@after": [("after", None, None)],
+    "- ```\n  @in/a/list\n  ```\n@after": [("after", None, None)],
+    "1. do\n\n     ```\n     @in/a/list\n     ```": [],
     "```not a fence``` @a": [("a", None, None)],
 }
 

@@ -71,7 +71,7 @@ async def asked(tmp_path: Path, text: str) -> tuple[str, list[str]]:
         ("explain @src/a.py.", "1|changed\n2|changed", "Attached src/a.py: 3 lines."),
         ("explain @src/a.py:2-3", "2|changed\n3|changed\n<", "Attached src/a.py: lines 2–3 of 3."),
         ('@"a b.txt" and @file:"a b.txt"', "2|two\n3|three", "Attached a b.txt: 3 lines."),
-        ("@odd:7", "1|odd", "Attached odd:7: 1 lines."),
+        ("@odd:7", "1|odd", "Attached odd:7: 1 line."),
         ("what is in @src/ ?", "a.py\n</attached>", "Attached src/: names of 1 file."),
         ("@folder:src/", "a.py\n</attached>", "Attached src/: names of 1 file."),
         ("look at @diff", "-line 1\n", "Attached @diff: changes not staged."),
