@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
@@ -225,6 +225,8 @@ _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BEFORE_COMMAND = re.compile(rb"[;&|(){`\n]\Z|(?<![\w-])(?:if|then|elif|else|while|until|do)\Z")
 LONGEST_GAP = 200
 """Bytes before a word in which the end of the command before it is looked for."""
+MOST_BEFORE = 24
+"""Words before a substitution that are read as a command of their own."""
 _BRACES = re.compile(rb"\{([^\s{}|&;<>()]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 _QUOTED = r"""(?:\\.|[^"\\`$]|\$(?!\())*+"""
@@ -444,11 +446,12 @@ class _Outer(NamedTuple):
     cases: int
 
 
-def rough_commands(text: str) -> Iterator[RoughCommand]:
+def rough_commands(text: str, *, is_part: bool = False) -> Iterator[RoughCommand]:
     """Yield the commands of a text that the parser cannot read, split where the shell would split it.
 
     Words behind a substitution are both its command's and a command of their own, because it may end earlier
-    than it seems to.
+    than it seems to; so are those before it. Here-documents and quoted lines are read once more as parts of
+    the text, which have none themselves, so that the time is in proportion to the length.
     """
     outer: list[_Outer] = []
     words: list[str] = []
@@ -456,6 +459,7 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
     into = words  # where the last word went
     behind: list[str] = []  # the words since the last substitution
     documents: list[str] = []
+    lines: Mapping[str, list[int]] = {}
     redirects = previous = ""
     apart = False
     at = cases = 0
@@ -483,12 +487,13 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
             kind = "end"
         previous = kind
         if kind == "comment":
-            yield from rough_commands(f"\\{piece}")
+            # Its marks are escaped, so that it is read as what it would be without them.
+            yield from rough_commands(piece.replace("#", r"\#"), is_part=True)
         elif kind in ("write", "read"):
             redirects = "document" if piece == "<<" else kind
         elif kind == "word":
             quoted = _QUOTES.search(piece)
-            if quoted:
+            if quoted and not is_part:
                 yield from _quoted_lines(text, start + quoted.end(), at)
             plain = _QUOTES.sub(lambda quote: quote[1] or "", piece) if quoted else piece
             if redirects == "write":
@@ -496,7 +501,7 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
                 writes.append(plain)
             elif redirects == "document":
                 documents.append(plain)
-            elif joined == "close" and into and into[-1][-1:] == UNKNOWN:
+            elif joined == "close" and into and into[-1][-1:] == UNKNOWN and len(into[-1]) < LONGEST_GAP:
                 into[-1] += plain
                 behind.append(plain)
             elif not redirects and not words and plain in _OPENING:
@@ -509,13 +514,14 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
             redirects = ""
         elif kind != "other":
             if kind == "open" and (piece != "(" or (joined == "word" and text[start - 1] == "$")):
-                yield from _quoted_lines(text, start + 1, at)
+                if not is_part:
+                    yield from _quoted_lines(text, start + 1, at)
                 if joined == "word" and into:
                     into[-1] = into[-1].removesuffix("$") + UNKNOWN
                 elif joined != "close":
                     into = writes if redirects == "write" else words
                     into += [UNKNOWN] if redirects in ("", "write") else []
-            if words or writes:
+            if writes or (words and (kind != "open" or len(words) <= MOST_BEFORE)):
                 yield RoughCommand(tuple(words), tuple(writes))
             if apart and behind and behind != words:
                 yield RoughCommand(tuple(behind), ())
@@ -527,32 +533,37 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
                 _, quoted, words, cases = outer.pop()
                 rest = _REST.match(text, at) if quoted else None
                 if rest is not None:
-                    yield from _quoted_lines(text, at, rest.end())
+                    if not is_part:
+                        yield from _quoted_lines(text, at, rest.end())
                     at = rest.end()
                     if rest[1] != '"':
                         outer.append(_Outer(_END[rest[1][-1]], True, words, cases))
                         words, cases = [], 0
             into = words
-            if piece == "\n":
+            if piece == "\n" and not is_part:
+                lines = lines or _line_starts(text)
                 for mark in documents:
-                    end = _document_end(text, at, mark)
-                    yield from rough_commands(text[at:end])
+                    starts = lines.get(mark, ())
+                    next_one = bisect_left(starts, at)
+                    end = starts[next_one] if next_one < len(starts) else at
+                    yield from rough_commands(text[at:end], is_part=True)
                     at = end
                 documents.clear()
-    if words or writes:
-        yield RoughCommand(tuple(words), tuple(writes))
+    for rest in ((words, writes), *((each.words, ()) for each in reversed(outer))):
+        if any(rest):
+            yield RoughCommand(tuple(rest[0]), tuple(rest[1]))
     if apart and behind and behind != words:
         yield RoughCommand(tuple(behind), ())
 
 
-def _document_end(text: str, start: int, mark: str) -> int:
-    """Return where the line begins that ends a here-document; `start` itself if there is none."""
-    end = start - 1
-    while (end := text.find(f"\n{mark}", end)) >= 0:
-        end += 1
-        if text[end + len(mark) : end + len(mark) + 1] in ("\n", ""):
-            return end
-    return start
+def _line_starts(text: str) -> Mapping[str, list[int]]:
+    """Return where the lines of a text begin, by what is in them."""
+    found: dict[str, list[int]] = {}
+    start = 0
+    for line in text.split("\n"):
+        found.setdefault(line, []).append(start)
+        start += len(line) + 1
+    return found
 
 
 def _quoted_lines(text: str, start: int, end: int) -> Iterator[RoughCommand]:
@@ -562,4 +573,4 @@ def _quoted_lines(text: str, start: int, end: int) -> Iterator[RoughCommand]:
     """
     if "\n" in text[start:end]:
         last = text.find("\n", end)
-        yield from rough_commands(text[start : last if last >= 0 else len(text)])
+        yield from rough_commands(text[start : last if last >= 0 else len(text)], is_part=True)

@@ -224,3 +224,18 @@ def test_a_broken_text_with_a_path_that_only_begins_with_the_root_is_not_refused
 ) -> None:
     for text in ('rm -rf /"$(x)"/y (', "rm -rf /`x`/ (", 'echo "$(x)/" rm (', "cat <<E\n it's\nE\n(("):
         assert _verdict(gate, text, tmp_path).kind != "hardline", text
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["# ", "cat <<A\n", "$(b) c ", "$(b)c", '"\n$(b)\n" '],
+    ids=["comments", "documents", "words", "joined", "quoted"],
+)
+def test_what_is_read_of_a_broken_text_grows_with_its_length(part: str) -> None:
+    text = f"a {part * 6_000}"
+    words = sum(len(word) for command in rough_commands(text) for word in command.words)
+    assert words < 400 * len(text)
+
+
+def test_a_broken_text_of_many_comments_is_judged(gate: Gate, tmp_path: Path) -> None:
+    assert _verdict(gate, "rm -rf /\n" + "# " * 3_000 + "\n(", tmp_path).kind == "hardline"
