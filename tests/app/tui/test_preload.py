@@ -75,6 +75,7 @@ import ahead_inner
 @pytest.fixture
 def signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two modules, one of which reads the other, and the signals between it and the test."""
+    preload.hurry(False)  # an application that was closed while a message waited may have left it so
     write_modules(tmp_path, monkeypatch, "ahead_inner", "ahead_outer")
     (tmp_path / "ahead_outer.py").write_text(OUTER)
     (tmp_path / "ahead_signals.py").write_text(

@@ -202,6 +202,8 @@ async def test_a_process_left_running_is_named_with_advice_and_dies_with_the_eng
     result = await task.run(command)
     assert result["output"] == "started\n"
     assert result["exit_code"] == 0
+    # While a process becomes another program it has no command line.
+    await until(lambda: processes_with("8888.5"))
     (pid,) = processes_with("8888.5")
     assert f"({pid})" in result["note"] and "background=true" in result["note"]
     await task.context.terminals.aclose()
