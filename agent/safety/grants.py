@@ -116,8 +116,9 @@ def rule_words(action: Action) -> str:
     """
     match action:
         case RunCommand():
-            how = "".join(f", {words}" for name, words in _WAYS.items() if getattr(action, name))
-            return f"run exactly this command in {from_home(action.cwd)}{how}"
+            # The ways come first, as a long folder is cut off where it is shown as a choice.
+            how = "".join(f" {words}" for name, words in _WAYS.items() if getattr(action, name))
+            return f"run exactly this command{how} in {from_home(action.cwd)}"
         case ReadPath():
             return f"read {from_home(action.path)}"
         case WritePath():

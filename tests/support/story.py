@@ -106,7 +106,7 @@ JUDGED: dict[str, Any] = {
     ),
     "network": "yes",
     "sandbox": "outside",
-    "rule": "commands that begin with sudo rm -rf",
+    "rule": "run exactly this command outside of the sandbox in ~/payments-api",
 }
 """An approval of a command whose parts were judged."""
 LONG_COMMAND = (
@@ -303,7 +303,7 @@ def approval(
     reasons: Sequence[str] = ("removes files recursively",),
     touches: Sequence[str] = ("build/ (212 files)",),
     agent: str = "main",
-    rule: str = "commands that begin with rm -rf build",
+    rule: str = "run exactly this command in ~/payments-api",
     **facts: Any,
 ) -> ApprovalAsked:
     """The gate asks the person. Needs a running event loop."""

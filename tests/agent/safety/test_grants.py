@@ -243,7 +243,7 @@ asyncio.run(main())
     [
         (run(), "exactly this command in /srv/project"),
         (run(background=True), "in the background"),
-        (run(outside=True, network=True), "outside of the sandbox, with the network"),
+        (run(outside=True, network=True), "command outside of the sandbox with the network in /srv"),
         (write(), "create or change /srv/project/a.py"),
         (Fetch(tool="x", url="https://example.com/"), "fetch exactly https://example.com/"),
     ],
