@@ -166,14 +166,14 @@ class Unpacker:
         self._size = 0
         self._engine = self._new() if self._kind else None
         self._fed = b""
-        """All bytes so far, until something was decompressed."""
+        """The bytes of a deflate body so far, until something was decompressed."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the decompressed bytes of `data`. Raises `PackedError`."""
         if self._engine is None:
             return self._count(data)
         found = bytearray()
-        if not self._size:
+        if self._kind == "deflate" and not self._size:
             self._fed += data
         while data:
             try:
@@ -195,7 +195,7 @@ class Unpacker:
         return bytes(found)
 
     def _bare(self, found: bytearray) -> bytes:
-        """Return what is to be decompressed again without the zlib header, which some servers omit."""
+        """Prepare for a body without the zlib header, which some servers omit; return its bytes so far."""
         if self._kind != "deflate" or self._size or found:
             raise PackedError("sent an answer that cannot be unpacked") from None
         self._kind = "bare"
