@@ -80,6 +80,7 @@ class _Scan:
     """The start of the line that is not complete yet."""
     held_bytes: int = 0
     crlf: int = 0
+    encoding: str = "utf-8"
 
     @property
     def wants(self) -> bool:
@@ -139,6 +140,8 @@ class _Scan:
             line = line[:-1]
             self.crlf += 1
         self.lines.append(_shown_line(line, cut))
+        if not cut and not _is_utf8(line):
+            self.encoding = "cp1252 (a guess, as it is not UTF-8)"
         self.held.clear()
         self.held_bytes = 0
         self.complete += 1
@@ -172,7 +175,7 @@ def scan(path: Path, offset: int, limit: int, stop: threading.Event) -> Window |
             total_lines=total,
             size=status.st_size,
             digest=sha.hexdigest() if sha is not None else stat_digest(status),
-            encoding=mark[1] if mark else "utf-8",
+            encoding=mark[1] if mark else state.encoding,
             crlf=state.crlf > 0,
         )
 
@@ -199,6 +202,14 @@ def _as_8_bit(chunks: Iterator[bytes], mark: tuple[bytes, str] | None) -> Iterat
         body = chunk[len(skipped) :] if index == 0 else chunk
         yield decoder.decode(body).encode("utf-8", "replace")
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _shown_line(line: bytes, cut: int) -> str:

@@ -9,7 +9,7 @@ import stat
 import threading
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ MAX_PATTERN = 20_000
 """Characters of a pattern; more bytes than four times that cannot be handed to a program."""
 MAX_FILES = 200_000
 """Files after which a list of files ends."""
+_NOTHING = "Nothing found. Binary, .git and gitignored files were left out."
 
 SCHEMA: dict[str, Any] = tool_schema(
     (
@@ -104,11 +105,21 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         output_mode=args.get("output_mode", "content"),
         engine=ctx.options.get("files.search_engine"),
     )
+
+    def find(search: _Search, stop: threading.Event) -> dict[str, Any]:
+        return (
+            _find_files(search, pattern, access, stop) if wants_files else _find_lines(search, access, stop)
+        )
+
     try:
-        if wants_files:
-            result = await in_thread(lambda stop: _find_files(prepared, pattern, access, stop))
-        else:
-            result = await in_thread(lambda stop: _find_lines(prepared, access, stop))
+        result = await in_thread(lambda stop: find(prepared, stop))
+        if result.get("hint") == _NOTHING and (wants_files or root != ctx.workspace):
+            # "Nothing" about a place or a name that was asked for would be taken for "there is no such file".
+            wider = replace(prepared, request=replace(prepared.request, ignored=True))
+            ignored = await in_thread(lambda stop: find(wider, stop))
+            if ignored["total_count"]:
+                hint = "Only gitignored files match."
+                result = {**ignored, "hint": f"{hint} {ignored.get('hint', '')}".strip()}
     except OSError as error:
         raise explain(error, f"search {name}") from error
     if await asyncio.to_thread(os.path.realpath, root) != str(root):
@@ -227,7 +238,7 @@ def _with_notes(
         result["omitted"] = omitted
         hints.append(f"{_count(omitted, 'hit')} in files with credentials not shown.")
     if not available and not hints:
-        hints.append("Nothing found. Binary, .git and gitignored files were left out.")
+        hints.append(_NOTHING)
     if hints:
         result["hint"] = " ".join(hints)
     return result

@@ -53,6 +53,8 @@ class SearchRequest:
     pattern: str | None
     rules: tuple[str, ...] = ()
     context: int = 0
+    ignored: bool = False
+    """Whether gitignored files are searched too."""
 
     @property
     def multiline(self) -> bool:
@@ -143,6 +145,7 @@ def _ripgrep(
 ) -> Iterator[bytes]:
     arguments = [program, "--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]
     arguments += ["--no-messages", "--color=never", "--glob=!.git"]
+    arguments += ["--no-ignore"] if request.ignored else []
     folder, target = place(request.root)
     if not target:
         arguments += [f"--glob=!{skipped}" for skipped in _skipped(request.root)]

@@ -142,8 +142,15 @@ def _fit(old: TextFile, new: TextFile) -> tuple[TextFile, tuple[str, ...]]:
     if old.mark and not new.mark:
         notes.append(f"The file's encoding {old.encoding} with its byte-order mark was kept.")
         return TextFile(text, ends, old.encoding, old.mark), tuple(notes)
-    if old.encoding not in ("utf-8", new.encoding) and not old.mark:
-        notes.append(f"The file was encoded in {old.encoding} and is UTF-8 now.")
+    if old.encoding != "utf-8" and not old.mark and not new.mark:
+        kept = TextFile(text, ends, old.encoding)
+        try:
+            kept.encode()
+        except ToolError:
+            notes.append(f"The file was encoded in {old.encoding} and is UTF-8 now.")
+        else:
+            notes.append(f"The file's encoding {old.encoding} was kept.")
+            return kept, tuple(notes)
     return TextFile(text, ends, new.encoding, new.mark), tuple(notes)
 
 

@@ -130,6 +130,25 @@ async def test_an_ignored_folder_is_searched_when_it_is_named(tree: Path, search
 
 
 @pytest.mark.thorough
+async def test_what_only_gitignored_files_have_is_found_where_it_was_asked_for(
+    tree: Path, search: Search
+) -> None:
+    (tree / ".gitignore").write_text("build/*\n*.gen.py\n")
+    for arguments, key, wanted in (
+        (
+            {"pattern": "round", "path": "build"},
+            "matches",
+            [{"path": "build/f.py", "line": 1, "content": "round(6)"}],
+        ),
+        ({"pattern": "build/**/*.py", "target": "files"}, "files", ["build/f.py"]),
+        ({"pattern": "g.gen", "target": "files"}, "files", ["g.gen.py"]),
+    ):
+        result = await search(**arguments)
+        assert result[key] == wanted and "Only gitignored files match." in result["hint"]
+    result = await search(r"round\([67]\)")
+    assert places(result) == [] and "gitignored files were left out" in result["hint"]
+
+
 async def test_pages_follow_each_other(tree: Path, search: Search) -> None:
     whole = places(await search(r"round\("))
     paged: list[tuple[str, int]] = []

@@ -70,9 +70,13 @@ async def test_byte_order_marks_stay(work: Path, call: Call) -> None:
     assert (work / "b.txt").read_bytes() == "\ufeffnew".encode()
 
 
-async def test_a_change_of_encoding_is_said(work: Path, call: Call) -> None:
-    (work / "a.txt").write_bytes("für".encode("cp1252"))
-    assert "UTF-8 now" in (await call("write_file", path="a.txt", content="für"))["note"]
+async def test_an_old_encoding_stays_where_it_has_all_characters(work: Path, call: Call) -> None:
+    (work / "a.txt").write_bytes("中 für\n".encode("gbk", "replace"))
+    read = (await call("read_file", path="a.txt"))["content"].removeprefix("1|")
+    assert "cp1252 was kept" in (await call("write_file", path="a.txt", content=f"{read} x\n"))["note"]
+    assert (work / "a.txt").read_bytes() == "中 für x\n".encode("gbk", "replace")
+    assert "UTF-8 now" in (await call("write_file", path="a.txt", content="für →"))["note"]
+    assert (work / "a.txt").read_text("utf-8") == "für →"
 
 
 async def test_content_copied_from_read_file_is_refused(work: Path, call: Call) -> None:
