@@ -108,6 +108,7 @@ registry.register(
                     "content": {"type": "string"},
                     "old_text": {"type": "string"},
                 },
+                "additionalProperties": False,
             },
         },
     ),

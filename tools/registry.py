@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,10 +52,7 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> dic
     for name, item in _rename_keys(properties, value).items():
         if name not in properties:
             if schema.get("additionalProperties", True) is False:
-                known = ", ".join(properties) or "no parameters"
-                raise ToolError(
-                    f"Unknown parameter {where}{_describe_value(name)}; this tool takes: {known}."
-                )
+                raise ToolError(_unknown(properties, [name], where))
             clean[name] = item
         elif name not in required and _left_out(properties[name], item):
             continue
@@ -69,6 +66,27 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> dic
         if "default" in spec:
             clean[name] = copy.deepcopy(spec["default"])
     return clean
+
+
+def _unknown(properties: Mapping[str, Any], names: Sequence[str], where: str) -> str:
+    """Return the sentence about parameters at `where` that the schema does not have."""
+    known = ", ".join(properties) or "no parameters"
+    unknown = ", ".join(where + _describe_value(name) for name in names)
+    plural = "s" if len(names) > 1 else ""
+    return f"Unknown parameter{plural} {unknown}; {where[:-1] or 'this tool'} takes: {known}."
+
+
+def ignored_parameters(schema: Mapping[str, Any], value: Any, where: str = "") -> str:
+    """Return a sentence about the first object in checked arguments with parameters that nothing reads."""
+    if isinstance(value, list):
+        parts = [(schema.get("items", {}), each, f"{where[:-1]}[{at}].") for at, each in enumerate(value)]
+    elif isinstance(value, dict) and (properties := schema.get("properties")):
+        if unknown := [name for name in value if name not in properties]:
+            return f"{_unknown(properties, unknown, where)} What is unknown was ignored."
+        parts = [(properties[name], each, f"{where}{name}.") for name, each in value.items()]
+    else:
+        return ""
+    return next(filter(None, (ignored_parameters(*part) for part in parts)), "")
 
 
 def _rename_keys(properties: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
@@ -457,7 +475,8 @@ class Registry:
         try:
             if entry.prepare is not None and isinstance(arguments, dict):
                 arguments = entry.prepare(copy.deepcopy(arguments))
-            clean = check_arguments(entry.schema.get("parameters", {}), arguments)
+            schema = entry.schema.get("parameters", {})
+            clean = check_arguments(schema, arguments)
             if entry.is_async:
                 result = entry.handler(clean, context)
             else:
@@ -473,7 +492,11 @@ class Registry:
         except Exception as error:
             log.exception("tool %s failed", name)
             return {"error": f"Tool execution failed: {type(error).__name__}: {error}"}
-        return result if isinstance(result, dict) else {"result": result}
+        result = result if isinstance(result, dict) else {"result": result}
+        ignored = "" if "brought" in entry.traits else ignored_parameters(schema, clean)
+        return (
+            {**result, "note": " ".join(filter(None, (result.get("note"), ignored)))} if ignored else result
+        )
 
 
 def _passes(check: Callable[[], bool] | None) -> bool:

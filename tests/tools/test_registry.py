@@ -311,3 +311,23 @@ def test_a_schema_of_ours_is_sent_without_limits_and_one_of_a_server_as_it_is(to
         "properties": {"path": {"type": "string"}, "maximum": {"type": "number"}},
     }
     assert theirs == limited
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"todos": [{"text": "a"}, {"text": "b", "by": 1, "due": 2}]}, "todos[1].by, todos[1].due; todos[1]"),
+        ({"todos": [], "by": 1}, "by; this tool"),
+        ({"todos": [{"text": "a"}]}, ""),
+    ],
+)
+async def test_what_a_tool_of_ours_does_not_read_is_named_in_its_result(
+    tools: Registry, context: FakeContext, given: dict[str, Any], said: str
+) -> None:
+    item = {"type": "object", "properties": {"text": {"type": "string"}}}
+    schema = {"parameters": {"type": "object", "properties": {"todos": {"type": "array", "items": item}}}}
+    add(tools, "ours", lambda *_: {"note": "Done."}, schema=schema)
+    add(tools, "theirs", lambda *_: {"note": "Done."}, schema=schema, traits=("brought",))
+    note = (await tools.dispatch("ours", given, context))["note"]
+    assert said in note and note.startswith("Done.") and (bool(said) == ("takes: t" in note))
+    assert (await tools.dispatch("theirs", given, context))["note"] == "Done."

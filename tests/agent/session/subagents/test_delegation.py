@@ -247,7 +247,7 @@ async def test_a_readonly_agent_has_no_tool_to_change_anything(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-async def test_an_agent_gets_only_the_toolsets_it_is_given_and_a_wrong_name_sends_nobody(
+async def test_an_agent_gets_only_the_toolsets_it_is_given_and_a_wrong_name_or_field_sends_nobody(
     tmp_path: Path,
 ) -> None:
     offered: list[set[str]] = []
@@ -260,6 +260,8 @@ async def test_an_agent_gets_only_the_toolsets_it_is_given_and_a_wrong_name_send
     scripts = {
         "main": [
             call("delegate_task", tasks=tasks),
+            call("delegate_task", tasks=[{"goal": "look", "skills": ["x"]}]),
+            call("delegate_task", goal="look", max_turns=3),
             call("delegate_task", goal="look", toolsets=["terminal"]),
             say("Over."),
         ],
@@ -267,8 +269,11 @@ async def test_an_agent_gets_only_the_toolsets_it_is_given_and_a_wrong_name_send
     }
     async with team(tmp_path, scripts) as made:
         await made.turn("Go.")
-        refused, _ = results(made)
+        refused, unknown, misplaced, _ = results(made)
         assert refused["error"].startswith("There is no toolset or tool named no such thing; known toolsets:")
+        known = "goal, context, toolsets, agent, model, isolation, budget"
+        assert unknown["error"] == f"Unknown parameter tasks[0].skills; tasks[0] takes: {known}."
+        assert misplaced["error"].startswith("Unknown parameter max_turns; this tool takes: goal, context,")
         assert offered == [{"terminal", "process", "todo_write", "todo_read"}]
 
 
