@@ -7,6 +7,7 @@ shortened, before a person reads it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -20,7 +21,7 @@ from agent.errors import ModelError, ModelErrorKind
 from agent.model.addresses import plain_address
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.repairs import Refusal, is_overflow, names, window_in
-from agent.model.transport.waits import asked_wait
+from agent.model.transport.waits import LONGEST_RESET, asked_wait
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.redact import redact
 from tools.text.words import shorten
@@ -366,6 +367,9 @@ class Failures:
         detail = self.clean(complaint.text)
         code = f" (HTTP {status})" if status is not None else ""
         cause, mend = self._cause(kind, status, detail), self._mend(kind, status, detail)
+        if kind == "rate_limit" and wait is not None and wait > LONGEST_RESET:
+            hours, minutes = divmod(math.ceil(wait / 60), 60)
+            mend = mend.replace("later", f"in {hours} h {minutes} min" if hours else f"in {minutes} min")
         shown = detail or self.clean(complaint.page or "")
         said = f": {shown.rstrip('.')}" if shown else ""
         if not detail and complaint.page is not None and kind == "overloaded" and (status or 500) < 500:

@@ -17,7 +17,7 @@ from agent.errors import RETRYABLE, ModelError
 from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST_RESET = 600.0
-"""Seconds to the reset of a limit beyond which it says nothing: nobody waits for the limit of a day."""
+"""Seconds beyond which the reset of a limit is not waited for: nobody waits for the limit of a day."""
 _EPOCH = 1_000_000_000
 """Seconds from which on a number is a moment, not a time to wait."""
 
@@ -135,6 +135,11 @@ def _number(value: str) -> float | None:
     return max(0.0, number) if math.isfinite(number) else None
 
 
+def is_long_limit(error: ModelError) -> bool:
+    """Return whether a provider refuses requests for so long that nobody waits."""
+    return error.kind == "rate_limit" and (error.retry_after or 0.0) > LONGEST_RESET
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Exponential back-off with jitter. All times are in seconds."""
@@ -152,9 +157,10 @@ class RetryPolicy:
         """Return the seconds to wait after a failed attempt (counted from 1); None to give up.
 
         Half of the delay is fixed and half is random, so that many clients do not retry at the same time. If
-        the provider asks for a wait, the delay is at least that long.
+        the provider asks for a wait, the delay is at least that long, up to `asked_cap`. A limit that lasts
+        longer than `LONGEST_RESET` is not waited for: each try before its end would be refused.
         """
-        if error.kind not in RETRYABLE or attempt > self.retries:
+        if error.kind not in RETRYABLE or attempt > self.retries or is_long_limit(error):
             return None
         ceiling = min(self.cap, self.base * 2.0 ** min(attempt - 1, 60))
         delay = chance.uniform(ceiling / 2, ceiling)
@@ -242,7 +248,7 @@ class PatientPolicy(RetryPolicy):
         """Return the delay of `RetryPolicy`; 0 if the pause or the throttle makes the request wait anyway."""
         if isinstance(error, PausedError):
             return 0.0
-        if error.kind == "rate_limit" and attempt <= self.retries + STORM:
+        if error.kind == "rate_limit" and attempt <= self.retries + STORM and not is_long_limit(error):
             return 0.0
         return RetryPolicy.delay(self, attempt, error, chance)
 

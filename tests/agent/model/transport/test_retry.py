@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from agent.errors import RETRYABLE, ModelError, ModelErrorKind
-from agent.model.transport.waits import RetryPolicy
+from agent.model.transport.waits import PatientPolicy, RetryPolicy
 
 POLICY = RetryPolicy(retries=8)
 
@@ -31,6 +31,12 @@ def test_delays_double_up_to_the_cap_and_are_spread():
         assert ceiling * 0.9 < max(found) <= ceiling
 
 
+def test_a_limit_that_lasts_for_hours_is_not_waited_for():
+    error = ModelError("rate_limit", "x", retry_after=11_180)
+    for policy in (RetryPolicy(retries=4), PatientPolicy(retries=4)):
+        assert policy.delay(1, error, Random(1)) is None
+
+
 def test_a_huge_attempt_number_does_no_harm():
     assert max(delays(ModelError("cut", "x"), 5000, RetryPolicy(retries=10_000))) <= 30
 
@@ -44,5 +50,6 @@ def test_after_the_last_retry_it_is_over():
 
 def test_the_wish_of_the_provider_is_a_lower_limit_with_a_cap():
     assert delays(ModelError("rate_limit", "x", retry_after=7), 1) == [7] * 200
-    assert max(delays(ModelError("rate_limit", "x", retry_after=86_400), 1)) == 120
+    assert max(delays(ModelError("rate_limit", "x", retry_after=600), 1)) == 120
+    assert max(delays(ModelError("overloaded", "x", retry_after=86_400), 1)) == 120
     assert min(delays(ModelError("rate_limit", "x", retry_after=0), 3)) >= 1
