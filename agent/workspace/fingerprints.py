@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.workspace.git import GitError, run_git
 from tools.files.text_files import binary_kind
@@ -49,7 +50,7 @@ class ContentKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileFingerprint:
-    """The last seen state of a file. Files with the same content have the same `digest`."""
+    """The last seen state of a file. Files of one kind with the same content have the same `digest`."""
 
     digest: bytes
     kind: ContentKind
@@ -69,12 +70,27 @@ class FileFingerprint:
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return the fingerprint of a file with the content `data`: its SHA-256."""
-    return hashlib.sha256(data).digest()
+    """Return the fingerprint of a file with the content `data`: the id that git gives it (SHA-1)."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
 
 
-def examine(path: Path) -> tuple[FileFingerprint, bytes | None] | None:
-    """Return the fingerprint of the file at `path`, and its content if that is a text to show.
+def stated_fingerprint(status: os.stat_result, blob: str) -> FileFingerprint:
+    """Return the fingerprint of an unread file with this status, whose content git knows as `blob`."""
+    return FileFingerprint(bytes.fromhex(blob), ContentKind.TEXT, _stamp(status), settled=True)
+
+
+class ExaminedFile(NamedTuple):
+    """A file as it was found on the disk."""
+
+    fingerprint: FileFingerprint
+    sha256: bytes
+    """The SHA-256 of the content, or of samples from a very large file."""
+    text: bytes | None = None
+    """The content, if it is a text to show."""
+
+
+def examine(path: Path) -> ExaminedFile | None:
+    """Read the file at `path`.
 
     Returns None for folders, devices, sockets, pipes, and missing files. Links are not followed.
     """
@@ -93,20 +109,21 @@ def examine(path: Path) -> tuple[FileFingerprint, bytes | None] | None:
     if stat.S_ISLNK(status.st_mode):
         return _link(path, status)
     unread = digest_of(repr(("unreadable", status.st_size, status.st_mtime_ns)).encode())
-    return FileFingerprint(unread, ContentKind.UNREADABLE, _stamp(status), settled=False), None
+    return ExaminedFile(
+        FileFingerprint(unread, ContentKind.UNREADABLE, _stamp(status), settled=False), unread
+    )
 
 
-def _link(path: Path, status: os.stat_result) -> tuple[FileFingerprint, None] | None:
+def _link(path: Path, status: os.stat_result) -> ExaminedFile | None:
     try:
         target = os.fsencode(path.readlink())
     except OSError:
         return None
-    return FileFingerprint(
-        digest_of(b"link to " + target), ContentKind.LINK, _stamp(status), settled=True
-    ), None
+    digest = digest_of(b"link to " + target)
+    return ExaminedFile(FileFingerprint(digest, ContentKind.LINK, _stamp(status), settled=True), digest)
 
 
-def _file(path: Path) -> tuple[FileFingerprint, bytes | None]:
+def _file(path: Path) -> ExaminedFile:
     with os.fdopen(open_file(path), "rb") as file:
         status = os.fstat(file.fileno())
         settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _CLOCK_TICK
@@ -114,10 +131,10 @@ def _file(path: Path) -> tuple[FileFingerprint, bytes | None]:
         if status.st_size <= MAX_TEXT:
             data = file.read(MAX_TEXT + 1)
             if len(data) <= MAX_TEXT:
-                kind = ContentKind.TEXT if _is_text(path.name, data) else ContentKind.BINARY
-                return FileFingerprint(
-                    digest_of(data), kind, stamp, settled
-                ), data if kind is ContentKind.TEXT else None
+                text = data if is_text(path.name, data) else None
+                kind = ContentKind.BINARY if text is None else ContentKind.TEXT
+                found = FileFingerprint(digest_of(data), kind, stamp, settled)
+                return ExaminedFile(found, hashlib.sha256(data).digest(), text)
             file.seek(0)
         sha = hashlib.sha256()
         if status.st_size <= MAX_HASHED:
@@ -131,10 +148,12 @@ def _file(path: Path) -> tuple[FileFingerprint, bytes | None]:
             for number in range(_SAMPLES):
                 file.seek((status.st_size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
                 sha.update(file.read(_SAMPLE_BYTES))
-        return FileFingerprint(sha.digest(), ContentKind.LARGE, stamp, settled), None
+        digest = sha.digest()
+        return ExaminedFile(FileFingerprint(digest, ContentKind.LARGE, stamp, settled), digest)
 
 
-def _is_text(name: str, data: bytes) -> bool:
+def is_text(name: str, data: bytes) -> bool:
+    """Return whether a file with this name and content can be shown as text. Pure."""
     if b"\0" not in data:
         # Nearly all files end here; looking at single bytes would take a hundred times as long.
         try:

@@ -11,20 +11,32 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent.workspace.changes import MAX_NAMED
-from agent.workspace.fingerprints import FileFingerprint, KeptTexts, examine
+from agent.workspace.fingerprints import (
+    MAX_TEXT,
+    ContentKind,
+    FileFingerprint,
+    KeptTexts,
+    digest_of,
+    examine,
+    is_text,
+    stated_fingerprint,
+)
 from agent.workspace.ignore import IgnoreFiles
 from agent.workspace.own_writes import OwnWrites
 from tools.kit.threads import Stopped
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.git_index import Index
 
 T = TypeVar("T")
 
@@ -48,7 +60,7 @@ MAX_KNOWN_FOLDERS = 60_000
 MAX_KNOWN_FILES = 400_000
 """The limit of known folders and files. Memory is about 1 kB a file."""
 
-IGNORE_FILE = ".gitignore"
+IGNORE_FILE, ATTRIBUTES_FILE = ".gitignore", ".gitattributes"
 _STRETCH, _BREATH = 0.004, 0.001
 """Seconds of work, and the pause after it: reading a project must not starve the event loop."""
 
@@ -75,7 +87,7 @@ class FileEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """The states of a file before and after a change; None if it is missing. Texts are included if they can
+    """The states of a file before and after a change; None if it is missing. Texts are included if a diff can
     be shown.
     """
 
@@ -86,10 +98,14 @@ class FileDifference:
     text_after: bytes | None
 
 
+BlobReader = Callable[[Mapping[str, int]], Iterable[tuple[str, bytes]]]
+"""Yields id and content of git's objects, those that are available; given are their ids and sizes."""
+
+
 class ProjectTree:
     """The states of all files below `root` (resolved) that are not ignored. Paths are relative to it.
 
-    `home` is the folder of Hermes' own files.
+    `home` is the folder of Hermes' own files. `read_blobs` reads contents that only git has.
     """
 
     def __init__(
@@ -99,8 +115,12 @@ class ProjectTree:
         own: OwnWrites,
         stop: threading.Event,
         home: Path | None = None,
+        read_blobs: BlobReader = lambda wanted: (),
     ) -> None:
         self._root = root
+        self._read_blobs = read_blobs
+        self._index: Index | None = None
+        """During the first reading: what git knows."""
         self._eyes = eyes
         self._own = own
         self._stop = stop
@@ -138,10 +158,16 @@ class ProjectTree:
         """Return whether the project folder existed at the last check."""
         return "" in self._folders
 
-    def survey(self) -> None:
-        """Record the current state of the project. Later looks compare with it."""
+    def survey(self, index: Index | None = None) -> None:
+        """Record the current state of the project. Later looks compare with it.
+
+        Files for which `index` vouches are not read, and are removed from it. It must be one of a repository
+        without filters.
+        """
+        self._index = index
         with self._quietly():
             self._enter("")
+        self._index = None
 
     def adopt(self, paths: Iterable[str]) -> None:
         """Record the current state of these paths without reporting changes."""
@@ -150,7 +176,7 @@ class ProjectTree:
                 self._adopt(path)
             elif (found := examine(self._root / path)) is not None:
                 # Its folder has yet to be looked at; what else is in there may be somebody else's.
-                self._own.expect(path, found[0].digest)
+                self._own.expect(path, found.sha256)
 
     def _adopt(self, path: str) -> None:
         status = self._status(path)
@@ -237,19 +263,22 @@ class ProjectTree:
         if found is None:
             self._vanish(path)
             return
-        after, data = found
+        after = found.fingerprint
         is_new = before is None or before.digest != after.digest
-        if self._own.takes(path, after.digest):
+        if self._own.takes(path, found.sha256):
             self._before.pop(path, None)
         elif is_new and not self._silent:
             self._before.setdefault(path, before)
             if before is not None:
                 self._texts.refresh(before.digest)
-        self._entries[path] = after
+        self._record(path, after)
+        if is_new and found.text is not None:
+            self._texts.keep(after.digest, found.text, displace=not self._silent)
+
+    def _record(self, path: str, entry: FileFingerprint) -> None:
+        self._entries[path] = entry
         parent, _, name = path.rpartition("/")
         self._folders[parent].add(name)
-        if is_new and data is not None:
-            self._texts.keep(after.digest, data, displace=not self._silent)
 
     def _vanish(self, path: str) -> None:
         """Record that a file, or a folder with its content, was removed."""
@@ -305,6 +334,10 @@ class ProjectTree:
             return []
         names: set[str] = set()
         below: list[str] = []
+        index = self._index
+        if index is not None and any(entry.name == ATTRIBUTES_FILE for entry in entries):
+            # One that git does not track was not looked at, and may name a filter.
+            index = self._index = index if _joined(folder, ATTRIBUTES_FILE) in index.files else None
         for entry in entries:
             self._breathe()
             path = _joined(folder, entry.name)
@@ -320,11 +353,22 @@ class ProjectTree:
                 self._vanish(path)
             if is_folder:
                 below.append(path)
+            elif index is not None and (blob := self._vouched_blob(index, path, status)):
+                self._record(path, stated_fingerprint(status, blob))
             elif (known := self._entries.get(path)) is None or not known.looks_like(status):
                 self._look_at_file(path)
         for name in self._folders.get(folder, set()) - names:
             self._vanish(_joined(folder, name))
         return below
+
+    def _vouched_blob(self, index: Index, path: str, status: os.stat_result) -> str:
+        """Return the id of the contents that git vouches for, if they can be read there later; else ''."""
+        if len(self._entries) >= MAX_KNOWN_FILES or status.st_size > MAX_TEXT:
+            return ""
+        blob = index.blob_of(path, status)
+        # Room for what is known of the file from now on: a repository has many.
+        index.files.pop(path, None)
+        return blob
 
     def _apply_rules(self, folder: str) -> None:
         """Apply changed ignore rules: add files that are no longer ignored and drop ignored ones, without
@@ -346,10 +390,13 @@ class ProjectTree:
             if (before and before.digest) != ((after := self._entries.get(path)) and after.digest)
         ]
         self._before.clear()
-        with_texts = len(changed) <= MAX_NAMED
+        texts: dict[bytes, bytes] = {}
+        if len(changed) <= MAX_NAMED:
+            shown = ((path, side) for path, *sides in changed if sides[1] for side in sides if side)
+            texts = self._texts_of(shown)
         found = [
             FileDifference(
-                path, before, after, *(self._texts_of(before, after) if with_texts else (None, None))
+                path, before, after, *(entry and texts.get(entry.digest) for entry in (before, after))
             )
             for path, before, after in in_order(changed, key=itemgetter(0))
         ]
@@ -359,11 +406,23 @@ class ProjectTree:
                 self._texts.drop(before.digest)
         return found
 
-    def _texts_of(
-        self, before: FileFingerprint | None, after: FileFingerprint | None
-    ) -> tuple[bytes | None, bytes | None]:
-        old, new = (self._texts.get(entry.digest) if entry else None for entry in (before, after))
-        return old, new
+    def _texts_of(self, entries: Iterable[tuple[str, FileFingerprint]]) -> dict[bytes, bytes]:
+        """Return the contents of these files by digest, of those that are texts and available."""
+        found: dict[bytes, bytes] = {}
+        missing: dict[str, tuple[str, int]] = {}
+        for path, entry in entries:
+            if entry.kind is not ContentKind.TEXT:
+                continue
+            text = self._texts.get(entry.digest)
+            if text is None:
+                missing[entry.digest.hex()] = path, entry.size
+            else:
+                found[entry.digest] = text
+        wanted = {blob: size for blob, (_, size) in missing.items()}
+        for blob, data in self._read_blobs(wanted) if wanted else ():
+            if digest_of(data).hex() == blob and is_text(missing[blob][0], data):
+                found[bytes.fromhex(blob)] = data
+        return found
 
     def _knows(self, path: str) -> bool:
         return path in self._entries or path in self._folders

@@ -16,6 +16,9 @@ from typing import TypeVar
 
 from agent.workspace.change_summary import summarize
 from agent.workspace.changes import ProjectChanges, path_text
+from agent.workspace.checkpoints.git_blobs import GitObjects
+from agent.workspace.checkpoints.git_index import read_index
+from agent.workspace.checkpoints.git_settings import bytes_are_gits
 from agent.workspace.fs_events import open_source
 from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, FileEvents, ProjectTree, merged
@@ -276,8 +279,11 @@ class Watcher:
         self._root = self._root.resolve()
         self._guard = self._guard or CredentialGuard({})
         self._source = open_source(self._root, self._words.tell)
-        self._tree = ProjectTree(self._root, self._source, self._own, self._stop, self._home)
-        self._tree.survey()
+        assert self._loop is not None
+        read_blobs = GitObjects(self._root, self._loop, self._root).read
+        self._tree = ProjectTree(self._root, self._source, self._own, self._stop, self._home, read_blobs)
+        index = read_index(self._root)
+        self._tree.survey(index if bytes_are_gits(self._root, index, ()) else None)
 
     def _close(self) -> None:
         if self._source is not None:

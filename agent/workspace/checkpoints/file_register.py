@@ -326,12 +326,7 @@ class FileRegister:
         mode, twin = stat.S_IMODE(status.st_mode), found.twin(path, status)
         size, modified, inode = status.st_size, status.st_mtime_ns, inode_of(status)
         entry = PathEntry(PathKind.FILE, mode, size, modified, twin=twin, reason=NOT_YET, inode=inode)
-        tracked = index.files.get(path)
-        # A file written no earlier than the index may have changed after git looked at it.
-        seen = status.st_mtime_ns < index.written and status.st_ctime_ns < index.written
-        if tracked is not None and settled and seen and tracked.describes(status):
-            return KnownPath(stamp, settled, entry, tracked.blob)
-        return KnownPath(stamp, settled, entry)
+        return KnownPath(stamp, settled, entry, index.blob_of(path, status) if settled else "")
 
     def keep(self, seconds: float) -> bool:
         """Read and store the contents of all files for at most `seconds`; return whether none are left.

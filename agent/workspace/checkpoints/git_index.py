@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import stat
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import TOP, UnitPart, is_git_name
+from agent.workspace.fingerprints import digest_of
 from agent.workspace.git import common_folder, git_folder, top_folder
 from tools.kit.files import read_bytes
 
@@ -33,25 +35,34 @@ _EXTENDED, _NAME_MASK = 0x4000, 0x0FFF
 _ASSUMED, _STAGE = 0x8000, 0x3000
 _SKIPPED, _INTENDED = 0x4000, 0x2000
 _CONFIG_BYTES = 1_000_000
+_STAMP = struct.Struct(">4I4xI12xI")
+"""Of an entry: time of the last change of status and of contents (s, ns), inode and size modulo 2³²."""
 
 
 class Tracked(NamedTuple):
     """A file in the index."""
 
-    blob: str
-    """SHA-1 of its contents, in hex."""
-    stamp: tuple[int, ...]
-    """Time of last change of status and of contents (ns), inode, size (the last two modulo 2³²)."""
+    record: bytes
+    """The times, inode, size and id as they stand in the index, because a repository has many files."""
     plain: bool
     """Whether the index claims that the stamp proves the contents."""
 
+    @property
+    def blob(self) -> str:
+        """The SHA-1 of the contents, in hex."""
+        return self.record[40:].hex()
+
     def describes(self, status: os.stat_result) -> bool:
         """Return whether a file with this status is the one whose contents git recorded."""
-        return self.plain and self.stamp == (
-            status.st_ctime_ns,
-            status.st_mtime_ns,
-            status.st_ino & 0xFFFFFFFF,
-            status.st_size & 0xFFFFFFFF,
+        changed, changed_ns, modified, modified_ns, inode, size = _STAMP.unpack_from(self.record)
+        return self.plain and (
+            (changed * 1_000_000_000 + changed_ns, modified * 1_000_000_000 + modified_ns, inode, size)
+            == (
+                status.st_ctime_ns,
+                status.st_mtime_ns,
+                status.st_ino & 0xFFFFFFFF,
+                status.st_size & 0xFFFFFFFF,
+            )
         )
 
 
@@ -65,6 +76,16 @@ class Index:
     top: Path | None = None
     """The work tree; None without a repository."""
     git: Path | None = None
+
+    def blob_of(self, path: str, status: os.stat_result) -> str:
+        """Return the id of a file's contents if git vouches for them by this status; otherwise ''.
+
+        That holds for a repository without filters (`bytes_are_gits`).
+        """
+        tracked = self.files.get(path)
+        # A file written no earlier than the index may have changed after git looked at it.
+        seen = status.st_mtime_ns < self.written and status.st_ctime_ns < self.written
+        return tracked.blob if tracked is not None and seen and tracked.describes(status) else ""
 
 
 NO_INDEX = Index({})
@@ -182,7 +203,7 @@ def _id_size(data: bytes) -> int:
 
 def blob_id(data: bytes) -> str:
     """Return git's id for a file with these contents."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return digest_of(data).hex()
 
 
 def parse_index(data: bytes) -> dict[bytes, Tracked]:
@@ -193,7 +214,7 @@ def parse_index(data: bytes) -> dict[bytes, Tracked]:
         more = int.from_bytes(data[start + 62 : start + 64], "big") if flags & _EXTENDED else 0
         if name and stat.S_ISREG(int.from_bytes(data[start + 24 : start + 28], "big")):
             plain = not (flags & (_ASSUMED | _STAGE) or more & (_SKIPPED | _INTENDED))
-            found[name] = Tracked(data[start + 40 : start + 60].hex(), _stamp(data, start), plain)
+            found[name] = Tracked(data[start : start + 60], plain)
     return found
 
 
@@ -226,12 +247,6 @@ def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
         if end > len(data) or len(name) > MAX_NAME or named > MAX_NAMES:
             raise ValueError("the index ends too early, or names too much")
         yield name, start, 2 + 2 * extended, at
-
-
-def _stamp(data: bytes, at: int) -> tuple[int, ...]:
-    words = [int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4, 8, 12, 20, 36)]
-    changed, changed_ns, modified, modified_ns, inode, size = words
-    return changed * 1_000_000_000 + changed_ns, modified * 1_000_000_000 + modified_ns, inode, size
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -174,6 +174,9 @@ def _patterns() -> dict[str, list[tuple[re.Pattern[str], str, re.Pattern[str]]]]
 
 
 _CHANGERS = (b"autocrlf", b"eol", b"attributesfile", b"include", b"safecrlf", b"worktreeconfig")
+_FILTERS = frozenset((b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding"))
+"""Attributes by which git changes bytes. `-text` and `binary` prevent that."""
+_BLANKS = b" \t\r\n"
 _ATTRIBUTES = ".gitattributes"
 _SETTINGS_BYTES = 1_000_000
 
@@ -185,13 +188,17 @@ def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
     """
     if index.top is None or index.git is None:
         return False
-    if any(path.endswith(_ATTRIBUTES) for names in (paths, index.files) for path in names):
-        return False
+    below = {path for names in (paths, index.files) for path in names if path.endswith(_ATTRIBUTES)}
+    if not all(os.path.lexists(root / path) for path in below):
+        return False  # git takes one that is missing from the index
     above = [folder for folder in (root, *root.parents) if index.top in (folder, *folder.parents)]
-    attributes = [*(folder / _ATTRIBUTES for folder in above), *_attribute_files(index.git)]
-    if any(os.path.lexists(file) for file in attributes):
-        return False
-    return not any(_changes_bytes(file) for file in _settings(index.git))
+    attributes = [
+        *(folder / _ATTRIBUTES for folder in above),
+        *(root / path for path in below),
+        *_attribute_files(index.git),
+    ]
+    changing = any(_has(file, _filters) for file in attributes)
+    return not changing and not any(_has(file, _changes_bytes) for file in _settings(index.git))
 
 
 def _attribute_files(git: Path) -> list[Path]:
@@ -221,11 +228,23 @@ def _personal() -> list[Path]:
     return [Path(place) for place in places if place]
 
 
-def _changes_bytes(file: Path) -> bool:
+def _has(file: Path, changes: Callable[[bytes], bool]) -> bool:
+    """Return whether a file changes bytes; True if it cannot be read, False if there is none."""
     try:
-        text = read_bytes(file.resolve(), _SETTINGS_BYTES)[0].lower()
+        return changes(read_bytes(file.resolve(), _SETTINGS_BYTES)[0].lower())
     except FileNotFoundError:
         return False
     except (OSError, RuntimeError):
         return True
-    return any(word in text for word in _CHANGERS)
+
+
+def _changes_bytes(settings: bytes) -> bool:
+    return any(word in settings for word in _CHANGERS)
+
+
+def _filters(attributes: bytes) -> bool:
+    """Return whether a line of an attributes file sets an attribute that makes git change bytes."""
+    lines = (line.lstrip(_BLANKS) for line in attributes.split(b"\n"))
+    # A quoted pattern is cut at its blanks here, which at worst makes a part of it an attribute.
+    words = (word for line in lines if not line.startswith(b"#") for word in line.split()[1:])
+    return any(word.partition(b"=")[0] in _FILTERS for word in words)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.workspace import fingerprints, project_tree
 from agent.workspace.changes import ProjectChanges
 from tests.agent.workspace.support import commit_all, git, watching
 
@@ -27,6 +28,59 @@ async def test_an_edit_is_told_with_its_lines(tmp_path: Path) -> None:
     assert changes.modified == ("src/settings.py",)
     assert changes.sentence() == "You changed src/settings.py (+1 −1)"
     assert "-debug = True\n+debug = False\n" in changes.note()
+
+
+async def test_files_that_git_vouches_for_are_not_read_and_their_changes_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    read: list[str] = []
+    monkeypatch.setattr(
+        project_tree, "examine", lambda path: (read.append(path.name), fingerprints.examine(path))[1]
+    )
+    root = tmp_path / "project"
+    (root / "sub").mkdir(parents=True)
+    for name in ("edited", "touched", "moved", "removed", "sub/binary"):
+        (root / name).write_bytes(f"{name}\n".encode() + b"\0\1" * name.endswith("binary"))
+    git(root, "init", "-q")
+    await asyncio.sleep(0.05)
+    commit_all(root, "first")
+    (root / "fresh").write_text("fresh\n")
+    async with watching(root) as here:
+        assert read == ["fresh"]
+        (root / "touched").write_text("touched\n")
+        (root / "removed").unlink()
+        (root / "moved").rename(root / "sub" / "moved")
+        here.write("sub/binary", b"\0\2")
+        here.write("edited", "edited again\n")
+        changes = await here.next()
+        assert changes.modified == ("edited", "sub/binary")
+        assert (changes.added, changes.removed, changes.renamed) == (
+            *((), ("removed",)),
+            (("moved", "sub/moved"),),
+        )
+        assert "-edited\n+edited again\n" in changes.note()
+        assert [diff.path for diff in changes.diffs] == ["edited"]
+        here.write("edited", "edited\n")
+        assert "-edited again\n+edited\n" in (await here.next()).note()
+        await here.only_the_mark()
+
+
+async def test_files_below_attributes_that_git_does_not_track_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    root = tmp_path / "project"
+    (root / "sub").mkdir(parents=True)
+    (root / "sub" / "a").write_text("one\r\n", newline="")
+    git(root, "init", "-q")
+    await asyncio.sleep(0.05)
+    commit_all(root, "first")
+    (root / "sub" / ".gitattributes").write_text("* text\n")
+    git(root, "add", "--renormalize", "sub/a")
+    async with watching(root) as here:
+        (root / "sub" / "a").write_text("one\r\n", newline="")
+        await here.only_the_mark()
 
 
 async def test_saving_through_a_temporary_file_is_one_edit(tmp_path: Path) -> None:

@@ -336,3 +336,34 @@ async def test_git_is_not_believed_where_it_may_change_bytes(
         case _:
             (tmp_path / ".gitconfig").write_text("[core]\n\tautocrlf = true\n")
     assert not bytes_are_gits(root, read_index(root), ["file"])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "changes"),
+    [
+        ("# text\n*.png binary\n* -text diff=py linguist-generated\n*.lock -diff merge=ours\n", False),
+        ("*.bin filter=lfs diff=lfs merge=lfs -text\n", True),
+        ("[attr]mine ident\n", True),
+        ('"a b" eol=lf\n', True),
+        ("*.py\rtext\n", True),
+        ("\v# text\n", True),
+        ("*.py crlf=input", True),
+    ],
+    ids=["none", "filter", "macro", "quoted", "return", "no comment", "crlf"],
+)
+def test_only_attributes_that_change_bytes_cost_the_trust_in_git(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, attributes: str, changes: bool
+) -> None:
+    from agent.workspace.checkpoints.git_settings import bytes_are_gits
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    git(root, "init", "-q")
+    (root / "sub").mkdir()
+    (root / "sub" / "file").write_text("text")
+    git(root, "add", ".")
+    (root / "sub" / ".gitattributes").write_text(attributes, newline="")
+    assert bytes_are_gits(root, read_index(root), ["sub/.gitattributes"]) is not changes
+    git(root, "add", ".")
+    assert bytes_are_gits(root, read_index(root), []) is not changes
+    (root / "sub" / ".gitattributes").unlink()
+    assert not bytes_are_gits(root, read_index(root), [])
