@@ -44,6 +44,14 @@ class DiffDetail:
 Detail = TextDetail | DiffDetail
 
 
+_ACTIONS = frozenset((
+    "ask", "call", "choose", "click", "crawl", "delegate", "draw", "edit", "hear", "learn", "list",
+    "look", "open", "press", "print", "read", "recall", "remember", "scroll", "search", "send", "speak",
+    "train", "type", "upload", "wait", "write",
+))  # fmt: skip
+"""Verbs of displays with a regular present participle."""
+
+
 @dataclass(frozen=True, slots=True)
 class Display:
     """How one call is displayed, as data: `✓ read src/money.py 1–80 · 80 lines`.
@@ -60,6 +68,12 @@ class Display:
     """Path of a picture that it made or read, in the form for tools; empty if there is none."""
     exit_code: int | None = None
     """The code with which a program ended; None if none ran or it still runs."""
+
+    def activity(self) -> str:
+        """Return what happens while the call runs: `Running cargo test`, `Reading src/money.py`."""
+        verb = "" if self.verb == "run" else self.verb
+        words = f"{verb.removesuffix('e')}ing".capitalize() if verb in _ACTIONS else f"Running {verb}".strip()
+        return f"{words} {self.subject}".strip()
 
 
 def error_text(result: Mapping[str, Any] | None) -> str:

@@ -30,6 +30,8 @@ WAITING_SECONDS = 1.0
 UNANSWERED_SECONDS, RARELY_SECONDS = 60.0, 30.0
 """Seconds after which a question is probably open while nobody looks, and those between two paints then."""
 WAITS = "Waits for you"
+CALL_SECONDS = 1.0
+"""Seconds after which a running call is named; the words would flicker with shorter ones."""
 FACE_SECONDS = 3.0
 """Seconds a face of the skin stays."""
 CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
@@ -78,6 +80,10 @@ class StatusFigures(NamedTuple):
     budget_reached: bool = False
     busy_since: float | None = None
     """When work began, on the clock of the bar (seconds, monotonic); None when idle."""
+    activity: str = ""
+    """What the oldest running call does, such as `Running cargo test`; empty while the model works."""
+    activity_since: float = 0.0
+    """When this call began, on the same clock."""
     questions: int = 0
     """Questions and approvals that wait for the person."""
 
@@ -231,11 +237,16 @@ class StatusBar(DrawnRow):
         faces = skin.spinner if self.motion and skin.spinner else (glyph("working"),)
         face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
         verbs = skin.verbs or ("Working",)
-        verb = verbs[(self._turns - 1) % len(verbs)]
+        verb = one_line(verbs[(self._turns - 1) % len(verbs)], 24)
+        running = self._clock() - self.status.activity_since
+        if self.status.activity and running >= CALL_SECONDS:
+            verb = f"{one_line(self.status.activity, 40)} ·"
+            words = f"{int(running)} s" if running < 60 else elapsed(running)
+            took = took._replace(text=Text(words, self.ink("dim")))
         return [
             StatusPart("spinner", Text(one_line(face, 12), accent), 3),
             *self._face(seconds),
-            StatusPart("verb", Text(one_line(verb, 24), accent), 1),
+            StatusPart("verb", Text(verb, accent), 1),
             took,
         ]
 

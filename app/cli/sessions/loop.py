@@ -31,6 +31,7 @@ from agent.events import (
     TextAdded,
     TodosChanged,
     ToolFinished,
+    ToolStarted,
     TurnEnded,
 )
 from agent.model.providers import NoModelError
@@ -58,6 +59,8 @@ HELP = """Commands: /undo, /redo, /compact, /context: as in the application.
 /set KEY VALUE: change a setting. /init: draft AGENTS.md.
 /stop: stop the running turn, as ctrl+c does. /help: this text. /quit: leave."""
 _LISTED = 20
+ANNOUNCED_SECONDS = 2.0
+"""Seconds after which a running call is named; a line for each short one would say everything twice."""
 
 
 class Reopening(NamedTuple):
@@ -293,12 +296,15 @@ class LoopView:
         self._console = console
         self._open_line = False
         self._streamed = False
+        self._announced: dict[str, asyncio.TimerHandle] = {}
+        """What will name running calls, by their ids."""
         self._turn = TurnSentence() if isinstance(console, ReadingConsole) else None
 
     def __call__(self, event: Event) -> None:
         ending = self._turn.hear(event) if self._turn is not None else ""
         if isinstance(event, Asked):
             self._end_line()
+            self._announce_nothing()  # the question says what the call does
         if self._console.hear(event) or event.agent != "main":
             # Subagents' words and calls are left out; their results are shown.
             return
@@ -312,7 +318,13 @@ class LoopView:
                     self._line(event.text)
                 self._streamed = False
                 self._end_line()
+            case ToolStarted(parent=""):
+                said = f"{glyph('working')} {event.display.activity()}"
+                loop = asyncio.get_running_loop()
+                self._announced[event.call] = loop.call_later(ANNOUNCED_SECONDS, self._line, said)
             case ToolFinished():
+                if (announced := self._announced.pop(event.call, None)) is not None:
+                    announced.cancel()
                 self._line(call_line(event))
             case TodosChanged():
                 for item in event.items:
@@ -320,6 +332,7 @@ class LoopView:
             case ReplyCut():
                 self._line("┊ The answer was cut off.")
             case TurnEnded():
+                self._announce_nothing()
                 self._end_line()
                 if event.error or event.outcome == "interrupted":
                     self._console.say(f"{glyph(event.outcome)} {event.error or 'Stopped.'}")
@@ -328,6 +341,11 @@ class LoopView:
                 print()
             case _ if said := event.notice():
                 self._line(as_called(f"┊ {said[1]}"))
+
+    def _announce_nothing(self) -> None:
+        for announced in self._announced.values():
+            announced.cancel()
+        self._announced.clear()
 
     def _line(self, text: str) -> None:
         self._end_line()

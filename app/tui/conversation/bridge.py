@@ -312,6 +312,8 @@ _SESSION = (
     EffortChanged,
     UsageChanged,
     BranchSwitched,
+    ToolStarted,
+    ToolFinished,
 )
 _ANY_AGENT = (
     ToolStarted,
@@ -349,6 +351,8 @@ class Bridge:
         self._own_cost: float | None = None
         """Cost of the main agent in US dollars; None if unknown or not counted yet."""
         self._finished: dict[str, ToolFinished] = {}
+        self._running: dict[str, tuple[str, float]] = {}
+        """What the running calls of the main agent do, and since when on the clock; the oldest first."""
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """Changes the watcher saw during calls that still run."""
         self._of_main = Listeners()
@@ -380,6 +384,8 @@ class Bridge:
                 failed = event.outcome == "failed" and event.exit_code == 3
                 trouble = _TROUBLES.get(event.cause, "no answer") if failed else ""
                 self.change(busy_since=None, budget_reached=event.outcome == "budget", trouble=trouble)
+                self._running.clear()
+                self._show_activity()
                 panes.prompt.busy = False
                 kind: CallKind = "done" if event.outcome in ("done", "interrupted") else "failed"
                 self._attention.call(kind, f"{self.state.title or 'hermes'}: {event.outcome}")
@@ -397,6 +403,12 @@ class Bridge:
                     cache=event.session_cached / event.session_input if event.session_input else None,
                 )
                 self._add_up()
+            case ToolStarted(parent=""):
+                self._running[event.call] = (event.display.activity(), self.clock())
+                self._show_activity()
+            case ToolFinished(parent=""):
+                self._running.pop(event.call, None)
+                self._show_activity()
             case BranchSwitched():
                 self._finished.clear()
                 self._touched.clear()
@@ -472,6 +484,10 @@ class Bridge:
         self._panes.status.show(self.state)
         self._show_work()
 
+    def _show_activity(self) -> None:
+        activity, since = next(iter(self._running.values()), ("", 0.0))
+        self.change(activity=activity, activity_since=since)
+
     def _show_work(self) -> None:
         busy = "idle" if self.state.busy_since is None else "works"
         self._attention.show_state("asks" if self._asked else busy, self.state.title)
@@ -511,6 +527,7 @@ class Bridge:
         panes.prompt.busy = False
         panes.prompt.queued = panes.prompt.steering = ()
         self._finished.clear()
+        self._running.clear()
         self._touched.clear()
         self.state = StatusFigures(
             title=event.title,

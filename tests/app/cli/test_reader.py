@@ -220,7 +220,7 @@ def test_twenty_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path:
         reader.until("declined", "The turn ended: ")
         # 12 to 14: steering, stopping, a command that fails
         reader.type("wait for me")
-        reader.until("I am waiting.")
+        reader.until("I am waiting.", "working: Running while [ ! -e go ]")
         reader.interject("rather with tabs")
         reader.until("note: the agent is told with its next request")
         (work / "go").touch()

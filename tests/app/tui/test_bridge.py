@@ -248,6 +248,31 @@ def test_a_turn_makes_busy_and_idle(all_: Fixture) -> None:
     assert not all_.bridge.state.trouble
 
 
+def test_the_oldest_running_call_of_the_main_agent_is_named(all_: Fixture) -> None:
+    def start(call: str, verb: str, **more: str) -> None:
+        display = Display(verb, "x")
+        all_.bridge(ToolStarted(call=call, tool="t", arguments={}, display=display, **more))
+
+    def end(call: str) -> None:
+        all_.bridge(
+            ToolFinished(node=1, call=call, tool="t", outcome="done", seconds=1.0, result="{}", display=SHOW)
+        )
+
+    start("a", "write")
+    start("b", "run")
+    start("b.1", "read", parent="b")
+    start("s", "look", agent="sub-1")
+    assert all_.bridge.state.activity == "Writing x"
+    end("a")
+    assert all_.bridge.state[-3:-1] == ("Running x", 7.0)
+    end("b")
+    assert not all_.bridge.state.activity
+    start("c", "skill")
+    assert all_.bridge.state.activity == "Running skill x"
+    all_.bridge(TurnEnded(outcome="interrupted", **ENDED))
+    assert not all_.bridge.state.activity
+
+
 def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_it_is_offline(
     all_: Fixture,
 ) -> None:

@@ -39,6 +39,13 @@ async def test_work_shows_a_verb_and_its_time_without_motion_too() -> None:
     assert "▶ Thinking 0:42" in await line_of(STATUS._replace(busy_since=58.0), 120)
 
 
+async def test_a_call_that_runs_for_a_second_is_named_with_its_own_time() -> None:
+    calling = STATUS._replace(busy_since=58.0, activity="Running cargo test", activity_since=88.0)
+    assert "▶ Running cargo test · 12 s" in await line_of(calling, 120)
+    assert "▶ Thinking 0:42" in await line_of(calling._replace(activity_since=99.5), 120)
+    assert "· 1:40  " in await line_of(calling._replace(activity_since=0.0, busy_since=0.0), 160)
+
+
 async def test_the_spinner_turns_with_the_clock() -> None:
     app = Host(filled=False)
     app.status.motion = True
