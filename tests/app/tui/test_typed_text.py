@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.widgets import Input
 
 from tests.app.tui.test_application import stage
 from tests.support.replies import say
@@ -23,7 +24,7 @@ from widgets.rows.row_text import fit_keys, letters
 async def burst(scene: Any, text: str) -> None:
     """Type without waiting for anything in between."""
     for letter in text:
-        key = {" ": "space", "\n": "enter"}.get(letter, letter)
+        key = {" ": "space", "\n": "enter", "/": "slash"}.get(letter, letter)
         scene.app.post_message(events.Key(key, "\r" if letter == "\n" else letter))
 
 
@@ -78,3 +79,26 @@ async def test_a_letter_that_is_no_key_of_a_list_begins_its_filter(tmp_path: Pat
             assert rows.needle == f"{letter}enj", command
             await scene.pilot.press("escape", "escape")
             await scene.until(lambda: scene.app.screen is scene.app.session, f"the end of {command}")
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "searched"),
+    [
+        ("/sessions", "/draft run", "draft run"),
+        ("/sessions", "zebra run", "zebra run"),
+        ("/timeline", "/Rb draft", "Rb draft"),
+    ],
+)
+async def test_a_search_that_is_typed_in_one_go_arrives_whole_and_presses_no_key(
+    tmp_path: Path, command: str, typed: str, searched: str
+) -> None:
+    async with stage(tmp_path, [say("Hello."), say("Again.")], size=(120, 40)) as scene:
+        for message in ("hi", "/new", "there"):
+            await scene.type(message, "enter")
+            await scene.quiet()
+        await scene.type(command, "enter")
+        await scene.until(lambda: scene.app.screen is not scene.app.session, command)
+        await scene.until(lambda: scene.app.screen.focused is not None, "the focus")
+        field = scene.app.screen.query(Input).first()
+        await burst(scene, typed)
+        await scene.until(lambda: field.value == searched, f"{typed} in {command}")

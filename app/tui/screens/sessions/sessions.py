@@ -117,13 +117,14 @@ class SessionsScreen(ClosableModal[str | None]):
     def on_mount(self) -> None:
         self._fill("")
 
-    def on_key(self, event: events.Key) -> None:
-        """Start a search with a letter that is not a key of this screen."""
-        typed, field = event.character or "", self.query_one(Input)
-        if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
-            event.stop()
-            field.focus()
-            field.insert_text_at_cursor(typed)
+    def begin_search(self, event: events.Key) -> bool:
+        """Start a search with `/`, or with a letter that is not a key of this screen."""
+        field, typed = self.query_one(Input), event.character or ""
+        if field.has_focus:
+            return False
+        if event.key == "slash" or (typed.isalnum() and event.key not in self.active_bindings):
+            self.set_focus(field)
+        return event.key == "slash"
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < BESIDE, "narrow")
