@@ -54,6 +54,10 @@ def tools():
             return [tool("echo"), *(tool(name) for name in more)]
         case "as-task":
             return [{**tool("echo"), "execution": {"taskSupport": "required"}}]
+        case "odd-result":
+            # None of the results fits, and a part of the schema does not exist.
+            kept = {"type": "object", "properties": {"s": {"$ref": "#/$defs/Missing"}}, "required": ["s"]}
+            return [{**tool("echo"), "outputSchema": kept}]
         case "control":
             return [tool("echo", "Says \x1b[31mit\x07 again.")]
         case _:

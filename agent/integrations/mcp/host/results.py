@@ -426,7 +426,9 @@ class ListingFilter:
         for tool in tools:
             if isinstance(tool, Mapping) and isinstance(schema := tool.get("inputSchema", {}), Mapping):
                 self.schemas.setdefault(str(tool.get("name")), schema)
-                tool = {**tool, "inputSchema": _readable_schema(schema)}
+                # The package would throw away an answer that does not fit the server's own outputSchema.
+                tool = {key: value for key, value in tool.items() if key != "outputSchema"}
+                tool["inputSchema"] = _readable_schema(schema)
             if reason := _why(raw, [tool], version):
                 name = tool.get("name") if isinstance(tool, Mapping) else ""
                 self.refused.append({"name": name, FAULT: reason})
