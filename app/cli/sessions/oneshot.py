@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import select
 import shlex
 import signal
+import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -39,24 +43,24 @@ if TYPE_CHECKING:
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""
+SILENCE = 5.0
+"""Seconds without a byte on stdin after which a task that has a text looks who could write one."""
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
     """Run one turn; return an exit code for its outcome."""
-    text = _message(args)
+    text = message_of(args.prompt, args.image)
     return asyncio.run(_turn(args, text, (*_images(args.image), *_mentioned_images(text))))
 
 
-def _message(args: FastOptions | argparse.Namespace) -> str:
+def message_of(prompt: str | None, images: Sequence[str]) -> str:
     """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
-    piped = ""
-    if args.prompt in (None, "-") or not sys.stdin.isatty():
-        piped = _read_stdin()
-    text = "" if args.prompt in (None, "-") else args.prompt
+    text = "" if prompt in (None, "-") else prompt
+    piped = "" if text and _is_silent() else read_stdin()
     if text and piped.strip():
         text = f"{text}\n\n{piped}"
     text = text or piped
-    if not text.strip() and not args.image:
+    if not text.strip() and not images:
         raise ConfigError("There is nothing to do: give a text with -p, or pipe one in.")
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -89,7 +93,54 @@ def _mentioned_images(text: str) -> tuple[Attachment, ...]:
     return images
 
 
-def _read_stdin() -> str:
+def _is_silent() -> bool:
+    """Return whether nothing comes on stdin, and only those who started this program could send it.
+
+    Editors, agents and services start programs with a pipe that they never write to and never close.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+        if sys.stdin.isatty() or select.select([descriptor], [], [], SILENCE)[0]:
+            return False
+    except (OSError, ValueError):
+        return False
+    if silent := not _has_other_writer(descriptor):
+        print(
+            "hermes: Nothing comes on stdin: the task begins without. `< /dev/null` saves the wait.",
+            file=sys.stderr,
+        )
+    else:
+        print("hermes: Waiting for the text that is piped in.", file=sys.stderr)
+    return silent
+
+
+def _has_other_writer(descriptor: int) -> bool:
+    """Return whether a process that did not start this one can write to a pipe; True if that is not known."""
+    pipe = os.fstat(descriptor)
+    if not stat.S_ISFIFO(pipe.st_mode):
+        return False
+    if not Path("/proc/self/fdinfo").exists():
+        return True
+    above, process = {0}, os.getpid()
+    with suppress(OSError):
+        while process not in above:
+            above.add(process)
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    for each in Path("/proc").glob("[0-9]*/fd"):
+        number = int(each.parent.name)
+        with suppress(OSError):
+            if number not in above and not os.access(each, os.R_OK) and os.getpgid(number) == os.getpgrp():
+                return True
+            for file in each.iterdir() if number not in above else ():
+                if os.path.samestat(file.stat(), pipe):
+                    flags = (each.parent / "fdinfo" / file.name).read_text().partition("flags:")[2].split()[0]
+                    if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                        return True
+    return False
+
+
+def read_stdin() -> str:
+    """The text on stdin, cleaned; empty on a terminal. Raises `ConfigError`."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
     try:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from agent.model.demo import FILE
+from app.cli.sessions import oneshot
 from tests.support import command
 from tests.support.kill_storm import SCRIPT, kill_and_resume
 from tests.support.model_process import ServerProcess
@@ -94,6 +95,40 @@ def test_stdin_is_material_for_the_text(work: Path, home: Path, greeting: str) -
     )
     texts = [event["text"] for event in command.events(done.stdout) if event["type"] == "user_message"]
     assert texts == ["explain\n\nline\n"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="this system does not say who writes")
+def test_a_pipe_that_its_starter_never_writes_to_does_not_hold_up_a_task(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(oneshot, "SILENCE", 0.01)
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "w"):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert oneshot.message_of("go", ()) == "go"
+    assert "Nothing comes on stdin" in capsys.readouterr().err
+
+
+def test_a_program_in_a_pipeline_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(oneshot, "SILENCE", 0.01)
+    reading, writing = os.pipe()
+    order = ["sh", "-c", "read go; echo late"]
+    with subprocess.Popen(order, stdin=subprocess.PIPE, stdout=writing, text=True) as slow:
+        os.close(writing)
+        read_stdin = oneshot.read_stdin
+
+        def read_released() -> str:
+            assert slow.stdin is not None and "Waiting for the text" in capsys.readouterr().err
+            slow.stdin.write("go\n")
+            slow.stdin.close()
+            return read_stdin()
+
+        monkeypatch.setattr(oneshot, "read_stdin", read_released)
+        with os.fdopen(reading) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            assert oneshot.message_of("go", ()) == "go\n\nlate\n"
 
 
 @pytest.mark.thorough
