@@ -152,7 +152,14 @@ _SHELL_STARTUP = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"})
 _OUR_PYTHON = frozenset({"PYTHONHOME", "__PYVENV_LAUNCHER__"})
 _NEVER = _SHELL_STARTUP | _OUR_PYTHON
 # Nobody sits at the terminal of a command: nothing may page, prompt or draw.
-_FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
+_FIXED = {
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat"),
+    # A message is taken as it stands, and an empty one refused; a list of commits that nobody read is not.
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "HGEDITOR", "JJ_EDITOR", "SVN_EDITOR"), "true"),
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "TERM": "dumb",
+}
 
 _SAYS_MISSING = lazy_pattern(
     r"unbound variable|parameter (?:null or )?not set|KeyError|missing"

@@ -136,14 +136,14 @@ async def test_instances_of_a_dead_hermes_are_stopped(tmp_path: Path):
 @pytest.mark.parametrize("kind", ["docker", "ssh", "singularity"])
 async def test_commands_get_what_was_named_for_them_and_no_argument_shows_it(tmp_path: Path, kind: str):
     environ = environment(
-        tmp_path, VENDOR_API_KEY="s3cr3t-value", LET_TOKEN="l3t-value", EDITOR="vi", LC_ALL="C"
+        tmp_path, VENDOR_API_KEY="s3cr3t-value", LET_TOKEN="l3t-value", LESSOPEN="x", LC_ALL="C"
     )
     options = place(kind, tmp_path, environ=environ)
     options = replace(options, env={"OWN": "o w'n"})
     task = far_task(options, tmp_path)
     task.context.options = {"terminal.env_passthrough": ("LET_TOKEN",)}
     command = (
-        'echo "$OWN,$LC_ALL,${VENDOR_API_KEY-},${EDITOR-}"; test "$LET_TOKEN" = "l3t""-value" && echo let; '
+        'echo "$OWN,$LC_ALL,${VENDOR_API_KEY-},${LESSOPEN-}"; test "$LET_TOKEN" = "l3t""-value" && echo let; '
     )
     command += "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'l3t[-]value'"
     assert await task.output(command) == "o w'n,C,,\nlet\n0\n"

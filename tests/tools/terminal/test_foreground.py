@@ -23,6 +23,20 @@ async def test_output_and_errors_come_in_order_and_clean(task: Task):
     assert result == {"output": "one\ntwo\nRed\nab\ufffd\n", "exit_code": 0}
 
 
+async def test_no_editor_opens_whatever_git_is_set_to(task: Task):
+    await task.run(
+        "git init -q . && git config core.editor 'sleep 600; false' && git config user.name n"
+        " && git config user.email e && echo 1 > f && git add f && git commit -qm one"
+        " && echo 2 > f && git add f"
+    )
+    assert "empty commit message" in await task.output("git commit 2>&1")
+    assert await task.output("git commit -q --amend && git log --format=%s") == "one\n"
+    assert "problem with the editor" in await task.output(
+        "echo 3 > f; git commit -qam two; git rebase -i HEAD~1 2>&1"
+    )
+    assert await task.output("git log --format=%s; git status --short") == "two\none\n"
+
+
 async def test_secrets_in_output_are_masked(tmp_path: Path, terminals):
     task = Task(tmp_path, terminals({**os.environ, "VENDOR_API_KEY": "0a1b2c3d4e5f"}))
     shown = await task.output("echo 0a1b2c3d4e5f; echo password=hunter2; echo ghp_$(printf 'a1%.0s' {1..18})")
