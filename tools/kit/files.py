@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from tools.kit.umask import make_folder, open_up
 
@@ -240,13 +241,45 @@ def write_atomically(
                     open_up(file.fileno(), folder)
                 if durable:
                     os.fsync(file.fileno())
-            os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+            try:
+                os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                _write_over(folder, target.name, temporary, mode)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise
         if durable:
             sync_folder(folder)
+
+
+def _write_over(folder: int, name: str, source: str, mode: int | None) -> None:
+    """Move the content of the file `source` into a file that is mounted by itself, as containers do.
+
+    Such a file cannot be replaced. Raises `OSError`; then its old content is written back.
+    """
+    opened = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(opened, "r+b") as file, os.fdopen(os.open(source, _READ, dir_fd=folder), "rb") as new:
+        require_file(os.fstat(opened))
+        old = file.read()
+        try:
+            _overwrite(file, new.read())
+        except BaseException:
+            _overwrite(file, old)
+            raise
+        if mode is not None:
+            os.fchmod(opened, mode)
+    os.unlink(source, dir_fd=folder)
+
+
+def _overwrite(file: BinaryIO, data: bytes) -> None:
+    file.seek(0)
+    file.write(data)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: int) -> None:

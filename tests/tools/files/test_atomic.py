@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -50,6 +51,19 @@ def test_extended_attributes_are_kept(work: Path) -> None:
     os.setxattr(work / "a", "user.note", b"mine")
     write_atomically(work / "a", b"new")
     assert os.getxattr(work / "a", "user.note") == b"mine"
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="nothing here mounts files")
+def test_a_file_that_is_mounted_by_itself_is_written_in_place(work: Path, tmp_path: Path) -> None:
+    (work / "a").write_bytes(b"below")
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"a longer old text")
+    outside.chmod(0o640)
+    code = f"from tools.kit.files import *; write_atomically(Path({str(work / 'a')!r}), b'new')"
+    mounted = ["bwrap", "--dev-bind", "/", "/", "--bind", outside, work / "a"]
+    subprocess.run([*mounted, sys.executable, "-c", code], cwd=ROOT, check=True)
+    assert (outside.read_bytes(), mode(outside)) == (b"new", 0o640)
+    assert (work / "a").read_bytes() == b"below" and names(work) == ["a"]
 
 
 def test_a_link_leads_to_its_target_and_stays_a_link(work: Path) -> None:

@@ -221,6 +221,9 @@ class Placer:
                     exchange(folder, beside, move.name)
                 except OSError as error:
                     os.unlink(beside, dir_fd=folder)
+                    if error.errno == errno.EBUSY and like and move.wanted.kind is PathKind.FILE:
+                        # The file is mounted by itself, as containers do.
+                        return self._put_through(folder, move)
                     gone = isinstance(error, (FileExistsError, FileNotFoundError))
                     return CHANGED if gone else _reason(error)
                 reason = self._kept_from(folder, move, beside)

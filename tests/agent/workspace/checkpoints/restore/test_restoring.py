@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +33,7 @@ ODD = [
     "*",
 ]
 MEMORY = Path("/dev/shm")
+ROOT = Path(__file__).parents[5]
 
 
 def grow(root: Path, choices: list[tuple[int, int, int]]) -> None:
@@ -214,6 +217,31 @@ def test_damaged_contents_never_reach_the_workspace(work: Workspace) -> None:
     assert path.read_text() == "head\ntwo\nmiddle\ntail\n"
     assert "damaged" in restored.skipped[0].reason
     assert list(work.root.iterdir()) == [path]
+
+
+MOUNTED = """
+import sys
+from pathlib import Path
+from agent.workspace.checkpoints.store import CheckpointStore
+from tests.agent.workspace.checkpoints.restore.trees import Workspace
+root, home = map(Path, sys.argv[1:])
+work = Workspace(root, CheckpointStore(home))
+before = work.state()
+(root / "a").write_text("newer and longer")
+work.step(before)
+print(work.restore(0).skipped, (root / "a").read_text())
+"""
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="nothing here mounts files")
+def test_a_file_that_is_mounted_by_itself_goes_back_in_place(work: Workspace, tmp_path: Path) -> None:
+    (work.root / "a").write_text("below")
+    (tmp_path / "outside").write_text("old")
+    mounted = ["bwrap", "--dev-bind", "/", "/", "--bind", tmp_path / "outside", work.root / "a"]
+    script = [sys.executable, "-c", MOUNTED, work.root, tmp_path / "home" / "checkpoints"]
+    done = subprocess.run([*mounted, *script], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout == "() old\n"
+    assert sorted(path.name for path in work.root.iterdir()) == ["a"]
 
 
 def test_hard_links_are_one_file_again(work: Workspace) -> None:
