@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.cells import cell_len
 from rich.color import Color
 from rich.style import Style
 
@@ -37,6 +38,7 @@ _ATTRIBUTES: Mapping[str, frozenset[str]] = {
 """What stands in for the foreground of a role without a colour."""
 
 _MARKS: Mapping[str, frozenset[str]] = {
+    "accent": frozenset({"reverse"}),
     "selection": frozenset({"reverse"}),
     "cursor": frozenset({"reverse"}),
     "match": frozenset({"bold", "underline"}),
@@ -48,6 +50,11 @@ class Palette(NamedTuple):
     """Styles by role. A role's style is its foreground on the conversation's background."""
 
     skin: Skin
+
+    @property
+    def prompt_symbol(self) -> str:
+        """The skin's sign of the person's messages if it fills exactly one cell, else `❯`."""
+        return glyph_of(self.skin.prompt_symbol, "❯")
 
     def style(
         self,
@@ -65,6 +72,11 @@ class Palette(NamedTuple):
         colors = self.skin.colors
         extra = (bold, italic, underline, strike)
         return _style(role, colors[role], background, colors[background], extra)
+
+
+def glyph_of(symbol: str, instead: str) -> str:
+    """Return a skin's symbol if it fills exactly one cell, else `instead`."""
+    return symbol if len(symbol) == 1 and cell_len(symbol) == 1 else instead
 
 
 @lru_cache(maxsize=2048)

@@ -60,6 +60,7 @@ def test_without_colours_what_is_selected_found_or_under_the_cursor_is_marked() 
     plain, selected, found = (MONO.style("text", ground) for ground in ("surface", "selection", "match"))
     assert (marks(plain), marks(selected), marks(found)) == (set(), {"reverse"}, {"bold", "underline"})
     assert marks(MONO.style("background", "cursor")) == {"reverse"}
+    assert marks(MONO.style("background", "accent")) == {"reverse"}, "a key of jump mode"
     assert marks(MONO.style("dim", "selection")) == {"reverse"}, "dim and reverse together cannot be read"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
@@ -11,6 +13,7 @@ from themes.loader import load_skin
 from themes.skin import NIGHT, Skin
 from widgets.palette import Palette
 from widgets.rows.row_list import ReadingRows, RowList
+from widgets.rows.row_text import to_strip
 
 
 class Host(App[None]):
@@ -253,3 +256,10 @@ async def test_a_row_without_a_gutter_loses_no_letter_to_the_cursor() -> None:
     app.rows._draw = lambda index, width: [Text("one")]
     async with app.run_test(size=(10, 3)):
         assert app.rows.render_line(0).text.startswith("one")
+
+
+def test_a_line_is_drawn_below_words_and_not_below_the_blanks_around_them() -> None:
+    line = Text.assemble(("  user   ", "underline"), ("now", "underline"), ("  ", "underline"))
+    strip = to_strip(line, 20, Style(), Console())
+    lined = "".join("_" if run.style and run.style.underline else " " for run in strip for _ in run.text)
+    assert (strip.text, lined) == ("  user   now".ljust(20), "  ____   ___".ljust(20))

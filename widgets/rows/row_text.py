@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
@@ -75,8 +77,20 @@ def letters(keys: str) -> frozenset[str]:
     return frozenset("".join(" " if each == "space" else each for each in said if each not in _NAMED))
 
 
+def _underline_words(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Take the line from below blanks at both ends, which align columns and say nothing."""
+    for text, style, control in segments:
+        words = text.strip()
+        if style is None or not style.underline or words == text:
+            yield Segment(text, style, control)
+            continue
+        before, _, after = text.partition(words) if words else (text, "", "")
+        bare = style + Style(underline=False)
+        yield from (Segment(*each) for each in ((before, bare), (words, style), (after, bare)) if each[0])
+
+
 def to_strip(line: Text, width: int, base: Style, console: Console) -> Strip:
     """Return `line` as exactly `width` cells, with the style `base` where the line has none."""
     own = base + (line.style if isinstance(line.style, Style) else console.get_style(line.style))
     segments = Segment.apply_style(line.render(console), own)
-    return Strip(segments).adjust_cell_length(width, base)
+    return Strip(_underline_words(segments)).adjust_cell_length(width, base)

@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from themes.states import state_of
-from widgets.palette import Palette
+from widgets.palette import Palette, glyph_of
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import render, render_code
 from widgets.transcript.parts import (
@@ -97,11 +97,6 @@ def fit(text: str, cells: int) -> str:
     return (chop_cells(text, cells - 1)[0].rstrip() if cells > 1 else "") + "…"
 
 
-def glyph_of(symbol: str, instead: str = "❯") -> str:
-    """Return a skin's symbol if it fills exactly one cell, else `instead`."""
-    return symbol if len(symbol) == 1 and cell_len(symbol) == 1 else instead
-
-
 def _row(strip: Strip, width: int, palette: Palette, glyph: str = " ", role: str = "text") -> Strip:
     return rows_of([strip], width, palette, glyph, role)[0]
 
@@ -111,7 +106,7 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
     style, dim = palette.style(part.role), palette.style("dim")
     right = fit(flat(part.right), room // 2)
     rows, folded = _wrap_words(part, min(PROSE, room - cell_len(right) - 2 if right else room), palette)
-    glyph = glyph_of(palette.skin.prompt_symbol) if part.glyph == "❯" else part.glyph
+    glyph = palette.prompt_symbol if part.glyph == "❯" else part.glyph
     done: list[Strip] = []
     for number, row in enumerate(rows):
         strip = Strip(row)

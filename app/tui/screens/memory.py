@@ -99,6 +99,7 @@ def _rows(scope: Scope, memory: MemoryContents) -> list[MemoryRow]:
 class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
     """The list of notes. Its result is a message whose session should be opened, or None."""
 
+    DEFAULT_CLASSES = "rows-first"
     heading = "Memory"
     keys = "⏎ where it came from · n new · e edit · d delete · s scope · ? keys · esc back"
     ways_on = "n new · s scope"
@@ -279,6 +280,7 @@ class LearningSource(NamedTuple):
 class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
     """The list of learnings. Its result is a message whose session should be opened, or None."""
 
+    DEFAULT_CLASSES = "rows-first"
     heading = "Learnings"
     keys = "⏎ where it came from · n new · e edit · t trust · d delete · ? keys · esc back"
     ways_on = "n new · s state"

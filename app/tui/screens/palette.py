@@ -24,6 +24,8 @@ LOW = 10
 NAME_CELLS, SLASH_CELLS, KEY_CELLS = 34, 14, 10
 NARROW = 120
 """Cells below which what an entry does has a place of its own."""
+BACK = "esc back"
+KEYS = f"⏎ run · ↑↓ choose · {BACK}"
 WORD_ABOUT = 100
 """How much worse a match in the description is than one in the name."""
 
@@ -86,7 +88,7 @@ class PaletteRows(HeadedRows, can_focus=False):
         self._query = ""
         self.entries: Sequence[PaletteEntry] = ()
         super().__init__(self._lines, empty="Nothing has this name.", background="surface")
-        self.lit = True
+        self.lit, self.margin = True, 2
         self.find("")
 
     def find(self, query: str) -> None:
@@ -170,7 +172,7 @@ class PaletteScreen(ClosableModal[None]):
                 yield Field(placeholder="Find a command", compact=True)
             yield self._rows
             yield self._about
-            yield KeyLine("⏎ run · ↑↓ choose · esc back")
+            yield KeyLine(KEYS)
 
     def on_mount(self) -> None:
         self._rows.use(palette_of(self.app))
@@ -183,6 +185,7 @@ class PaletteScreen(ClosableModal[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._rows.find(event.value)
+        self.query_one(KeyLine).say(KEYS if self._rows.count else BACK)
         self._fit()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -168,7 +168,6 @@ NEXT = "used from the next session"
 ABOUT_NEW = "A program on this machine with its arguments, or the address of a server elsewhere."
 MEANS = {
     "ready": "It runs.",
-    "starting": "It is being started.",
     "idle": "It starts when one of its tools is called.",
     "failed": "It is tried again when it is used.",
     "parked": "It failed several times in a row, and is tried again after a pause.",
@@ -217,6 +216,7 @@ class ServerFile:
 class ServersScreen(EntryPage[None, "ServerState"]):
     """The list of MCP servers, refreshed while it is open."""
 
+    DEFAULT_CLASSES = "rows-first"
     heading = "MCP servers"
     keys = "⏎ tools in full · n new · t trust or sign in · i log · F5 restart · ? keys · esc back"
     ways_on = "n new"
@@ -392,7 +392,7 @@ def about(server: ServerState) -> Content:
     """Return one server in full: health, tools, pending questions, end of its log. Pure."""
     health = server.health
     means = MEANS.get(health.state, "").format(name=server.name)
-    facts = [f"{health.state.capitalize()}. {means}"]
+    facts = [f"{health.state.capitalize()}. {means}".strip()]
     if health.reason and health.state != "sign-in":
         facts.append(f"Last error: {one_line(health.reason, 600)}.")
     if server.retry_in:

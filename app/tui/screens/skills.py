@@ -109,6 +109,7 @@ def _row(skill: Skill, standing: SkillStanding, reason: str) -> SkillRow:
 class SkillsScreen(EntryPage[str | None, SkillRow]):
     """The list of skills. Its result is the name of the skill to run, or None."""
 
+    DEFAULT_CLASSES = "rows-first"
     heading = "Skills"
     keys = "⏎ read · F5 run · n install · p pause · / filter · ? keys · esc back"
     ways_on = "n install"
@@ -343,6 +344,7 @@ def market_of(workspace: Path) -> HubMarket:
 class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
     """The list of offered skills. Its result is the name of the last installed skill, or None."""
 
+    DEFAULT_CLASSES = "rows-first"
     heading = "Skills from elsewhere"
     keys = "⏎ fetch and look · n new search · / filter · ? keys · esc back"
     ways_on = "n new search"

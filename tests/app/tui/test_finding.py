@@ -18,6 +18,7 @@ from app.tui.commands.slash_menu import (
     recent_ids,
 )
 from app.tui.conversation.saved_layout import SavedLayout
+from app.tui.screens.page import KeyLine
 from app.tui.screens.palette import RECENT, PaletteEntry, PaletteScreen, find_entries
 from tests.app.tui.test_application import stage
 from tests.support.staged import Staged
@@ -124,4 +125,9 @@ async def test_the_palette_runs_what_is_chosen_and_puts_it_first_next_time(tmp_p
         assert rows.entries[rows.cursor].name == "Help"
         # What the row has no room for stands below the list, whole.
         about = scene.app.screen.query_one("#palette-about", Static)
+        hints = scene.app.screen.query_one(KeyLine)
+        assert str(hints.render()).startswith("⏎ run")
+        await scene.pilot.press(*"zzqq")
+        assert str(hints.render()) == "esc back", "nothing is there to run or to choose"
+        await scene.pilot.press(*["backspace"] * 4)
         assert about.display and str(about.render()) == BY_ID["program.help"].description.replace("`", "")

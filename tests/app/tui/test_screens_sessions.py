@@ -19,17 +19,18 @@ from app.tui.screens import dialog as dialogs
 from app.tui.screens.sessions.sessions import SessionsScreen, age
 from tests.app.tui.pages import PageHost
 from tests.support.waiting import until
-from themes.skin import Skin
+from themes.loader import load_skin
 from widgets.palette import css_variables
 
 
 class Host(App[None]):
-    def __init__(self) -> None:
+    def __init__(self, skin: str = "night") -> None:
+        self.skin = load_skin(skin).skin
         super().__init__()
         self.outcomes: list[Any] = []
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return css_variables(Skin())
+        return css_variables(self.skin)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ async def opened(
 
 
 async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp_path: Path) -> None:
-    host = Host()
+    host = Host("paper")
     async with host.run_test(size=(80, 24)) as pilot:
         screen = await opened(host, pilot, store, tmp_path)
         labels = [str(option.prompt) for option in screen.query_one(OptionList).options]
@@ -72,6 +73,7 @@ async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp
         ]
         await pilot.press("j")
         await until(pilot, lambda: "Done: Paint the fence [red]." in text_of(screen))
+        assert text_of(screen).startswith("¶ "), "the skin's sign, as in the conversation"
         await pilot.press("y", "enter")
         await pilot.pause()
         sessions = await store.list_sessions()

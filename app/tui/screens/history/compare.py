@@ -237,7 +237,8 @@ class CompareRows(ReadingRows):
             case None:
                 return Text()
             case UserItem():
-                return Text.assemble(("❯ ", self.ink("user")), (words_of(item), self.ink("text")))
+                sign = f"{self.palette.prompt_symbol} "
+                return Text.assemble((sign, self.ink("user")), (words_of(item), self.ink("text")))
             case CallItem(outcome=outcome):
                 state = state_of(outcome, item.display.exit_code)
                 return Text.assemble(

@@ -649,7 +649,8 @@ class SaidRows(EntryRows[SaidMessage]):
         self.update_row(index)
 
     def draw_entry(self, entry: SaidMessage, width: int) -> list[Text]:
-        left = Text.assemble(" ", ("❯ ", self.ink("user")), (one_line(entry.text) or "–", self.ink("text")))
+        sign, said = f"{self.palette.prompt_symbol} ", one_line(entry.text) or "–"
+        left = Text.assemble(" ", (sign, self.ink("user")), (said, self.ink("text")))
         right = Text()
         if entry.files:
             right.append(f"± {plural(entry.files, 'file')}", self.ink("dim"))

@@ -50,6 +50,7 @@ def is_usable(row: dict[str, Any]) -> bool:
 class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
     """The list of providers; what a check gave stands beside the one it asked."""
 
+    DEFAULT_CLASSES = "rows-first"
     heading = "Providers"
     keys = "F5 check · n new · e key · d delete · / filter · ? keys · esc back"
     ways_on = "n new"

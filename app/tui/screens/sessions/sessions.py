@@ -174,7 +174,7 @@ class SessionsScreen(ClosableModal[str | None]):
         except HermesError as error:
             self.query_one("#sessions-text", Static).update(Content(line(str(error))))
             return
-        self.query_one("#sessions-text", Static).update(preview(nodes))
+        self.query_one("#sessions-text", Static).update(preview(nodes, palette_of(self.app).prompt_symbol))
         self._previewed = session
         self.query_one("#sessions-preview", VerticalScroll).scroll_end(animate=False)
 
@@ -290,8 +290,8 @@ def label(row: SessionRow, now: float, current: str) -> Content:
     return Content.assemble(mark, title_of(session), "\n   ", (below, "$text-muted"))
 
 
-def preview(nodes: Sequence[Node]) -> Content:
-    """Return the end of a conversation as plain text. Pure."""
+def preview(nodes: Sequence[Node], symbol: str) -> Content:
+    """Return the end of a conversation as plain text, with `symbol` before the person's messages. Pure."""
     parts: list[str | tuple[str, str]] = []
     last = ""
     for node in nodes:
@@ -304,7 +304,7 @@ def preview(nodes: Sequence[Node]) -> Content:
             parts.append("\n")
         last = node.kind
         if node.kind == "user":
-            parts.append((f"❯ {truncate(text, PREVIEW_CHARS)}\n", "$accent"))
+            parts.append((f"{symbol} {truncate(text, PREVIEW_CHARS)}\n", "$text-secondary"))
         elif node.kind == "assistant":
             parts.append(f"{truncate(text, PREVIEW_CHARS)}\n")
         else:
