@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.core.messages import Attachment, Mode, ModeName
+from agent.core.messages import Attachment, Mode, ModeName, canonical
 from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
 from agent.errors import ExitCode, HermesError, StoreError
@@ -156,8 +156,13 @@ class Engine:
         return task.result()
 
     async def set_mode(self, mode: ModeName) -> Mode:
-        """Choose the permission mode for the rest of the session; return the mode now in force."""
+        """Choose the permission mode for the rest of the session; return the mode now in force.
+
+        It is stored with the session: one that is stricter than the configured one holds when the session is
+        opened again.
+        """
         self._gate.mode = mode
+        await self.session.add("notice", "", {"kind": "mode", "to_model": False, "mode": canonical(mode)})
         self.stream.emit(ModeChanged(mode=self._gate.mode))
         return self._gate.mode
 

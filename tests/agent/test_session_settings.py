@@ -21,6 +21,24 @@ async def test_the_settings_of_one_session_count_over_those_of_the_home(tmp_path
         assert "write_file" not in first and "write_file" in second and first < second
 
 
+async def test_a_stricter_mode_stays_with_the_session_and_a_looser_one_does_not(tmp_path: Path):
+    async with bench(tmp_path, lambda request: say("ok")) as each:
+        async with each.engine(approve=None) as engine:
+            await engine.run("hello")
+            session = engine.session.id
+            await engine.set_mode("yolo")
+        for chosen, left in (("plan", "normal"), ("careful", "plan"), ("all", "careful"), ("plan", "normal")):
+            async with each.engine(resume=session, approve=None) as engine:
+                assert engine.mode == left
+                await engine.set_mode(chosen)
+        async with each.engine(resume=session, approve="normal") as engine:
+            assert engine.mode == "normal"
+        await each.turn("again", resume=session, approve=None)
+        assert [message["role"] for message in each.server.requests[-1].body["messages"]][1:] == [
+            *("user", "assistant", "user")
+        ]
+
+
 async def test_a_wrong_setting_of_one_session_is_told_and_left_out(tmp_path: Path):
     async with bench(tmp_path, lambda request: say("ok")) as each:
         ended = await each.turn("hello", settings={"budget": {"session": {"tokens": -1}}})

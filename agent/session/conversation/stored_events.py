@@ -27,7 +27,7 @@ CUT_OFF = "The answer was cut off here."
 """The note below an answer that was stopped, or cut off by a failure or the program's end."""
 _OUTCOMES = ("done", "failed", "denied", "interrupted")
 _STATUSES = ("pending", "in_progress", "completed", "cancelled")
-_QUIET = frozenset({"todos", "mention", "subagent", "subagent_told", "subagent_end"})
+_QUIET = frozenset({"todos", "mention", "mode", "subagent", "subagent_told", "subagent_end"})
 """Kinds of stored notices that are not lines of the conversation."""
 _KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recovery", "store"})
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import private_folder
+from agent.core.messages import MODES, Mode, stricter
+from agent.core.store.stored_path import labelled
 from agent.errors import ConfigError
 from agent.integrations.browser.service import SessionBrowsers
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
@@ -38,6 +40,7 @@ from tools.terminal.terminals import Terminals
 from tools.text.redact import secret_values
 
 if TYPE_CHECKING:
+    from agent.core.store.nodes import Node
     from agent.safety.sandbox.repository import SettingsLender
     from tools.services.sandbox import Boundary
 
@@ -262,10 +265,19 @@ async def _gate(
         undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000) if wanted.steps else NO_UNDO,
     )
     if rules is None:
+        left = None if options.approve else _mode_left(talk.session.path)
+        if left is not None and stricter(gate.mode, left) != gate.mode:
+            gate.mode = left
         gate.changed = policy_publisher(base.stream, gate)
     else:
         gate.follow(rules)
     return gate
+
+
+def _mode_left(path: Sequence[Node]) -> Mode | None:
+    """Return the permission mode that was chosen last in a conversation."""
+    chosen = (node.data.get("mode") for node in reversed(labelled(path, "notice")))
+    return next((each for each in chosen if each in MODES), None)
 
 
 def _is_service(base: SharedServices) -> bool:
