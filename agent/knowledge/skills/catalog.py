@@ -22,6 +22,7 @@ from agent.knowledge.skills.hub.lock import SkillApprovals
 from agent.knowledge.skills.skill import Scope, Skill, SkillFormatError, for_platform, load, skill_name
 from tools.kit.files import read_bytes, read_plain, write_atomically
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -94,9 +95,8 @@ class SkillSet:
             for each in self.broken[:_NAMED]
         ]
         if len(self.broken) > _NAMED:
-            broken.append(
-                f"{len(self.broken) - _NAMED} more skills cannot be used; see `hermes skills list`."
-            )
+            more = plural(len(self.broken) - _NAMED, "more skill")
+            broken.append(f"{more} cannot be used; see `hermes skills list`.")
         return (*self.notes, *broken)
 
     def get(self, name: str) -> Skill | None:
