@@ -255,6 +255,8 @@ ROWS = 2_000
 
 _TEXT = 400
 """Characters of a message that are looked at for its first line."""
+_SHORT = 20_000
+"""Characters of the data of a message whose calls are named with what they act on."""
 
 
 class OutlineRow(NamedTuple):
@@ -281,14 +283,18 @@ class OutlineRow(NamedTuple):
     """Tokens the model wrote in this message, if its provider reported them."""
     calls: int
     """Calls a message of the model asks for."""
+    asked: str = ""
+    """The id of a result's call and the calls of a message as JSON, where they are short."""
 
 
 # SQLite parses the JSON of a row once, however many fields are read from it.
 _FIELDS = ("step", "tool", "outcome", "state", "origin", "usage.output")
 _QUERY = (
-    f"SELECT id, parent, kind, created, substr(content, 1, {_TEXT}), "
+    "SELECT id, parent, kind, created, "
+    f"substr(coalesce(json_extract(data, '$.shown'), content), 1, {_TEXT}), "
     + "".join(f"json_extract(data, '$.{name}'), " for name in _FIELDS)
-    + f"json_array_length(data, '$.calls'), substr(content, -{_TEXT}) "
+    + f"json_array_length(data, '$.calls'), substr(content, -{_TEXT}), "
+    f"CASE WHEN length(data) < {_SHORT} THEN json_extract(data, '$.call', '$.calls') END "
     "FROM nodes WHERE session = ? AND id > ? ORDER BY id LIMIT ?"
 )
 
@@ -335,6 +341,7 @@ def _row(
     tokens: object,
     calls: int | None,
     tail: str,
+    asked: str | None,
 ) -> OutlineRow:
     ended = ended_as(outcome or (state if state != "complete" else ""), kind, tail)
     return OutlineRow(
@@ -349,4 +356,5 @@ def _row(
         str(origin or ""),
         tokens if isinstance(tokens, int) else None,
         calls or 0,
+        asked or "",
     )

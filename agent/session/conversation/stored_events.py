@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 from agent.core.attachments import attachments_of
+from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import Node
 from agent.events import (
     AssistantMessageAdded,
@@ -18,7 +20,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from tools.context import Todo
-from tools.inner_call import meant_arguments
+from tools.inner_call import inner_call, meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
 from tools.text.safe_text import clean
@@ -71,12 +73,58 @@ def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[E
             yield Noticed(kind="compaction", text=clean(node.content), node=node.id)
         case "notice" if (kind := node.data.get("kind", "info")) not in _QUIET:
             shown = cast("Any", kind if kind in _KINDS else "info")
-            text = str(node.data.get("shown") or node.content)
-            if text.startswith("[") and text.endswith("]"):
-                text = f"Told the model: {text[1:-1]}"  # where `you` is not the person
-            yield Noticed(kind=shown, text=clean(text), node=node.id)
+            yield Noticed(kind=shown, text=clean(notice_text(node)), node=node.id)
         case _:
             pass
+
+
+def notice_text(node: Node) -> str:
+    """Return what a person reads of a notice."""
+    return _told(str(node.data.get("shown") or node.content))
+
+
+def _told(text: str) -> str:
+    """Return a note to the model as a person reads it, who is not the `you` in it."""
+    return f"Told the model: {text[1:].removesuffix(']')}" if text.startswith("[") else text
+
+
+def readable_rows(
+    rows: Iterable[OutlineRow], tools: Registry, known: Mapping[str, str] = MappingProxyType({})
+) -> list[OutlineRow]:
+    """Return rows of a session's tree with `tool` as what a call did, such as `read a.py`, and notes to the
+    model in words for a person. `known` are titles of calls by their ids.
+    """
+    titles = dict(known)
+    made: list[OutlineRow] = []
+    for row in rows:
+        call, calls = json.loads(row.asked) if row.asked else (None, None)
+        if calls:
+            titles |= _titles(calls, tools)
+        if row.tool:
+            row = row._replace(tool=titles.get(str(call)) or _title(row.tool, {}, tools))
+        elif row.kind == "notice" or row.origin == "engine":
+            row = row._replace(text=_told(row.text))
+        made.append(row._replace(asked=""))
+    return made
+
+
+def call_titles(message: Node, tools: Registry) -> dict[str, str]:
+    """Return what the calls of a message do, such as `read src/money.py`, by their ids."""
+    return _titles(message.data.get("calls"), tools)
+
+
+def _titles(calls: Any, tools: Registry) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            name, given = str(call.get("name")), _object(call.get("arguments"))
+            made[str(call.get("id"))] = _title(*(inner_call(name, given) or (name, given)), tools)
+    return made
+
+
+def _title(tool: str, arguments: dict[str, Any], tools: Registry) -> str:
+    display = _display(tool, arguments, None, tools)
+    return f"{display.verb} {display.subject}".strip()
 
 
 def arguments_of(message: Node) -> Arguments:
@@ -108,7 +156,7 @@ def _call_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[
         yield TodosChanged(items=_todos(todos))
 
 
-def _display(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
+def _display(tool: str, arguments: dict[str, Any], result: dict[str, Any] | None, tools: Registry) -> Display:
     """Return the display of a call; a plain one if its tool is gone or has changed."""
     entry = tools.get(tool)
     if entry is not None and entry.describe is not None:
@@ -117,7 +165,7 @@ def _display(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools
         except Exception:
             pass
     subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
-    return Display(clean(tool) or "tool", subject, clean(str(result.get("error", "")))[:200])
+    return Display(clean(tool) or "tool", subject, clean(str((result or {}).get("error", "")))[:200])
 
 
 def _todos(items: Sequence[Any]) -> tuple[Todo, ...]:

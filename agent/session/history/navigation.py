@@ -29,10 +29,13 @@ from agent.core.store.operations import Operation, SessionPlace
 from agent.errors import HermesError
 from agent.events import BranchSwitched, Event, Noticed
 from agent.session.conversation.live_session import LiveSession
+from agent.session.conversation.stored_events import readable_rows
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
 from agent.workspace.checkpoints.git_words import gather_units
 from agent.workspace.checkpoints.unit_marks import units_of
+from tools.registry import registry
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
@@ -60,7 +63,7 @@ def carried_over(branch: str, nodes: Sequence[Node], changes: Sequence[PathChang
     lines += [f"- asked: {first_line(node.content)}" for node in asked[-ASKED:]]
     lines += [f"- {_what(change)} {change.path}" for change in changes[:FILES]]
     if len(changes) > FILES:
-        lines.append(f"- and {len(changes) - FILES:,} more files")
+        lines.append(f"- and {plural(len(changes) - FILES, 'more file')}")
     if said:
         text = said[-1].content.strip()
         lines.append(f"- its last answer: {text[:SAID]}{'…' if len(text) > SAID else ''}")
@@ -198,7 +201,8 @@ class HistoryNavigation:
 
     async def outline(self) -> list[OutlineRow]:
         """Return the whole tree as rows without message texts."""
-        return await self._store.outline(self._session.id)
+        rows = await self._store.outline(self._session.id)
+        return await asyncio.to_thread(readable_rows, rows, registry)
 
     async def heads(self) -> list[BranchHead]:
         """Return the branches, the one in use first."""

@@ -16,10 +16,12 @@ from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
 from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.sessions.sessions import SessionsScreen, age
+from app.tui.screens.sessions.sessions import SessionsScreen, age, preview
 from tests.app.tui.pages import PageHost
 from tests.support.waiting import until
 from themes.loader import load_skin
+from themes.skin import Skin
+from tools.discovery import discover
 from widgets.palette import css_variables
 
 
@@ -79,6 +81,18 @@ async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp
         sessions = await store.list_sessions()
         assert host.clipboard == sessions[1].id
         assert host.outcomes == [sessions[1].id]
+
+
+async def test_the_preview_names_calls_by_what_they_do(store: Store) -> None:
+    discover()
+    session = await store.create_session(workspace="/tmp/zoo", model="demo")
+    calls = [{"id": "c", "name": "terminal", "arguments": '{"command": "ls -l"}'}]
+    await store.append(session.id, "assistant", "", {"calls": calls})
+    ended = {"tool": "terminal", "call": "c", "outcome": "done"}
+    await store.append(session.id, "tool", '{"output": "x"}', ended)
+    nodes = await store.path(session.id)
+    assert preview(nodes).plain == "✓ run ls -l\n"
+    assert preview(nodes[1:]).plain == "✓ terminal\n"
 
 
 @pytest.mark.thorough

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -20,6 +21,7 @@ from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node, first_line
 from agent.core.store.stored_path import position_of, with_ids
 from agent.errors import HermesError
+from agent.session.conversation.stored_events import call_titles, notice_text, readable_rows
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.git_words import git_apart, step_apart, step_names
@@ -39,6 +41,7 @@ from app.tui.screens.history.timeline_files import (
 )
 from app.tui.screens.page import PAGE_STYLE, Field, KeyLine, Page, Skinned, line
 from app.tui.screens.sessions.sessions import age
+from tools.registry import registry
 from tools.text.safe_text import clean
 from tools.text.words import plural
 from widgets.rows.reader import ReaderLook
@@ -80,7 +83,8 @@ class EngineTimeline:
         end = position_of(path, at) + 1 if at is not None and with_ids(path, [at]) else len(path)
         start = max(min(end + count // 2, len(path)) - count, 0)
         near = path[start : start + count]
-        return [_row(node) for node in near if node.kind != "inner"]
+        titles = {id: title for node in near for id, title in call_titles(node, registry).items()}
+        return readable_rows((_row(node) for node in near if node.kind != "inner"), registry, titles)
 
     async def outline(self) -> Sequence[OutlineRow]:
         return await self._history.outline()
@@ -171,13 +175,14 @@ def _row(node: Node) -> OutlineRow:
         node.parent,
         node.kind,
         node.created,
-        clean(first_line(node.content[:400])),
+        first_line(str(data.get("shown") or node.content)[:400]),
         step if isinstance(step, int) else None,
         str(data.get("tool") or ""),
         ended_as(data.get("outcome") or (state if state != "complete" else ""), node.kind, node.content),
         str(data.get("origin") or ""),
         tokens if isinstance(tokens, int) else None,
         len(calls) if isinstance(calls, list) else 0,
+        json.dumps([data.get("call"), None]),
     )
 
 
@@ -192,9 +197,9 @@ MOST_CHARS = 200_000
 """Characters of a message that are shown beside the tree."""
 
 
-def about(node: Node, branches: Sequence[str], now: float) -> Content:
-    """Return the author of a message, its time and its branches."""
-    who = KINDS.get(node.kind) or line(str(node.data.get("tool") or node.kind), 60)
+def about(node: Node, tool: str, branches: Sequence[str], now: float) -> Content:
+    """Return the author of a message, or the call of a result, its time and its branches."""
+    who = KINDS.get(node.kind) or line(tool or node.kind, 60)
     if node.kind == "user" and node.data.get("origin") == "engine":
         who = "Hermes to the model"
     ended = str(node.data.get("outcome") or "")
@@ -208,11 +213,9 @@ def about(node: Node, branches: Sequence[str], now: float) -> Content:
 
 def message(node: Node) -> str:
     """Return the text of a message, or a replacement if it has none."""
-    text = clean(node.content[:MOST_CHARS]).strip("\n")
-    calls = node.data.get("calls") or ()
-    names = [line(str(call.get("name", "?")), 60) for call in calls if isinstance(call, dict)]
-    if names:
-        text += ("\n\n" if text else "") + "Calls " + ", ".join(names)
+    text = clean((notice_text(node) if node.kind == "notice" else node.content)[:MOST_CHARS]).strip("\n")
+    if titles := call_titles(node, registry):
+        text += ("\n\n" if text else "") + "Calls " + ", ".join(line(each, 60) for each in titles.values())
     if len(node.content) > MOST_CHARS:
         text += f"\n\n… {len(node.content) - MOST_CHARS:,} more characters; ⏎ opens all of them"
     return text or "No words."
@@ -261,9 +264,9 @@ class Preview(Vertical):
         with Vertical(id="timeline-text"):
             yield self._text
 
-    def show(self, node: Node | None, branches: Sequence[str], now: float) -> None:
-        """Show a message, or nothing."""
-        self._about.update(Content("") if node is None else about(node, branches, now))
+    def show(self, node: Node | None, tool: str, branches: Sequence[str], now: float) -> None:
+        """Show a message, or nothing; `tool` is the title of the call whose result it is."""
+        self._about.update(Content("") if node is None else about(node, tool, branches, now))
         self._text.read("" if node is None else message(node))
 
     def show_files(self, changes: Sequence[FileDifferenceRow]) -> None:
@@ -434,7 +437,7 @@ class TimelineScreen(Page[None]):
     @work(exclusive=True, group="preview")
     async def _show(self, row: NodeRow | None) -> None:
         if row is None:
-            self._preview.show(None, (), 0)
+            self._preview.show(None, "", (), 0)
             self._preview.show_files(())
             return
         # A cursor that passes a thousand rows loads none of them.
@@ -447,7 +450,7 @@ class TimelineScreen(Page[None]):
         steps = steps_of(tree, drawing.lines[number])
         try:
             node = await self._services.node(row.id)
-            self._preview.show(node, tree.branches_through(tree.index(row.id)), self._now())
+            self._preview.show(node, row.tool, tree.branches_through(tree.index(row.id)), self._now())
             self._preview.show_files(await self._services.files_of(steps) if steps else ())
         except HermesError as error:
             self._preview.complain(line(str(error)))

@@ -32,12 +32,14 @@ from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHit, Search
 from agent.errors import HermesError
 from agent.knowledge.recall.recall import MESSAGES
 from agent.knowledge.recall.scoring import words_of
+from agent.session.conversation.stored_events import call_titles
 from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import TextDialog
 from app.tui.screens.page import HELP, Field, KeyLine, MarkedList, ScreenHeader, line, palette_of
 from themes.skin import Skin
 from themes.states import IN_USE, glyph
+from tools.registry import registry
 from tools.text.safe_text import clean, truncate
 from tools.text.words import ago
 from widgets.palette import Palette
@@ -294,7 +296,9 @@ def preview(nodes: Sequence[Node], symbol: str) -> Content:
     """Return the end of a conversation as plain text, with `symbol` before the person's messages. Pure."""
     parts: list[str | tuple[str, str]] = []
     last = ""
+    titles: dict[str, str] = {}
     for node in nodes:
+        titles |= call_titles(node, registry)
         text = clean(node.content).strip()
         if not text or (node.kind == "user" and node.data.get("origin") == "engine"):
             continue
@@ -309,7 +313,8 @@ def preview(nodes: Sequence[Node], symbol: str) -> Content:
             parts.append(f"{truncate(text, PREVIEW_CHARS)}\n")
         else:
             mark = glyph(str(node.data.get("outcome", "interrupted")))
-            parts.append((f"{mark} {line(str(node.data.get('tool', 'tool')))}\n", "$text-muted"))
+            title = titles.get(str(node.data.get("call"))) or str(node.data.get("tool", "tool"))
+            parts.append((f"{mark} {line(title, PREVIEW_CHARS)}\n", "$text-muted"))
     return Content.assemble(*parts) if parts else Content("Nothing was said yet.")
 
 

@@ -54,6 +54,16 @@ def asked(engine: Engine, text: str) -> int:
     return next(node.id for node in engine.session.path if node.kind == "user" and node.content == text)
 
 
+async def test_the_tree_names_calls_by_what_they_do_and_notes_as_a_person_reads_them(tmp_path: Path) -> None:
+    async with working(tmp_path, "run touch a", "write b.txt hello") as (_, engine):
+        await engine.session.add("notice", "[You have one more request.]", {"kind": "info"})
+        await engine.session.add("notice", "[x]", {"kind": "info", "shown": "One request is left."})
+        rows = await engine.history.outline()
+        assert [row.tool for row in rows if row.kind == "tool"] == ["run touch a", "write b.txt"]
+        notes = [row.text for row in rows if row.kind == "notice"]
+        assert notes[-2:] == ["Told the model: You have one more request.", "One request is left."]
+
+
 async def test_a_message_that_is_sent_during_a_move_goes_on_from_where_that_leads(tmp_path: Path) -> None:
     async with working(tmp_path, "hello", "run touch a") as (b, engine):
         move = asyncio.create_task(engine.history.rewind(asked(engine, "run touch a")))
