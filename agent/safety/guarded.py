@@ -380,6 +380,20 @@ class GuardedPlaces:
         found = answers.paths[key] = self._answer(path, told, look, whole)
         return found
 
+    def reason(self, does: str, path: str, *, whole: bool = False) -> str | None:
+        """Return the reason against an effect on a marked absolute path, such as `deletes a start-up file` or
+        `may delete a start-up file`, where only a pattern in it may match one; None if there is none.
+        """
+        place = self.leads_to(path, whole=whole)
+        if place and is_open(path):
+            known = ""
+            for name in parts(path):
+                found = [each for each in ANYWHERE if is_open(name) and _may_be(name, each)]
+                there = (each for each in found if not current().missing(f"{known}/{each}"))
+                known += f"/{next(there, 'x') if is_open(name) else name}"
+            does = does if self.leads_to(known, whole=whole) else f"may {does.removesuffix('s')}"
+        return place and f"{does} {place}"
+
     def _answer(self, path: str, told: str | None, look: PathCache, whole: bool) -> str | None:
         if told is None:
             return self._find(path, look, whole)

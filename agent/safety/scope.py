@@ -204,8 +204,8 @@ class Scope:
         return self._too_large(full, "deletes")
 
     def _changed(self, full: str, path: str, does: str, *, whole: bool) -> str | None:
-        if what := self._guard.leads_to(full, whole=whole):
-            return f"{does} {what}"
+        if reason := self._guard.reason(does, full, whole=whole):
+            return reason
         if is_secret(full) and not current().is_free(full):
             return f"{does} secrets ({mark_text(path)})"
         real = _real(full)

@@ -295,8 +295,8 @@ class Protection:
                 path = joined(folder, word)
                 # Of a place that is not known, the names that are known count.
                 path = path if path.startswith("/") else f"/{path}"
-                if place := guarded.leads_to(path, whole=whole):
-                    yield f"{does} {place}", path
+                if reason := guarded.reason(does, path, whole=whole):
+                    yield reason, path
 
 
 Written = tuple[str, str, tuple[str, ...], bool]

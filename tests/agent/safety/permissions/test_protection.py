@@ -69,3 +69,8 @@ def test_a_glob_counts_where_it_finds_a_guarded_file(workspace: Path) -> None:
 def test_what_is_deleted_is_not_said_to_be_changed_as_well(workspace: Path) -> None:
     assert reason("rm .envrc", workspace) == "deletes a start-up file of the shell or the session"
     assert reason("mv .envrc x", workspace) == "changes a start-up file of the shell or the session"
+    assert reason("rm -rf ../c*", workspace) == "may delete a start-up file of the shell or the session"
+    assert reason("echo x > ../.b*", workspace) == "may change a start-up file of the shell or the session"
+    (workspace.parent / ".bashrc").touch()
+    assert reason("echo x > ../.b*", workspace) == "changes a start-up file of the shell or the session"
+    assert reason("rm .vscode/t*", workspace) == "deletes settings of an editor, which can run programs"
