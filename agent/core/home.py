@@ -6,6 +6,7 @@ Folders have mode 0700 and files 0600, because sessions and keys are private.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,8 +43,18 @@ class Home(NamedTuple):
         """Raises `ConfigError` if there is something else than a folder, which would be taken for an empty
         home.
         """
-        if os.path.lexists(self.root) and not self.root.is_dir():
-            raise ConfigError(f"Cannot use {self.root}: it is not a folder; free it or set HERMES_HOME.")
+        what = "it"
+        try:
+            if stat.S_ISDIR(self.root.stat().st_mode):
+                return
+        except FileNotFoundError:
+            if not self.root.is_symlink():
+                return
+        except NotADirectoryError:
+            what = next(str(each) for each in self.root.parents if not each.is_dir() and each.exists())
+        except OSError:
+            return  # Whatever reads a file of it says why.
+        raise ConfigError(f"Cannot use {self.root}: {what} is not a folder; free it or set HERMES_HOME.")
 
     @property
     def config(self) -> Path:

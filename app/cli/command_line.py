@@ -218,6 +218,13 @@ class Parser(argparse.ArgumentParser):
                 parts.append(f"[{name} …]" if each.nargs == "*" else name)
         return " ".join(parts)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a help or an error; unlike in argparse, an output that cannot be written raises `OSError`."""
+        if file is sys.stdout:
+            print(message, end="", flush=True)
+        else:
+            super()._print_message(message, file)
+
     def format_help(self) -> str:
         """Return the help: usage or examples, then sections of names with their texts."""
         width = min(WIDEST, shutil.get_terminal_size().columns)

@@ -57,6 +57,13 @@ def test_a_home_that_is_no_folder_is_not_taken_for_an_empty_one(tmp_path: Path, 
     done = command.run("sessions", "list", env=env, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "home: it is not a folder; free it or set HERMES_HOME." in done.stderr
+    if name == "pipe":
+        above = command.run(
+            "trust", "list", env=command.environment(tmp_path / "home" / "inner"), cwd=tmp_path
+        )
+        told = f"inner: {tmp_path / 'home'} is not a folder; free it or set HERMES_HOME."
+        assert (above.returncode, above.stdout) == (2, "") and above.stderr.count("\n") == 1
+        assert told in above.stderr
 
 
 @pytest.mark.sample(1)

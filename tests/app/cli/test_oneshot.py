@@ -365,11 +365,11 @@ def test_a_closed_standard_stream_is_no_fault(shut: str, work: Path, home: Path,
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize("flags", [["-p", "hi"], ["-p", "hi", "--json"], ["--help"], ["sessions", "list"]])
 def test_a_full_disk_behind_stdout_is_one_sentence(
     flags: list[str], work: Path, home: Path, greeting: str
 ) -> None:
-    line = [*command.HERMES, "-p", "hi", *flags]
+    line = [*command.HERMES, *flags]
     env = command.environment(home, greeting)
     with open("/dev/full", "w") as full:
         done = subprocess.run(line, env=env, cwd=work, stdout=full, stderr=-1, text=True, check=False)
