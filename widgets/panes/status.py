@@ -240,7 +240,7 @@ class StatusBar(DrawnRow):
         verb = one_line(verbs[(self._turns - 1) % len(verbs)], 24)
         running = self._clock() - self.status.activity_since
         if self.status.activity and running >= CALL_SECONDS:
-            verb = f"{one_line(self.status.activity, 40)} ·"
+            verb = f"{one_line(self.status.activity, 28)} ·"
             words = f"{int(running)} s" if running < 60 else elapsed(running)
             took = took._replace(text=Text(words, self.ink("dim")))
         return [
