@@ -6,6 +6,7 @@ other error may escape to a surface.
 
 from __future__ import annotations
 
+import logging
 from enum import IntEnum
 from typing import Literal
 
@@ -27,6 +28,14 @@ class HermesError(ExplainedError):
     """An error with a sentence for a person and an exit code."""
 
     exit_code: ExitCode = ExitCode.FAILED
+
+
+def explain_failure(error: Exception) -> str:
+    """Return the sentence about an error. One that nobody expected goes to the log with its traceback."""
+    if isinstance(error, HermesError):
+        return str(error)
+    logging.getLogger("hermes").error("unexpected error", exc_info=error)
+    return f"Internal error ({type(error).__name__}: {error}); the log has the details."
 
 
 class ConfigError(HermesError):

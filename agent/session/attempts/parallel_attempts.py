@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from agent.core.store.nodes import Session
-from agent.errors import HermesError
+from agent.errors import HermesError, explain_failure
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -44,6 +44,7 @@ from agent.session.turns.turn_runner import StepLimit
 from agent.session.wiring.agent import Agent, AgentSpec, open_agent
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.results import ToolError
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation, NavigationResult
@@ -221,7 +222,7 @@ class ParallelAttempts:
         async with self._starting:
             room = MOST - sum(attempt.running for attempt in self._attempts)
             if not 1 <= count <= room:
-                raise HermesError(f"{max(room, 0)} attempts can begin now; {count} were asked for.")
+                raise HermesError(f"{plural(max(room, 0), 'attempt')} can begin now; {count} were asked for.")
             if self._travel.busy():
                 raise HermesError("The agent works at the moment; attempts begin between two turns.")
             await self._travel.wait_for_move()
@@ -334,16 +335,15 @@ class ParallelAttempts:
         outcome: TurnOutcome = "failed"
         try:
             outcome, attempt.text = await self._run_agent(attempt, copy, max_turns)
-        except HermesError as error:
-            attempt.text = str(error)
+        except Exception as error:
+            attempt.text = explain_failure(error)
         except asyncio.CancelledError:
             outcome = "interrupted"
         try:
             await self._put_away(attempt, copy, outcome)
-        except HermesError as error:
-            self._emit(
-                Noticed(kind="warning", text=f"What {attempt.head} did to files cannot be kept: {error}")
-            )
+        except Exception as error:
+            told = f"What {attempt.head} did cannot be kept: {explain_failure(error)}"
+            self._emit(Noticed(kind="warning", text=told))
         attempt.outcome = outcome
         self._emit(
             AgentEnded(
@@ -395,11 +395,14 @@ class ParallelAttempts:
             attempt.changed = len(await copy.changes())
             attempt.position = await copy.keep(session=session.id, label=attempt.head)
         finally:
-            mark = attempt_marks.end_of(None, outcome, attempt.position)
-            text = attempt_marks.return_note(copy.origin)
-            await store.append(session.id, "notice", text, mark, head=attempt.head)
-            await store.use_head(session.id, session.head)
-            await copy.close()
+            try:
+                mark = attempt_marks.end_of(None, outcome, attempt.position)
+                text = attempt_marks.return_note(copy.origin)
+                await store.append(session.id, "notice", text, mark, head=attempt.head)
+                await store.use_head(session.id, session.head)
+            finally:
+                # On a full disk nothing can be stored, and the copy takes the room.
+                await copy.close()
 
 
 _SAID: dict[TurnOutcome, str] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from agent.errors import HermesError
+from agent.errors import explain_failure
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -270,11 +270,8 @@ class AgentRunner:
             ended = await self._in_turn(run, message)
         except asyncio.CancelledError:
             run.stop = run.stop or "interrupted"
-        except HermesError as failure:
-            error = str(failure)
         except Exception as failure:
-            log.exception("an agent failed")
-            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+            error = explain_failure(failure)
         finishing = asyncio.ensure_future(self._finish(run, ended, error))
         while not finishing.done():
             try:
@@ -395,6 +392,26 @@ class AgentRunner:
             await self._over(run, ended, error)
 
     async def _over(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> None:
+        """End an agent with a report, whatever fails: those who wait for it would wait for ever."""
+        try:
+            report = await self._report(run, ended, error)
+        except Exception as failure:
+            error = f"{error} {explain_failure(failure)}".strip()
+            report = AgentReport(id=run.id, outcome="failed", summary="", session=run.record.id, error=error)
+        if run.ground_of:
+            # Its services are closed; they are opened again if it continues.
+            run.child = None
+        try:
+            await agent_table.end(self.services.store, report)
+        except Exception as failure:
+            log.warning("the end of %s could not be stored: %s", run.id, explain_failure(failure))
+        run.pause.end()
+        run.report, run.state, run.stop, run.asked = report, "ended", "", self.clock()
+        self.publisher.publish_end(run, report)
+        run.over.set()
+
+    async def _report(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> AgentReport:
+        """End what the agent started, leave its workspace, and return its report."""
         open_runs = [each for each in self.register.below(run.id) if not each.is_over]
         await asyncio.gather(*map(self.stopper.kill, open_runs))
         workspaces = self.services.workspaces
@@ -402,18 +419,7 @@ class AgentRunner:
         await workspaces.leave(run)
         copied = await workspaces.copies.settle(run) if run.ground_of == run.id else ()
         leaves = [each.report for each in self.register.sent_by(run.id) if each.report]
-        report = make_report(run, ended, error, leaves, workspace, copied)
-        if run.ground_of:
-            # Its services are closed; they are opened again if it continues.
-            run.child = None
-        try:
-            await agent_table.end(self.services.store, report)
-        except HermesError as failure:
-            log.warning("the end of %s could not be stored: %s", run.id, failure)
-        run.pause.end()
-        run.report, run.state, run.stop, run.asked = report, "ended", "", self.clock()
-        self.publisher.publish_end(run, report)
-        run.over.set()
+        return make_report(run, ended, error, leaves, workspace, copied)
 
 
 def _unread(run: LiveAgent, ended: TurnEnded) -> str | None:

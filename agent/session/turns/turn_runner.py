@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from agent.core.attachments import records
 from agent.core.messages import Attachment, ToolCall
 from agent.core.store.nodes import Node
-from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
+from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind, explain_failure
 from agent.events import Noticed, TurnEnded, TurnOutcome, TurnStarted
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.knowledge.context.message_history import sealed_data
@@ -244,8 +244,7 @@ class TurnRunner:
                 reframe = partial(self._dialogue.begin_again, "the provider refused what was said last")
                 await self._helpers.ask("Leaving out what was refused", reframe, None)
         except Exception as failure:
-            log.exception("the turn failed")
-            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+            error = explain_failure(failure)
             await self._note_failure(error)
         return self._end_event(outcome, answer, error, code, cause)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.core.store.store import Store
-from agent.errors import HermesError
+from agent.errors import HermesError, StoreError
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -27,6 +27,8 @@ from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, refuse, say
 from tools.context import PersonAnswer
+
+INTERNAL = "Internal error (RuntimeError: out of luck); the log has the details."
 
 
 def attempt_of(request: Any) -> str:
@@ -248,6 +250,39 @@ async def test_a_start_that_is_cut_off_leaves_no_attempt_that_never_ends(tmp_pat
             assert [each.outcome for each in await engine.attempts.list_attempts()] == ["interrupted"]
             assert [event.outcome for event in b.seen(AgentEnded)] == ["interrupted"]
             assert copies(b) == []
+
+
+async def test_an_attempt_ends_with_its_state_whatever_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of luck")
+
+    async with bench(tmp_path, Engineer(write("a", "1"), write("a", "2"))) as b, b.engine() as engine:
+        await engine.run("hello")
+        monkeypatch.setattr("agent.workspace.isolated_copies.workspace_copy.WorkspaceCopy.changes", fail)
+        monkeypatch.setattr("agent.session.attempts.parallel_attempts.open_attempt", fail)
+        await engine.attempts.start("build it", 2)
+        await engine.attempts.wait()
+        ended = b.seen(AgentEnded)
+        assert [each.summary for each in ended] == [INTERNAL] * 2 and copies(b) == []
+        assert all(each.outcome == "failed" for each in await engine.attempts.list_attempts())
+        told = sorted(each.text for each in b.seen(Noticed) if "cannot be kept" in each.text)
+        assert told == [f"What attempt-{number} did cannot be kept: {INTERNAL}" for number in (1, 2)]
+
+
+async def test_a_full_disk_leaves_no_copy_of_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object, **__: object) -> None:
+        raise StoreError("The disk is full.")
+
+    async with bench(tmp_path, Engineer(write("a", "1"))) as b, b.engine() as engine:
+        await engine.run("hello")
+        await engine.attempts.start("build it", 1)
+        monkeypatch.setattr(engine.session.store, "use_head", full)
+        await engine.attempts.wait()
+        assert copies(b) == [] and "The disk is full." in str(b.seen(Noticed))
 
 
 async def test_attempts_begin_where_the_session_ended_when_they_were_asked_for(tmp_path: Path) -> None:

@@ -332,6 +332,24 @@ async def test_a_killed_agent_stops_amid_its_answer_and_sends_nothing_after(
         assert (one["outcome"], one["reason"]) == ("killed", "It was stopped before it was done.")
 
 
+async def test_an_agent_ends_with_a_report_whatever_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("out of luck")
+
+    scripts = {"main": [call("delegate_task", goal="look"), say("Over.")], "look": [say(report())]}
+    async with team(tmp_path, scripts) as made, made.engine() as engine:
+        monkeypatch.setattr("agent.session.subagents.agent_copies.AgentWorkspaces.leave", fail)
+        assert (await engine.run("Go.")).outcome == "done"
+        (ended,) = results(made)[0]["results"]
+        assert (ended["outcome"], ended["reason"]) == (
+            "failed",
+            "Internal error (RuntimeError: out of luck); the log has the details.",
+        )
+        assert engine.scheduler.run("agent-1").is_over
+
+
 @pytest.mark.thorough
 async def test_killing_a_waiting_or_unknown_agent_is_no_trouble(tmp_path: Path) -> None:
     tasks = [{"goal": "slow"}, {"goal": "later"}]
