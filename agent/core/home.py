@@ -47,13 +47,11 @@ class Home(NamedTuple):
         try:
             if stat.S_ISDIR(self.root.stat().st_mode):
                 return
-        except FileNotFoundError:
-            if not self.root.is_symlink():
-                return
         except NotADirectoryError:
-            what = next(str(each) for each in self.root.parents if not each.is_dir() and each.exists())
+            what = next(str(each) for each in self.root.parents if each.exists() and not each.is_dir())
         except OSError:
-            return  # Whatever reads a file of it says why.
+            if not self.root.is_symlink():
+                return  # It is not there yet, or whatever reads a file of it says why.
         raise ConfigError(f"Cannot use {self.root}: {what} is not a folder; free it or set HERMES_HOME.")
 
     @property
