@@ -14,6 +14,7 @@ from tools.senses.services import SendMessage
 from tools.services.actions import RunCommand, ScheduleJob, WritePath
 from tools.services.job_keeper import JobKeeper
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 ACTIONS = ("create", "list", "update", "pause", "resume", "remove", "run")
 FIELDS = {
@@ -92,7 +93,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if "jobs" in result:
         jobs = [each for each in result["jobs"] if isinstance(each, Mapping)]
         lines = [f"{each.get('id')}  {each.get('state')}  {each.get('schedule')}" for each in jobs]
-        return Display("schedule", subject, f"{len(jobs)} jobs", TextDetail(clean("\n".join(lines))))
+        return Display("schedule", subject, plural(len(jobs), "job"), TextDetail(clean("\n".join(lines))))
     job = result.get("job")
     said = (
         f"{job.get('state')}, next {job.get('next') or 'never'}" if isinstance(job, Mapping) else "asked for"

@@ -12,6 +12,7 @@ from tools.context import AgentSaid, Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 NAME = "mixture_of_agents"
 MOST_MEMBERS = 8
@@ -133,7 +134,7 @@ def _members(arguments: Arguments) -> list[Member]:
     prompts = [str(each).strip() for each in arguments.get("prompts") or ()]
     if models and prompts and len(models) != len(prompts):
         raise ToolError(
-            f"There are {len(models)} models and {len(prompts)} prompts; "
+            f"There are {plural(len(models), 'model')} and {plural(len(prompts), 'prompt')}; "
             "give one list, or a prompt for each model."
         )
     count = len(models) or len(prompts)

@@ -72,8 +72,8 @@ def _unknown(properties: Mapping[str, Any], names: Sequence[str], where: str) ->
     """Return the sentence about parameters at `where` that the schema does not have."""
     known = ", ".join(properties) or "no parameters"
     unknown = ", ".join(where + _describe_value(name) for name in names)
-    plural = "s" if len(names) > 1 else ""
-    return f"Unknown parameter{plural} {unknown}; {where[:-1] or 'this tool'} takes: {known}."
+    noun = "parameter" if len(names) == 1 else "parameters"
+    return f"Unknown {noun} {unknown}; {where[:-1] or 'this tool'} takes: {known}."
 
 
 def ignored_parameters(schema: Mapping[str, Any], value: Any, where: str = "") -> str:

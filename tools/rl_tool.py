@@ -11,6 +11,7 @@ from tools.results import Display, TextDetail
 from tools.senses.services import until_ready
 from tools.services.training_keeper import TrainingKeeper
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 _RUN = {"run_id": {"type": "string"}}
 Work = Callable[[Arguments, ToolContext], Awaitable[Mapping[str, Any]]]
@@ -72,16 +73,16 @@ def _display_for(verb: str) -> Callable[[Arguments, Mapping[str, Any] | None], D
 
 def _outcome(result: Mapping[str, Any]) -> str:
     if "environments" in result:
-        return f"{len(result['environments'])} environments"
+        return plural(len(result["environments"]), "environment")
     if "runs" in result:
-        return f"{len(result['runs'])} runs"
+        return plural(len(result["runs"]), "run")
     if "groups" in result:
         return f"{result.get('groups_whose_scores_differ')} of {len(result['groups'])} groups tell something"
     if "state" in result:
-        steps = result.get("steps")
-        return f"{result.get('state')}, {len(steps) if isinstance(steps, list) else steps} steps"
+        steps = result.get("steps") or 0
+        return f"{result.get('state')}, {plural(len(steps) if isinstance(steps, list) else steps, 'step')}"
     if "tasks" in result:
-        return f"{result['tasks']} tasks"
+        return plural(result["tasks"], "task")
     return ""
 
 

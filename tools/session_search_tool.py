@@ -13,6 +13,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, ToolError, error_text
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 ROLES = ("user", "assistant", "tool")
 MAX_MESSAGE = 1_500
@@ -118,7 +119,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if result is None or result.get("error"):
         return Display("recall", query, error_text(result))
     total = result.get("total", 0)
-    return Display("recall", query, f"{total} match{'' if total == 1 else 'es'}")
+    return Display("recall", query, plural(total, "match"))
 
 
 registry.register(

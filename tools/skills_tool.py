@@ -10,6 +10,7 @@ from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, error_text
 from tools.services.skill_keeper import SkillKeeper
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 
 async def skills_list(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def _describe_list(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
     lines = "\n".join(
         f"- {clean(str(each['name']))}: {clean(str(each['description']))}" for each in result["skills"]
     )
-    return Display("skills", subject, f"{result.get('count', 0)} skills", TextDetail(lines))
+    return Display("skills", subject, plural(result.get("count", 0), "skill"), TextDetail(lines))
 
 
 def _describe_view(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

@@ -11,6 +11,7 @@ from tools.results import Display, TextDetail, ToolError, error_text
 from tools.services.web_reader import WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 MOST = 100
 RESULTS = 5
@@ -45,7 +46,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
         lines.append(
             "\n".join(filter(None, [f"{each.get('position')}. {title}{date}", each["url"], description]))
         )
-    summary = f"{len(results)} results"
+    summary = plural(len(results), "result")
     if served := result.get("served_by"):
         summary += f" · {served}"
     return Display(

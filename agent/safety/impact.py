@@ -250,7 +250,7 @@ def _of_action(action: Action, verdict: Verdict, workspace: Path) -> tuple[str, 
             return f"{action.why[:1].upper()}{action.why[1:]} ({many})", UNDO["edits"]
         case Fetch():
             host = urlsplit(action.url).hostname or "an address"
-            pages = f" and up to {action.pages - 1:,} pages from there" if action.pages > 1 else ""
+            pages = f" and up to {plural(action.pages - 1, 'page')} from there" if action.pages > 1 else ""
             return f"Requests a page of {_short(host)}{pages}: the address leaves this machine", UNDO["looks"]
         case RunScript():
             return f"Runs a program that the model wrote: {reason}", UNDO["code"]
@@ -409,7 +409,7 @@ def _name(path: str, workspace: Path) -> str:
     except (OSError, ValueError):
         return shown
     count = _files_in(plain)
-    many = f"{count:,} files" if count < MOST_COUNTED else f"{MOST_COUNTED:,} files or more"
+    many = plural(count, "file") if count < MOST_COUNTED else f"{MOST_COUNTED:,} files or more"
     return f"{shown.rstrip('/')}/ ({'1 file' if count == 1 else many})"
 
 

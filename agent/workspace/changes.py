@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from tools.text.safe_text import clean, reveal
+from tools.text.words import plural
 
 T = TypeVar("T")
 
@@ -144,7 +145,7 @@ def _part(verb: str, items: Sequence[T], show: Callable[[T], str]) -> list[str]:
     if not items:
         return []
     if len(items) > _NAMED_IN_SENTENCE:
-        return [f"{verb} {len(items):,} files"]
+        return [f"{verb} {plural(len(items), 'file')}"]
     return [f"{verb} {_joined([show(item) for item in items])}"]
 
 
@@ -158,7 +159,7 @@ def _places(paths: Sequence[str]) -> str:
     tops = _tops(paths)
     named = ["the project folder" if top == "." else path_text(top) for top in tops[:_NAMED_IN_SENTENCE]]
     if len(tops) > len(named):
-        named.append(f"{len(tops) - len(named):,} more folders")
+        named.append(plural(len(tops) - len(named), "more folder"))
     return f"{'file' if len(paths) == 1 else 'files'} in {_joined(named)}"
 
 

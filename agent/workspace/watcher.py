@@ -24,6 +24,7 @@ from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, FileEvents, ProjectTree, merged
 from tools.files.access import CredentialGuard
 from tools.kit.threads import Stopped
+from tools.text.words import plural
 
 T = TypeVar("T")
 
@@ -107,7 +108,8 @@ class Watcher:
             return "The project folder is being read."
         if not tree.has_root:
             return "The project folder is gone; it is watched again when it is back."
-        text = f"{tree.files:,} files in {tree.folders:,} folders are watched"
+        seen = "is watched" if tree.files == 1 else "are watched"
+        text = f"{plural(tree.files, 'file')} in {plural(tree.folders, 'folder')} {seen}"
         if tree.unwatched:
             seconds = round(self._sweep_seconds)
             text = (

@@ -18,6 +18,7 @@ from tools.text.safe_text import (
     steers,
     truncate,
 )
+from tools.text.words import plural
 
 NASTY = st.lists(
     st.sampled_from(
@@ -269,3 +270,17 @@ def test_a_cut_text_keeps_forty_percent_of_its_head_and_sixty_of_its_tail():
     marker = left_out(70_000, 120_000)
     assert cut.count("a") - marker.count("a") == pytest.approx(20_000, abs=50)
     assert cut.count("b") == pytest.approx(30_000, abs=50)
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (1, "file", "1 file"),
+        (2_000, "file", "2,000 files"),
+        (0, "entry", "0 entries"),
+        (2, "key", "2 keys"),
+        (3, "more match", "3 more matches"),
+    ],
+)
+def test_a_number_stands_with_its_noun(count: int, noun: str, text: str) -> None:
+    assert plural(count, noun) == text

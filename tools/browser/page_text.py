@@ -722,14 +722,13 @@ def _fit_text(lines: Sequence[str], most: int, path: str) -> str:
     if kept == len(lines):
         return text
     where = f"; all of it: {path}" if path else ""
-    return f"{text}\n… {len(lines) - kept} more lines{where}"
+    return f"{text}\n… {plural(len(lines) - kept, 'more line')}{where}"
 
 
 def _outside(lines: Sequence[PageLine], path: str) -> str:
     below = sum(1 for line in lines if line.below)
     above = len(lines) - below
-    said = [
-        f"{count} lines {side}" for count, side in ((above, "above or beside"), (below, "below")) if count
-    ]
+    sides = ((above, "above or beside"), (below, "below"))
+    said = [f"{plural(count, 'line')} {side}" for count, side in sides if count]
     where = f"; all of it: {path}" if path else ""
     return f"\n(out of view: {', '.join(said)}{where})"

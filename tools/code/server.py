@@ -43,7 +43,7 @@ from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.text.redact import redact
 from tools.text.safe_text import clean
-from tools.text.words import shorten
+from tools.text.words import plural, shorten
 
 PREVIEW = 200
 """Characters shown of arguments and results."""
@@ -218,7 +218,7 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, str):
         return value[:_LOOKED_AT]
     if isinstance(value, (list, dict)) and len(value) > 20:
-        return f"{len(value)} items"
+        return plural(len(value), "item")
     return value
 
 

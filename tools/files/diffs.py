@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from tools.text.words import plural
+
 CONTEXT_LINES = 3
 MAX_DIFF_CHARS = 20_000
 """Length at which a diff in a result is cut."""
@@ -81,7 +83,7 @@ def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
     if len(text) <= limit:
         return text
     cut = text.rfind("\n", 0, limit) + 1
-    return f"{text[:cut]}… {text.count(chr(10), cut)} more lines of diff\n"
+    return f"{text[:cut]}… {plural(text.count(chr(10), cut), 'more line')} of diff\n"
 
 
 def marked_lines(text: str) -> list[str]:

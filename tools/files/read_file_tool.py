@@ -98,7 +98,8 @@ def _unchanged(
 def _format_window(window: Window, name: str, offset: int, limit: int) -> dict[str, Any]:
     total = window.total_lines
     if not window.lines and offset > 1:
-        raise ToolError(f"Line {offset} is past the end: {name} has {total} lines.", total_lines=total)
+        size = "fewer lines" if total is None else plural(total, "line")
+        raise ToolError(f"Line {offset} is past the end: {name} has {size}.", total_lines=total)
     shown = _numbered(window.lines, offset)
     last = offset + len(shown) - 1
     truncated = total is None or last < total

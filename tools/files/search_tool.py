@@ -31,6 +31,7 @@ from tools.kit.files import entry_status, require_file
 from tools.kit.threads import in_thread
 from tools.registry import registry, tool_schema
 from tools.results import Display, TextDetail, ToolError, error_text
+from tools.text.words import plural
 
 NAME = "search"
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
@@ -233,10 +234,10 @@ def _with_notes(
         result["incomplete"] = True
         hints.append(f"The search is incomplete: {ending.incomplete}. {ending.mend}")
     if ending.left_out:
-        hints.append(f"{ending.left_out} hits in extremely long lines are not counted.")
+        hints.append(f"Not counted: {plural(ending.left_out, 'hit')} in extremely long lines.")
     if omitted:
         result["omitted"] = omitted
-        hints.append(f"{_count(omitted, 'hit')} in files with credentials not shown.")
+        hints.append(f"{plural(omitted, 'hit')} in files with credentials not shown.")
     if not available and not hints:
         hints.append(_NOTHING)
     if hints:
@@ -261,16 +262,12 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     total = int(result.get("total_count", 0))
     if "files_with_matches" in result:
         files = int(result["files_with_matches"])
-        summary = f"{_count(total, 'hit')} in {_count(files, 'file')}" if total else "no hits"
+        summary = f"{plural(total, 'hit')} in {plural(files, 'file')}" if total else "no hits"
     else:
-        summary = _count(total, "file") if total else "no files"
+        summary = plural(total, "file") if total else "no files"
     if result.get("incomplete"):
         summary += ", incomplete"
     return Display("search", subject, summary, TextDetail(_listing(result)))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listing(result: Mapping[str, Any]) -> str:

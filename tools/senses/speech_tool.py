@@ -12,6 +12,7 @@ from tools.senses.keeping import keep, read_file
 from tools.senses.services import Senses, until_ready
 from tools.senses.spoken import LONGEST, spoken
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 SPEAK, HEAR = "text_to_speech", "transcribe"
 LARGEST_SOUND = 25_000_000
@@ -55,7 +56,7 @@ def _describe_hear(arguments: Arguments, result: Mapping[str, Any] | None) -> Di
     if result is None or result.get("error"):
         return Display("hear", subject, error_text(result))
     text = clean(str(result.get("text", "")))
-    return Display("hear", subject, f"{len(text.split())} words", TextDetail(text))
+    return Display("hear", subject, f"{plural(len(text.split()), 'word')}", TextDetail(text))
 
 
 registry.register(

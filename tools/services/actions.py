@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tools.effects import Effect, declare_effect
+from tools.text.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,7 @@ SetGitSettings.effect = declare_effect(
 
 
 def _files(paths: tuple[Path, ...]) -> str:
-    return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
+    return plural(len(paths), "file")
 
 
 def _join_paths(paths: tuple[Path, ...]) -> str:
@@ -233,7 +234,7 @@ class Fetch(Action):
 
     def headline(self) -> str:
         if self.pages > 1:
-            return f"fetch {self.url} and up to {self.pages - 1:,} pages that it leads to"
+            return f"fetch {self.url} and up to {plural(self.pages - 1, 'page')} that it leads to"
         return f"fetch {self.url}"
 
 

@@ -34,8 +34,12 @@ def full_stop(text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 file` or `2,000 files`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Return a number with its noun, such as `1 file`, `2,000 files`, `2 entries` or `2 matches`."""
+    if count != 1:
+        ending = "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+        is_consonant = noun[-2:-1] not in "aeiou"
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") and is_consonant else f"{noun}{ending}"
+    return f"{count:,} {noun}"
 
 
 def ago(seconds: float) -> str:

@@ -16,6 +16,7 @@ from textual.timer import Timer
 
 from themes.states import STATES, state_of
 from tools.results import Display, Outcome
+from tools.text.words import plural
 from widgets.panes import status
 from widgets.panes.pane import Pane, Summary
 from widgets.rows.row_list import RowList
@@ -343,7 +344,7 @@ class LogPane(Pane):
         row = spread(line, self._end(entry), width)
         if index or not self.lost or self.scope != "all":
             return [row]
-        older = f"   {self.lost:,} older calls are in the session's history"
+        older = f"   {plural(self.lost, 'older call')} in the session's history"
         return [fit(Text(older, self.ink("dim")), width), row]
 
     def _end(self, entry: _Entry) -> Text:

@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from themes.states import glyph
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.palette import Palette
 from widgets.prompt.buffer import Span, is_token
 from widgets.prompt.draft import Draft
@@ -120,7 +121,7 @@ def paint_queue(
 
 def _first_line(text: str) -> str:
     first, _, rest = clean(text).strip().replace("\t", " ").partition("\n")
-    return first + (f" … +{rest.count(chr(10)) + 1} lines" if rest else "")
+    return first + (f" … +{plural(rest.count(chr(10)) + 1, 'line')}" if rest else "")
 
 
 def _queue_row(glyph: str, text: str, width: int, palette: Palette, *, chosen: bool) -> Strip:

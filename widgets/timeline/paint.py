@@ -125,7 +125,7 @@ def _words(row: NodeRow, label: str, on_path: bool, ink: Ink) -> Text:
     if row.kind == "system":
         return Text("the beginning" if row.parent is None else "prompt or tools changed", ink("dim"))
     if not text:
-        calls = f"{row.calls} call" + ("s" if row.calls != 1 else "") if row.calls else "no words"
+        calls = plural(row.calls, "call") if row.calls else "no words"
         return Text(f"({calls})", ink("dim"))
     return Text(text, ink(role if row.kind == "assistant" else "dim"))
 

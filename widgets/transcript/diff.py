@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.palette import Palette
 from widgets.transcript.markdown import TAB, CodeLine, highlight, ink
 from widgets.transcript.wrap import CUT_AT_EDGE, Row, WideRows, crop, expand_tabs, pad, rows_for, strips
@@ -299,7 +300,7 @@ def render_diff(
             left += max((len(part.lines) if isinstance(part, DiffHunk) else 1) - room, 0)
             before = part
     if left:
-        rows.append([Segment(f"… {left:,} more rows", palette.style("dim"))])
+        rows.append([Segment(f"… {plural(left, 'more row')}", palette.style("dim"))])
     return strips(rows, width)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.automation.schedule.zones import ScheduleError, first_instant, zone
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -293,7 +294,7 @@ def say_duration(duration: timedelta) -> str:
             continue
         count, left = divmod(left, seconds)
         if count:
-            words.append(f"{count} {name}{'s' if count != 1 else ''}")
+            words.append(plural(count, name))
     return " ".join(words) or "0 seconds"
 
 

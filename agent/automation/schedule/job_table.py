@@ -24,6 +24,7 @@ from agent.automation.schedule.job import (
 from agent.automation.schedule.zones import ScheduleError
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import storable
+from tools.text.words import plural
 
 _RUN = ", ".join(field.name for field in fields(JobRun))
 _JOBS = "SELECT id, intent, state, anchor, looked, next, runs FROM jobs"
@@ -280,7 +281,7 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
     elif found.state == "running":
         cuts = found.cuts + 1
         if cuts >= MOST_CUTS:
-            end(connection, id, "interrupted", now, "", f"cut off {cuts} times", {}, "")
+            end(connection, id, "interrupted", now, "", f"cut off {plural(cuts, 'time')}", {}, "")
             return None
         connection.execute("UPDATE job_runs SET cuts = ? WHERE id = ?", (cuts, id))
     else:

@@ -39,6 +39,7 @@ from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.session.spending.budget import Budget
 from tools.kit.files import write_atomically
+from tools.text.words import plural
 
 PROVIDER, MODEL = "policy", "policy"
 
@@ -516,7 +517,8 @@ def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesEr
     The step is discarded, because interrupted rollouts would count as bad ones.
     """
     return HermesError(
-        f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
+        f"The budget of {plural(options.total.tokens or 0, 'token')} was used up after "
+        f"{plural(len(made), 'training step')}; "
         "give more to continue the same training."
     )
 

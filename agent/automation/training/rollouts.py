@@ -31,6 +31,7 @@ from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.session.export.trajectories import openai_messages
 from tools.extras import missing
+from tools.text.words import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,7 +483,8 @@ async def train_weights(
     async with policy_endpoint(answer) as address:
         for number in range(len(made) + 1, plan.steps + 1):
             if left is not None and left <= 0:
-                raise HermesError(f"The tokens of the training were used up after {len(made)} steps.")
+                used = plural(len(made), "step")
+                raise HermesError(f"The tokens of the training were used up after {used}.")
             within = replace(options, model=f"{PROVIDER}/{MODEL}", total=replace(options.total, tokens=left))
             few = min(plan.tasks, len(tasks))
             chosen = [tasks[((number - 1) * few + each) % len(tasks)] for each in range(few)]

@@ -34,6 +34,7 @@ from agent.automation.training_runs.service import (
 )
 from agent.errors import HermesError
 from agent.session.spending.budget import Budget
+from tools.text.words import plural
 
 _SHOWN = 10
 
@@ -87,7 +88,7 @@ def _look(order: Mapping[str, Any]) -> dict[str, Any]:
         "first": [each.label for each in tasks[:_SHOWN]],
     }
     if unchecked:
-        found["note"] = f"{unchecked} tasks have no checks, so that nothing is learned from them."
+        found["note"] = f"Nothing is learned from {plural(unchecked, 'task')} without checks."
     return found
 
 

@@ -30,6 +30,7 @@ from tools.kit.children import kill_child, kill_group, start_child
 from tools.results import ToolError
 from tools.services.actions import Permit, ReadPath, TrainModel
 from tools.services.training_keeper import TrainingKeeper
+from tools.text.words import plural
 
 Trainer = Literal["prompts", "tinker"]
 TRAINERS: tuple[Trainer, ...] = get_args(Trainer)
@@ -358,7 +359,8 @@ class SessionTraining(TrainingKeeper):
         if not 1 <= tasks <= _MOST_TESTED or not 1 <= group <= _MOST_GROUP:
             raise ToolError(f"A test takes 1 to {_MOST_TESTED} tasks, each 1 to {_MOST_GROUP} times.")
         tokens = tasks * group * _TEST_TOKENS
-        what = f"test {tasks} tasks of {Path(configuration.environment).name}, each {group} times"
+        of = f"{plural(tasks, 'task')} of {Path(configuration.environment).name}"
+        what = f"test {of}, each {plural(group, 'time')}"
         await permit(TrainModel(tool="rl_test_inference", what=what, tokens=tokens))
         given = {
             **configuration.to_json(),

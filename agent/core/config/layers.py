@@ -18,6 +18,7 @@ from agent.core.config import setting_names
 from agent.core.config.document import SettingsDocument
 from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted_key, short_text
 from agent.core.config.schema import STRICTEST, Settings, SettingsSection
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -260,4 +261,4 @@ def _cap_problems(problems: list[SettingProblem]) -> list[SettingProblem]:
         return problems
     more = len(problems) - MAX_PROBLEMS
     told = problems[:MAX_PROBLEMS]
-    return [*told, SettingProblem(told[-1].origin, f"{more:,} more entries are wrong and left out.")]
+    return [*told, SettingProblem(told[-1].origin, f"{plural(more, 'more wrong entry')} left out.")]

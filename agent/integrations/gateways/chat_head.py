@@ -36,6 +36,7 @@ from agent.integrations.gateways.people import ChatScope, home_of, may
 from agent.integrations.gateways.ports import ChatPlace, ChatSession, Gateway
 from themes.states import glyph
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class ChatActions:
         name, place = head.gateway.name, head.place
         waiting = await head.read(lambda c: book.waiting(c, name, place))
         state = "works" if session.client.busy else "waits for you"
-        more = f", {len(waiting)} messages wait" if waiting else ""
+        more = f", {plural(len(waiting), 'message')} waiting" if waiting else ""
         title = f"**{session.title}**\n" if session.title else ""
         await head.say(f"{title}`{session.id}` · {session.client.model} · {state}{more}")
 

@@ -17,6 +17,7 @@ from agent.integrations.mcp.launch import ServerLaunch, pack_frame, read_frame
 from agent.integrations.mcp.server_state import Health
 from tools.kit.children import FrameError, start_module
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 
 class CallClocks:
@@ -275,7 +276,7 @@ class Server:
             if self._host is not None and not self._host.dead and self.health.state == "ready":
                 return self._about
             if (pause := self.health.waits(time.monotonic())) > 0:
-                clause = f"it failed {self.health.failures} times ({self.health.reason})"
+                clause = f"it failed {plural(self.health.failures, 'time')} ({self.health.reason})"
                 raise ServerError(self.name, clause, f"it is tried again in {pause:.0f} s")
             await self._leave()
             await self._start()

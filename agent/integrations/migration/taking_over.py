@@ -36,6 +36,7 @@ from agent.knowledge.skills.hub.bundle import HubError
 from agent.knowledge.skills.hub.service import SkillHub, open_hub, require_allowed
 from agent.safety.permissions.file import plan_rule
 from agent.safety.permissions.subjects import RuleVerdict, Setting
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -106,7 +107,7 @@ class Takeover:
         except (OSError, ValueError, HermesError) as error:
             return Taken("sessions", session.title, False, short_text(str(error), 200))
         left = f"; left out: {', '.join(record.left)}" if record.left else ""
-        note = f"{len(record.nodes)} entries as {session.id}{left}"
+        note = f"{plural(len(record.nodes), 'entry')} as {session.id}{left}"
         return Taken("sessions", session.title, True, short_text(note, 400))
 
     async def _note(self, note: ForeignNote) -> AsyncIterator[Taken]:

@@ -22,6 +22,7 @@ from tools.results import DeniedError
 from tools.services.actions import SearchWeb
 from tools.text.outside_text import fenced, fenced_line
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 _OUTLINE = 30
 """Headings that are told of a text that is cut."""
@@ -139,9 +140,8 @@ def _page_result(found: FetchedPage, path: Path, query: str, limit: int, room: i
     if answer.redirects:
         result["led_to"] = answer.url
     if page.hidden:
-        result["hidden"] = (
-            f"{page.hidden} hidden pieces ({page.hidden_characters:,} characters) were left out"
-        )
+        what = plural(page.hidden, "hidden piece")
+        result["hidden"] = f"left out: {what} ({plural(page.hidden_characters, 'character')})"
     if page.notes:
         result["notes"] = list(page.notes)
     if not content.strip():
@@ -274,7 +274,7 @@ async def search(web: WebServices, gate: CallGate, query: str, limit: int) -> di
     if found.passed:
         result["passed_over"] = dict(found.passed)
     if found.dropped:
-        result["dropped"] = f"{found.dropped} results that lead to addresses which are never reached"
+        result["dropped"] = f"{plural(found.dropped, 'result')} with addresses that are never reached"
     if found.is_circling:
         result["hint"] = (
             "Three searches for nearly the same words found nothing: search for other words, or read a page "

@@ -36,7 +36,7 @@ from agent.knowledge.injection import scan
 from agent.model.codecs.native import COUNTED
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
-from tools.text.words import one_line, shorten
+from tools.text.words import one_line, plural, shorten
 
 MIN_MASKED = 400
 """Characters below which masking a result saves nothing worth a cache miss."""
@@ -59,7 +59,9 @@ class CompactionPlan:
         """A description of the plan on one line, for the user."""
         if self.stage == "mask":
             count = len(self.data["nodes"])  # type: ignore[arg-type]
-            return f"Made room: {count} old tool results are no longer sent ({self.saved:,} characters)."
+            return (
+                f"Made room: no longer sent {plural(count, 'old tool result')} ({self.saved:,} characters)."
+            )
         before, after = self.data["before"], self.data["after"]
         kept = "a summary and your own words" if self.data["summary"] else "your own words and an outline"
         return f"Made room: the conversation so far is folded into {kept} ({before:,} → {after:,} tokens)."

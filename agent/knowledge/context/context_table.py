@@ -30,6 +30,7 @@ from agent.knowledge.context.message_history import MessageHistory, conversation
 from agent.knowledge.context.quarantine import KeptPassage, passages_of
 from agent.model.protocol import THOUGHT, Frame, ToolSpec
 from agent.model.wire_format import Wire
+from tools.text.words import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +422,7 @@ def _made_room(name: str, path: Sequence[Node]) -> tuple[str, ...]:
     if name == "Notes":
         start = max((data.get("from", 0) for data in compactions), default=0)
         count = sum(node.kind in ("user", "assistant", "tool") for node in path if node.id < start)
-        return (f"{count} earlier messages are left out",) if count else ()
+        return (f"{plural(count, 'earlier message')} left out",) if count else ()
     return ()
 
 

@@ -21,6 +21,7 @@ from agent.safety.audit.log import (
     parse_record,
     read_head,
 )
+from tools.text.words import plural
 
 MOST_PROBLEMS = 200
 """The number of problems after which the check ends."""
@@ -116,7 +117,8 @@ class _Check:
             state = "cannot be read" if has_head else "is missing"
             self._wrong(f"it {state}, so lines cut off at the end would not be missed")
         elif head is not None and head.seq > last.seq:
-            self._wrong(f"the log once had {head.seq:,} lines and ends at {last.seq:,}: lines were cut off")
+            once = plural(head.seq, "line")
+            self._wrong(f"the log once had {once} and ends at {last.seq:,}: lines were cut off")
 
     def _line(self, line: bytes) -> None:
         record = parse_record(line)
@@ -145,7 +147,7 @@ class _Check:
         if seq == last.seq + 1 and previous == last.hash:
             return
         if seq > last.seq + 1:
-            self._wrong(f"{seq - last.seq - 1:,} lines before it are missing")
+            self._wrong(f"before it, {plural(seq - last.seq - 1, 'line')} went missing")
         elif seq <= last.seq:
             self._wrong(f"it stands in the wrong place: number {seq:,} after {last.seq:,}")
         elif previous == START:

@@ -16,6 +16,7 @@ from typing import Any
 from agent.core.store.export import is_complete, said_to_model, value_of
 from agent.core.store.nodes import Node, Session, calls_of
 from tools.registry import Registry
+from tools.text.words import plural
 
 ATIF = "ATIF-v1.8"
 
@@ -287,7 +288,7 @@ def _without_exchanges(found: list[Node], tail: int, most: int) -> list[Node]:
     note = replace(
         found[first],
         kind="notice",
-        content=f"[{len(left)} entries are left out here.]",
+        content=f"[{plural(len(left), 'entry')} left out here.]",
         data={"to_model": True},
     )
     kept = [node for place, node in enumerate(found) if place not in left or place == first]

@@ -23,6 +23,7 @@ from agent.session.wiring.plugin_servers import plugin_servers
 from agent.session.wiring.shared_services import SharedServices
 from tools.results import ToolError
 from tools.text.outside_text import fenced
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.integrations.web.services import WebServices
@@ -223,7 +224,7 @@ async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
     if not page.content.strip():
         raise ToolError("There is no text on it.")
     head = f"# {page.title}\n\n" if page.title and not page.content.lstrip().startswith("# ") else ""
-    hidden = f", {page.hidden} hidden pieces left out" if page.hidden else ""
+    hidden = f", {plural(page.hidden, 'hidden piece')} left out" if page.hidden else ""
     return ReferencedPage(
         partial(fenced, source=found.answer.url), head + page.content, f"the text of a page{hidden}"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.entries import NAMED, Coverage, KnownPath, LeftOut, PathChange
 from agent.workspace.git import common_folder, git_folder, top_folder
+from tools.text.words import plural
 
 _SINGLY = 3
 """The number of paths of one kind in one folder that are named one by one."""
@@ -63,7 +64,7 @@ class Uncovered:
             if len(paths) <= _SINGLY:
                 left += [LeftOut(path, reason) for path in paths]
             else:
-                left.append(LeftOut(top, f"{len(paths):,} files: {reason}"))
+                left.append(LeftOut(top, f"{plural(len(paths), 'file')}: {reason}"))
         return _with_names(left)
 
 

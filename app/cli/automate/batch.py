@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ExitCode
 from app.cli.automate.batch_lines import line_of
 from app.cli.frame import add_action, add_actions, positive, say, say_json, whole_number
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.automation.batch.run import BatchProgress
@@ -125,9 +126,9 @@ def _chances(text: str) -> dict[str, float]:
 
 def _print_summary(ended: BatchProgress, results: Path) -> None:
     parts = [
-        f"{ended.ended:,} of {ended.total:,} tasks",
+        f"{ended.ended:,} of {plural(ended.total, 'task')}",
         f"{ended.failed:,} failed",
-        f"{ended.tokens:,} tokens",
+        plural(ended.tokens, "token"),
     ]
     if ended.resumed:
         parts.append(f"{ended.resumed:,} from an earlier run")

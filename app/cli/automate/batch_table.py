@@ -16,6 +16,7 @@ from rich.text import Text
 from app.cli.automate.batch_lines import result_text, state_of
 from themes.states import glyph
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.panes.status import elapsed
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ class LiveTable:
     def _picture(self, progress: BatchProgress, width: int, height: int) -> Iterator[RenderableType]:
         head = Text.assemble(
             (f"{progress.ended:,}", "bold"),
-            f" of {progress.total:,} tasks   ",
+            f" of {plural(progress.total, 'task')}   ",
             (f"{progress.failed:,} failed", "red" if progress.failed else "dim"),
-            f"   {progress.tokens:,} tokens   {elapsed(time.monotonic() - self._began)}",
+            f"   {plural(progress.tokens, 'token')}   {elapsed(time.monotonic() - self._began)}",
             no_wrap=True,
             overflow="ellipsis",
         )

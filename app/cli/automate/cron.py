@@ -25,7 +25,7 @@ from app.cli.frame import (
     say_json,
     whole_number,
 )
-from tools.text.words import one_line
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.automation.schedule.book import JobBook
@@ -343,7 +343,7 @@ def run_line(run: JobRun) -> str:
     """Return one run on one line: when it was due, why, its outcome and its duration."""
     seconds = "" if run.started is None or run.ended is None else f"{run.ended - run.started:.1f} s"
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
-    took = [seconds, f"{tokens} tokens" if tokens else "", f"${cost:.4f}" if cost else ""]
+    took = [seconds, plural(tokens, "token") if tokens else "", f"${cost:.4f}" if cost else ""]
     refused = run.receipt.get("refused") or ()
     took.append(f"{len(refused)} refused" if refused else "")
     took.append(f"delivery {run.delivery}" if run.delivery in ("waiting", "failed") else "")

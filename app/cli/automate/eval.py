@@ -16,6 +16,7 @@ from app.cli.frame import add_action, add_actions, positive, say, say_json
 from app.version import version
 from themes.states import glyph
 from tools.text.safe_text import reveal
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.automation.evaluation.figures import Calibration, ResultComparison, SuiteResult
@@ -85,7 +86,7 @@ def print_comparison(found: ResultComparison) -> None:
     """Print a comparison of two results."""
     low, high = found.interval
     _say(f"{_VERDICTS[found.better]} (p = {found.p:.3g}).", grey=bool(found.doubt))
-    difference = f"B passes {found.difference:+.1%} of {found.tasks:,} tasks"
+    difference = f"B passes {found.difference:+.1%} of {plural(found.tasks, 'task')}"
     _say(f"{difference} (95 %: {low:+.1%} to {high:+.1%}).", grey=bool(found.doubt))
     say(f"B uses {found.tokens:.2f} tokens for each of A.")
     if found.doubt:
@@ -207,7 +208,7 @@ def _run(args: argparse.Namespace) -> int:
 def _show_calibration_progress(model: str, done: int, pairs: int) -> None:
     """Print the number of requests, and on a terminal a progress line that ends with the last pair."""
     if done == 0:
-        asked = f"{pairs:,} labelled pairs: {2 * pairs:,} requests"
+        asked = f"{plural(pairs, 'labelled pair')}: {plural(2 * pairs, 'request')}"
         say(f"Calibrating the judge {model} with {asked}.", sys.stderr)
     elif sys.stderr.isatty():
         print(
@@ -251,7 +252,7 @@ def _list(args: argparse.Namespace) -> None:
         say_json([{"name": each.name, "tasks": len(each.tasks)} for each in suites])
     else:
         for each in suites:
-            say(f"{each.name:<14} {len(each.tasks):>3} tasks  {each.description}")
+            say(f"{each.name:<14} {plural(len(each.tasks), 'task'):<9} {each.description}")
 
 
 def _export(args: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.automate.batch import jobs
 from app.cli.extend.extras import require
 from app.cli.frame import add_action, add_actions, answer, positive, say, say_json, whole_number
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.automation.training.episode import BanditStep
@@ -230,7 +231,7 @@ def _tinker(args: argparse.Namespace) -> None:
     answer(
         args,
         {"steps": len(made), "saved": last.saved},
-        f"{len(made)} steps; the weights are kept at {last.saved}.",
+        f"{plural(len(made), 'step')}; the weights are kept at {last.saved}.",
     )
 
 

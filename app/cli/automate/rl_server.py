@@ -31,6 +31,7 @@ from agent.automation.training.episode import ActionError, Arena, Episode, compl
 from agent.core.messages import ModeName
 from agent.errors import ConfigError, HermesError
 from app.version import version
+from tools.text.words import plural
 
 MOST_BODY = 16_000_000
 """Bytes of one request."""
@@ -139,7 +140,8 @@ class EnvironmentServer:
 
     async def _metadata(self, _request: Request) -> Response:
         tasks = len(self._arena.tasks)
-        told = {"name": self._name, "description": f"{tasks} tasks worked on with the tools of Hermes"}
+        about = f"{plural(tasks, 'task')} worked on with the tools of Hermes"
+        told = {"name": self._name, "description": about}
         return JSONResponse({**told, "version": version()})
 
     async def _schema(self, _request: Request) -> Response:

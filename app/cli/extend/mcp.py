@@ -19,6 +19,7 @@ from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_actions, advise, agreed_by, answer, say, say_json
 from themes.states import NEEDS_YOU, glyph
 from tools.text.safe_text import clean, reveal
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.catalog import ServerCatalog, ToolDefinition
@@ -299,7 +300,7 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
         say(f"Added {args.name}, but: {error}", sys.stderr)
         return int(error.exit_code)
     count = len(found["tools"])
-    answer(args, {"added": args.name, **found}, f"Added {args.name}, with {count} tools.")
+    answer(args, {"added": args.name, **found}, f"Added {args.name}, with {plural(count, 'tool')}.")
     return int(ExitCode.DONE)
 
 
@@ -418,7 +419,7 @@ def _line(server: DeclaredServer, catalog: ServerCatalog | None) -> str:
     elif catalog is None:
         state, mark = f"never asked; see `hermes mcp probe {config.name}`", "pending"
     else:
-        state, mark = f"{len(catalog.ready())} tools", "done"
+        state, mark = f"{plural(len(catalog.ready()), 'tool')}", "done"
     origin = {"project": " (of this project)", "plugin": " (of a plugin)"}.get(server.origin, "")
     return f"{glyph(mark)} {config.name}{origin}: {clean(config.place)} [{config.transport}], {state}"
 

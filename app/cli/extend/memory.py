@@ -17,7 +17,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_actions, answer, load_settings, say, say_json
 from tools.text.safe_text import clean
-from tools.text.words import one_line
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.knowledge.memory.files import MemoryContents, Origin
@@ -220,7 +220,8 @@ def _edit(files: MemoryFiles, scope: Scope) -> None:
     if done.returncode:
         raise ConfigError(f"The editor ended with {done.returncode}; the file is as it left it.")
     memory = file.adopt(_origin())
-    say(f"{scope} now has {len(memory.entries)} entries, {usage(memory.entries, memory.limit)} characters.")
+    used = usage(memory.entries, memory.limit)
+    say(f"{scope} now has {plural(len(memory.entries), 'entry')}, {used} characters.")
 
 
 def _time(origin: Origin | None) -> str:

@@ -17,6 +17,7 @@ from app.cli.frame import advise, agrees, answer, load_settings, say, say_json, 
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from themes.states import glyph
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillCatalog
@@ -569,7 +570,7 @@ def _import_list(hub: SkillHub, rows: tuple[SnapshotRow, ...], args: argparse.Na
     else:
         done = sum(each["state"] == "installed" for each in records)
         there = sum(each["state"] == "present" for each in records)
-        say(f"Installed {done} of {len(rows)} skills; {there} were there.")
+        say(f"Installed {done} of {plural(len(rows), 'skill')}; {there} were there.")
     return int(ExitCode.DENIED if any(each["state"] == "declined" for each in records) else code)
 
 

@@ -10,7 +10,7 @@ from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.frame import add_json, answer, moment, positive, say, say_json
 from themes.states import glyph
-from tools.text.words import one_line
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.safety.audit.check import AuditReport
@@ -104,7 +104,7 @@ def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
         for each in (*report.notes, *report.problems):
             place = f"{each.file}:{each.line}" if each.line else each.file
             say(f"{'▲' if each in report.problems else '·'} {place}: {each.sentence}")
-        what = f"{report.records:,} lines in {report.files:,} file{'s' * (report.files != 1)}"
+        what = f"{plural(report.records, 'line')} in {plural(report.files, 'file')}"
         say(f"{what}: {'as they were written.' if report.sound else 'not as they were written.'}")
     return ExitCode.DONE if report.sound else ExitCode.FAILED
 

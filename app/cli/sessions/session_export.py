@@ -16,6 +16,7 @@ from agent.errors import ConfigError, StoreError
 from app.cli.frame import moment, say
 from tools.kit.files import create_file
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node, Session
@@ -166,7 +167,7 @@ async def _write_all(store: Store, args: argparse.Namespace, chosen: ExportFilte
     else:
         await through(_print_pieces)
     where = f" to {clean(args.output)}" if to_file else ""
-    print(f"hermes: wrote {written:,} of {looked:,} sessions{where}", file=sys.stderr)
+    print(f"hermes: wrote {written:,} of {plural(looked, 'session')}{where}", file=sys.stderr)
 
 
 async def _sessions(store: Store) -> list[Session]:

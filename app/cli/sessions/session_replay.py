@@ -72,8 +72,9 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
     if found is not None:
         say(found.sentence() + _missing_images(report))
         return
-    steps = f"{plural(report.steps, 'step')}, {nodes} entries"
-    said = [f"{compared.whole} requests byte for byte ({compared.bytes:,} bytes)"] if compared.whole else []
+    steps = f"{plural(report.steps, 'step')}, {plural(nodes, 'entry')}"
+    whole = f"{plural(compared.whole, 'request')} byte for byte ({compared.bytes:,} bytes)"
+    said = [whole] if compared.whole else []
     if compared.parts:
         said.append(f"{compared.parts} by their parts, as no bytes of them left")
     if compared.unrecorded:

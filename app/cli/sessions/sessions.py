@@ -25,7 +25,7 @@ from app.cli.frame import (
 )
 from app.cli.sessions import session_export, session_replay
 from tools.text.safe_text import clean, truncate
-from tools.text.words import one_line
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node
@@ -237,7 +237,8 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
     from agent.session.conversation.stored_sessions import delete_session
 
     session = await store.find_session(args.session)
-    question = f"Delete {one_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
+    about = f"{session.id}, {plural(session.length, 'entry')}"
+    question = f"Delete {one_line(session.title) or '(untitled)'} ({about})?"
     nobody = "Deleting asks first, and there is no terminal to answer on; give --yes."
     if not await asyncio.to_thread(agreed_by, args, question, nobody):
         say("Nothing was deleted.")
@@ -264,7 +265,7 @@ def _recover(home: Home, args: argparse.Namespace) -> None:
     if args.as_json:
         say_json({"file": str(copy), "sessions": sessions, "nodes": nodes}, 2)
     else:
-        say(f"Saved {sessions} sessions with {nodes} entries in {one_line(str(copy))}.")
+        say(f"Saved {plural(sessions, 'session')} with {plural(nodes, 'entry')} in {one_line(str(copy))}.")
         say(f"To use it, close Hermes and move it to {one_line(str(damaged))}; keep the damaged file.")
 
 
@@ -333,7 +334,8 @@ async def _search(store: Store, home: Home, args: argparse.Namespace) -> None:
     if not hits.hits:
         say("Nothing found.")
     elif args.offset + len(hits.hits) < hits.total:
-        say(f"{len(hits.hits)} of {hits.total} matches; --offset {args.offset + len(hits.hits)} shows more.")
+        total = plural(hits.total, "match")
+        say(f"{len(hits.hits)} of {total}; --offset {args.offset + len(hits.hits)} shows more.")
 
 
 def _sources(recall: Recall, named: list[str] | None) -> list[str] | None:
@@ -404,10 +406,10 @@ async def _import(store: Store, home: Home, args: argparse.Namespace) -> None:
     count = sum(len(each.nodes) for each in imported)
     for each in imported[:20]:
         renamed = "" if each.name == each.session else f" as {clean(each.session)}"
-        say(f"{clean(each.name)}{renamed}: {len(each.nodes)} entries")
+        say(f"{clean(each.name)}{renamed}: {plural(len(each.nodes), 'entry')}")
     if len(imported) > 20:
         say(f"… and {len(imported) - 20} more")
-    say(f"Imported {len(imported)} session{'' if len(imported) == 1 else 's'} with {count:,} entries.")
+    say(f"Imported {plural(len(imported), 'session')} with {plural(count, 'entry')}.")
 
 
 def _text_of(path: Path) -> str:

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     if args.as_json:
         say_json(as_json(found, args.by))
     elif found is None or not found.lines:
-        when = f" in the last {args.days} days" if args.days else ""
+        when = f" in the last {plural(args.days, 'day')}" if args.days else ""
         say(f"No request was made{when}.")
     else:
         for line in table_of(found):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.events import CeilingAsked, ForecastAsked, Room
 from tools.kit.lazy_pattern import lazy_pattern
+from tools.text.words import plural
 from widgets.panes.status import elapsed, money, tokens
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def forecast_basis(made: Forecast) -> str:
     if made.single:
         return "one request each; nobody knows how long answers get"
     if made.from_past:
-        return f"as the last {made.from_past} agents took"
+        return f"as {plural(made.from_past, 'earlier agent')} took"
     return "a guess: too few agents have ended so far"
 
 

@@ -136,7 +136,7 @@ def _words(entry: AuditEntry) -> str:
 
 def report_text(report: AuditReport) -> str:
     """Return the results of a check, a line each. Pure."""
-    lines = [f"{report.records:,} lines in {report.files:,} files", ""]
+    lines = [f"{plural(report.records, 'line')} in {plural(report.files, 'file')}", ""]
     for each in (*report.problems, *report.notes):
         place = f"{each.file}:{each.line}" if each.line else each.file
         lines.append(f"{glyph('failed' if each in report.problems else 'skipped')} {place}: {each.sentence}")

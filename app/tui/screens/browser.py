@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 
 from app.tui.screens.entry_page import CountedPage, CountedRows
 from app.tui.screens.page import line
+from tools.text.words import plural
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def read_page(folder: Path, picture: Sequence[PageRow] = ()) -> OpenPage:
     lines = body.strip("\n").split("\n")
     rows = [PageRow(each) for each in lines[:MOST_LINES]]
     if len(lines) > MOST_LINES:
-        rows.append(PageRow(f"… {len(lines) - MOST_LINES:,} more lines: {folder / 'page.txt'}"))
+        rows.append(PageRow(f"… {plural(len(lines) - MOST_LINES, 'more line')}: {folder / 'page.txt'}"))
     blank = (PageRow(""),) if picture else ()
     return OpenPage(True, title, url, (*picture, *blank, *rows))
 

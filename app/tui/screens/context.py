@@ -15,6 +15,7 @@ from app.tui.screens.dialog import ConfirmDialog, DetailScreen
 from app.tui.screens.entry_page import CountedPage, CountedRows, change
 from app.tui.screens.page import line
 from themes.states import NEEDS_YOU
+from tools.text.words import plural
 from widgets.panes.status import UNKNOWN, money, percent, tokens
 from widgets.rows.row_text import fit
 
@@ -165,7 +166,7 @@ class ContextRows(CountedRows[ContextRow]):
         said = row.passage.text.split("\n")
         shown = [Text("     ").append(line(each), self.ink("text")) for each in said[:LONGEST_PASSAGE]]
         if len(said) > LONGEST_PASSAGE:
-            shown.append(Text(f"     … {len(said) - LONGEST_PASSAGE} more lines", self.ink("dim")))
+            shown.append(Text(f"     … {plural(len(said) - LONGEST_PASSAGE, 'more line')}", self.ink("dim")))
         return [fit(each, width) for each in (Text(f"   {row.name}", self.ink("warning")), *shown)]
 
     def _figures(self, row: ContextRow, width: int) -> list[Text]:

@@ -22,6 +22,7 @@ from app.tui.screens.closable import ClosableModal
 from app.tui.screens.page import BETWEEN, HELP, LINE_CHARS, Field, KeyLine, ScreenHeader, Skinned, line, words
 from themes.states import glyph
 from tools.text.safe_text import clean, reveal
+from tools.text.words import plural
 from widgets.rows.reader import Reader, ReaderLook, diff_tones
 from widgets.rows.row_text import letters
 
@@ -536,7 +537,7 @@ def difference_parts(text: str, more: str) -> list[tuple[str, str]]:
         for number, each in enumerate(lines[:MOST_CHANGES])
     ]
     if len(lines) > MOST_CHANGES:
-        parts.append((f"… {len(lines) - MOST_CHANGES:,} more lines; {more}\n", "$text-muted"))
+        parts.append((f"… {plural(len(lines) - MOST_CHANGES, 'more line')}; {more}\n", "$text-muted"))
     return parts
 
 

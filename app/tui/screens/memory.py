@@ -26,6 +26,7 @@ from app.tui.terminal.editor import edit
 from themes.states import glyph
 from tools.services.learning_notes import LearningNote
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -419,7 +420,8 @@ def learning_text(learning: Learning, now: float) -> Content:
     ]
     session = f" in session {line(learning.session)}" if learning.session else ""
     told = (
-        f"Told {learning.times_used} times, confirmed {learning.confirmed}, refuted {learning.refuted}.",
+        f"Told {plural(learning.times_used, 'time')}, "
+        f"confirmed {learning.confirmed}, refuted {learning.refuted}.",
         "Holds in every project." if not learning.project else "Holds in this project.",
         f"{WRITTEN[learning.origin]} {age(now - learning.created_at)}{session}.",
     )

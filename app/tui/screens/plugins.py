@@ -21,6 +21,7 @@ from app.tui.screens.entry_page import EntryForm, EntryPage, EntryRows, FormLine
 from app.tui.screens.page import line
 from themes.states import state_of
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -350,11 +351,11 @@ def question(row: PluginRow) -> str:
     """Return the question before enabling: contents, permissions and changes of the plugin. Pure."""
     lines = [f"Enable {row.name}?", "", *row.may[:MOST_ASKED]]
     if len(row.may) > MOST_ASKED:
-        lines.append(f"… and {len(row.may) - MOST_ASKED} more lines beside the list")
+        lines.append(f"… and {plural(len(row.may) - MOST_ASKED, 'more line')} beside the list")
     if row.changed:
         lines += ["", "Changed since you agreed:", *row.changed[:MOST_ASKED]]
         if len(row.changed) > MOST_ASKED:
-            lines.append(f"… and {len(row.changed) - MOST_ASKED} more files beside the list")
+            lines.append(f"… and {plural(len(row.changed) - MOST_ASKED, 'more file')} beside the list")
     return "\n".join(map(clean, lines))
 
 

@@ -380,7 +380,7 @@ def server_counts(states: Sequence[ServerState]) -> str:
         (failed, "failed"),
         (sum(waits(each) for each in states), "waiting for you"),
     )
-    return " · ".join(f"{count} {what}" for count, what in found if count) or f"{len(states)} servers"
+    return " · ".join(f"{count} {what}" for count, what in found if count) or plural(len(states), "server")
 
 
 def milliseconds(seconds: float) -> str:

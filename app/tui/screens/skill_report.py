@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.hub.opening import Candidate
@@ -59,7 +60,7 @@ def content_lines(candidate: Candidate) -> Iterator[str]:
         yield text[:left].rstrip("\n")
         if len(text) > left:
             rest = len(files) - files.index(file) - 1
-            yield f"… {len(text) - left:,} more characters, and {rest} more files"
+            yield f"… {plural(len(text) - left, 'more character')}, and {plural(rest, 'more file')}"
             return
         left -= len(text)
         yield ""

@@ -220,7 +220,7 @@ async def test_an_ignore_file_with_too_many_rules_is_named(
         assert watched.watcher.coverage.endswith("Not all rules of .gitignore are used, as it has too many.")
         watched.write(".gitignore", "a*x\n")
         await watched.next()
-        assert watched.watcher.coverage == "1 files in 1 folders are watched."
+        assert watched.watcher.coverage == "1 file in 1 folder is watched."
 
 
 @pytest.mark.thorough

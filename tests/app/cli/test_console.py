@@ -110,7 +110,7 @@ async def test_agents_are_agreed_to_or_not(
     assert await told(monkeypatch, story.forecast(agent="agent-1"), text) == decision
     said = capsys.readouterr().err
     assert "◆ callers (agent-1) wants to send 5 agents:" in said
-    assert "  tokens  118k – 940k, as the last 37 agents took\n  cost    $0.31 – $4.20\n" in said
+    assert "  tokens  118k – 940k, as 37 earlier agents took\n  cost    $0.31 – $4.20\n" in said
     assert "  - Check the forms\n" in said
 
 

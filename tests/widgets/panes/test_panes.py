@@ -216,7 +216,7 @@ async def test_the_log_keeps_the_newest_rows_and_says_so() -> None:
         app.calls.focus()
         await pilot.press("g")
         await pilot.pause(0.05)
-        assert lines(app.calls)[1].strip(" ▌").startswith("150 older calls are in the session's history")
+        assert lines(app.calls)[1].strip(" ▌").startswith("150 older calls in the session's history")
         assert "file 150" in lines(app.calls)[2] and "file 151" in lines(app.calls)[3]
         assert len(app.calls._calls) == len(app.calls._all) == 100
 

@@ -30,7 +30,7 @@ from pydantic import ValidationError
 from agent.integrations.mcp.catalog import FAULT, SCALARS
 from agent.model.tool_schemas import sound
 from tools.text.safe_text import clean
-from tools.text.words import one_line
+from tools.text.words import one_line, plural
 
 _DEEPEST = 100
 """Levels of data that are read."""
@@ -498,7 +498,7 @@ def _readable_part(part: Any, version: str) -> Any:
             return {"type": "text", "text": part["text"]}
     text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
     if len(text) > _LONGEST_PART:
-        text = f"{text[:_LONGEST_PART]} [… {len(text) - _LONGEST_PART:,} characters left out]"
+        text = f"{text[:_LONGEST_PART]} [… {plural(len(text) - _LONGEST_PART, 'character')} left out]"
     return {"type": "text", "text": text}
 
 

@@ -26,7 +26,7 @@ from tools.services.actions import Fetch
 from tools.services.web_reader import CrawlOrder
 from tools.text.outside_text import fenced
 from tools.text.safe_text import clean
-from tools.text.words import one_line
+from tools.text.words import one_line, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,7 +377,7 @@ class _Crawl:
     def _result(self, stopped: str, resumed: bool) -> dict[str, Any]:
         kept = [page for page in self._pages if page.file]
         left_out = [page for page in self._pages if page.why]
-        lines = [f"# {self._start.url}", "", f"{len(kept)} pages."]
+        lines = [f"# {self._start.url}", "", f"{plural(len(kept), 'page')}."]
         lines += ["", *(f"- [{_plain(page)}]({page.file}): {page.url}" for page in kept)]
         if left_out:
             lines += ["", "## Left out", "", *(f"- {page.url}: {clean(page.why)}" for page in left_out)]

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from agent.integrations.web.reading.html import decode, read_html
 from agent.integrations.web.reading.markdown import headings
 from agent.integrations.web.reading.passages import ReadPage, UnreadableError
+from tools.text.words import plural
 
 MOST_PAGES = 2_000
 _MOST_ENTRIES = 200
@@ -99,7 +100,7 @@ def _pdf(data: bytes) -> ReadPage:
         pieces.append(f"## Page {number + 1}\n\n{text.strip()}")
     notes = []
     if empty:
-        notes.append(f"{empty} of {count} pages hold no text, perhaps pictures of it")
+        notes.append(f"no text, perhaps pictures of it, on {empty} of {plural(count, 'page')}")
     if count > MOST_PAGES:
         notes.append(f"only the first {MOST_PAGES:,} of {count:,} pages were read")
     content = "\n\n".join(pieces)

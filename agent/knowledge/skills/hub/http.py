@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 from agent.core.net.door import tls_context
 from agent.knowledge.skills.hub.bundle import HubError, HubMissingError, HubRefusedError, HubUnreachableError
 from agent.model.addresses import is_loopback
-from tools.text.words import brief
+from tools.text.words import brief, plural
 
 if TYPE_CHECKING:
     import httpx2
@@ -147,7 +147,7 @@ class HubSession:
 def _after(response: httpx2.Response) -> str:
     seconds = response.headers.get("Retry-After", "")
     if seconds.isascii() and seconds.isdigit():
-        return f"; try again in {int(seconds)} seconds"
+        return f"; try again in {plural(int(seconds), 'second')}"
     if response.headers.get("X-RateLimit-Remaining") == "0":
         return "; its limit of requests is used up, so try again later or set a token"
     return ""

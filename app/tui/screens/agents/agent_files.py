@@ -13,6 +13,7 @@ from agent.errors import ConfigError
 from agent.session.subagents.definitions import Broken, Catalog, Definition, Definitions, Source, is_name
 from tools.kit.files import write_new
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 TEMPLATE = """\
 ---
@@ -98,7 +99,7 @@ def limits(definition: Definition) -> str:
         parts.append(clean(definition.model))
     budget = definition.budget
     parts += [
-        f"{budget.turns} requests" if budget.turns else "",
+        plural(budget.turns, "request") if budget.turns else "",
         f"{budget.tokens:,} tokens" if budget.tokens else "",
         f"${budget.money:g}" if budget.money else "",
         f"{budget.seconds:g} s" if budget.seconds else "",

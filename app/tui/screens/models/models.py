@@ -267,7 +267,7 @@ class ModelsScreen(Page[str | None]):
         if found is not None:
             await self._add(partial(self._menu.of_provider, found.name, found.models))
             self._list.point_at(f"{found.name}/")
-            self.notify(line(f"{found.name} is kept; {len(found.models)} models."), markup=False)
+            self.notify(line(f"{found.name} is kept; {plural(len(found.models), 'model')}."), markup=False)
 
     @work(exclusive=True, group="get")
     async def action_providers(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agent.errors import HermesError
 from app.tui.terminal.terminals import mouse_policy
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -137,4 +138,4 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
     for problem in new[:3]:
         app.complain(problem)
     if len(new) > 3:
-        app.complain(f"{len(new) - 3} more keys are not as you set them; /settings tells which.")
+        app.complain(f"Not as you set them: {plural(len(new) - 3, 'more key')}; /settings tells which.")

@@ -113,7 +113,7 @@ def test_secrets_are_in_no_message(home: Home) -> None:
 def test_thousands_of_wrong_keys_are_summed_up(home: Home) -> None:
     result = loaded(home, "".join(f"key{n}: 1\n" for n in range(3000)))
     assert len(result.problems) == 51
-    assert str(result.problems[-1]) == "config.yaml: 2,950 more entries are wrong and left out."
+    assert str(result.problems[-1]) == "config.yaml: 2,950 more wrong entries left out."
 
 
 def test_variables_win_and_say_so(home: Home) -> None:

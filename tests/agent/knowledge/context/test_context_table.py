@@ -109,7 +109,7 @@ def test_masked_results_and_left_out_turns_are_told() -> None:
     assert masked.notes == ("1 masked to make room",)
     path.add("compaction", "Made room: cut.", stage="elide", **{"from": 5})
     made = table(path)
-    assert layer(made, "Notes").notes == ("3 earlier messages are left out",)
+    assert layer(made, "Notes").notes == ("3 earlier messages left out",)
     assert "Tool results" not in names(made)
 
 

@@ -224,8 +224,8 @@ def test_a_last_line_with_a_new_hash_is_found_by_the_head(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda lines: lines[:2] + lines[3:], "1 lines before it are missing"),
-        (lambda lines: lines[1:], "1 lines before it are missing"),
+        (lambda lines: lines[:2] + lines[3:], "before it, 1 line went missing"),
+        (lambda lines: lines[1:], "before it, 1 line went missing"),
         (lambda lines: [lines[1], lines[0], *lines[2:]], "wrong place"),
         (lambda lines: [*lines[:3], lines[1], *lines[3:]], "wrong place"),
         (lambda lines: lines[:-1], "lines were cut off"),
@@ -251,7 +251,7 @@ def test_cut_off_lines_stay_missed_when_the_log_goes_on(tmp_path: Path) -> None:
     filled(tmp_path)
     rewrite(files(tmp_path)[0], lambda lines: lines[:3])
     AuditLog(tmp_path).append({"headline": "later"})
-    assert "3 lines before it are missing" in sentences(verify(tmp_path))
+    assert "before it, 3 lines went missing" in sentences(verify(tmp_path))
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])

@@ -41,7 +41,7 @@ def test_a_trajectory_fits_its_budget(most: int, whole: bool) -> None:
 def test_what_has_to_stay_may_be_more_and_what_is_left_out_is_told() -> None:
     found = shorten(path(20), 1)
     assert [node.kind for node in found[:3]] == ["system", "user", "notice"]
-    assert found[2].content == "[34 entries are left out here.]"
+    assert found[2].content == "[34 entries left out here.]"
     assert found[-1].content == "It is done." and shorten([], 1) == []
     # Results of the last exchanges, too, are cut where nothing else is left.
     assert tokens_of(found) < 400 and "shortened" in found[-2].content
