@@ -189,7 +189,7 @@ class Engine:
             effort.choose(text)
         except ValueError as error:
             raise HermesError(f"There is no effort “{printable(text)[:40]}”; {error}.") from None
-        await self.session.add("notice", effort.notice_text, effort.record())
+        await self.history.add_note(effort.notice_text, effort.record())
         self.stream.emit(EffortChanged(effort=effort.word))
         self.stream.emit(Noticed(kind="info", text=effort.notice_text))
         return effort.word
@@ -303,7 +303,7 @@ class Engine:
 
     async def add_note(self, text: str) -> None:
         """Add the output of a process to the conversation as a note for the model."""
-        await self.session.add("notice", text, {"kind": "process", "to_model": True})
+        await self.history.add_note(text, {"kind": "process", "to_model": True})
         self.stream.emit(Noticed(kind="process", text=text))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:

@@ -456,6 +456,11 @@ class HistoryNavigation:
         async with self._going:
             return
 
+    async def add_note(self, text: str, data: Mapping[str, Any]) -> None:
+        """Add a notice to the conversation, after a running move to where that leads."""
+        async with self._going:
+            await self._session.add("notice", text, data)
+
     async def turn_over(self, before: SessionPlace, text: str) -> None:
         """Record an ended turn, so that it can be undone."""
         if (await self.place()) != before:

@@ -70,8 +70,10 @@ async def test_a_message_that_is_sent_during_a_move_goes_on_from_where_that_lead
         while not engine.history._going.locked():
             await asyncio.sleep(0)
         engine.submit("write b two")
-        await move
+        await asyncio.gather(move, engine.add_note("Process 1 ended."), engine.set_effort("high"))
         await engine.idle()
+        notes = [node.content for node in engine.session.path if node.kind == "notice"]
+        assert "Process 1 ended." in notes and any("high" in each for each in notes)
         assert (engine.session.head, said(engine)) == ("main-2", ["hello", "write b two"])
         assert files(b) == {"b": "two"}
         assert (await engine.history.undo())[0].label == "write b two"
