@@ -44,6 +44,10 @@ _ERROR = re.compile(
 )
 _MESSAGE = re.compile(r'^\s*"message": "([^"\n]+)"', re.MULTILINE)
 """An error that a program printed as JSON over several lines."""
+_TOO_NEW = re.compile(
+    r"cannot import name '[^']*' from '(\w+)|No module named '(\w+)\.|module '(\w+)[\w.]*' has no attribute"
+)
+"""What Python says of a library that has changed since the server was written."""
 _LAST_WORDS = 0.25
 """Seconds in which the rest of a server's errors is read after its end."""
 _GRACE = 1.0
@@ -220,7 +224,13 @@ async def _how(
     if code is not None and code < 0:
         with suppress(ValueError):
             how = f"it was ended by {signal.Signals(-code).name}"
-    return f"{how} ({said})" if said else how
+    pin = ""
+    if too_new := _TOO_NEW.search(said):
+        library = next(filter(None, too_new.groups()))
+        version = "2" if library == "mcp" else "VERSION"
+        pin = f"; its library {library} may be too new for it: "
+        pin += f"with uvx, `--with '{library}<{version}'` pins one"
+    return f"{how} ({said}){pin}" if said else how
 
 
 async def _writing(process: asyncio.subprocess.Process, from_session: Any) -> None:

@@ -93,6 +93,18 @@ async def test_a_server_that_does_not_start_says_why(tmp_path: Path, way: str, c
     assert str(raised.value) == clause and raised.value.gone
 
 
+@pytest.mark.parametrize(
+    ("source", "pin"),
+    [("from mcp.server import gone", "mcp<2"), ("import json; json.gone", "json<VERSION")],
+)
+async def test_a_server_with_a_library_that_is_too_new_is_told_how_to_pin_it(
+    tmp_path: Path, source: str, pin: str
+) -> None:
+    with pytest.raises(CallFaultError, match=f"may be too new for it: with uvx, `--with '{pin}'` pins one"):
+        async with connected(tmp_path, "", command=(sys.executable, "-c", source)):
+            pass
+
+
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CallFaultError, match="no program 'no-such-program'; install it"):
         async with connected(tmp_path, "", command=("no-such-program",)):
