@@ -80,10 +80,10 @@ def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[E
 
 def notice_text(node: Node) -> str:
     """Return what a person reads of a notice."""
-    return _told(str(node.data.get("shown") or node.content))
+    return _note_words(str(node.data.get("shown") or node.content))
 
 
-def _told(text: str) -> str:
+def _note_words(text: str) -> str:
     """Return a note to the model as a person reads it, who is not the `you` in it."""
     return f"Told the model: {text[1:].removesuffix(']')}" if text.startswith("[") else text
 
@@ -103,7 +103,7 @@ def readable_rows(
         if row.tool:
             row = row._replace(tool=titles.get(str(call)) or _title(row.tool, {}, tools))
         elif row.kind == "notice" or row.origin == "engine":
-            row = row._replace(text=_told(row.text))
+            row = row._replace(text=_note_words(row.text))
         made.append(row._replace(asked=""))
     return made
 
