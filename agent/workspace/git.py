@@ -14,6 +14,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from agent.errors import HermesError
@@ -182,6 +183,12 @@ _SETTINGS = (
 )
 """Settings of a repository that describe how to read it and can run nothing."""
 
+_PROMPT = 0.5
+"""Seconds after which git is perhaps waiting for a pipe instead of working."""
+_READ_BY_GIT = frozenset({".gitattributes", ".gitignore", ".mailmap", ".gitmodules"})
+_MOST_FOLDERS = 20_000
+"""Folders that are searched for such a pipe."""
+
 _HEAD_BYTES, _SETTINGS_BYTES = 4_096, 1_000_000
 
 _OWN = (
@@ -338,15 +345,30 @@ async def _run(
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
+        answering = asyncio.gather(
+            _limited(child.stdout, limit), _limited(child.stderr), _feed(child.stdin, input)
+        )
         try:
             async with asyncio.timeout(seconds):
-                output, error, _ = await asyncio.gather(
-                    _limited(child.stdout, limit), _limited(child.stderr), _feed(child.stdin, input)
-                )
+                await asyncio.wait({answering}, timeout=_PROMPT)
+                if not answering.done() and (pipe := await asyncio.to_thread(_waiting_for, inside)):
+                    raise GitError(f"Git would wait for ever for {clean(pipe)}, which is no file; remove it.")
+                output, error, _ = await answering
                 code = await child.wait()
         except TimeoutError:
             raise GitError(f"Git did not answer within {seconds:g} seconds.") from None
+        finally:
+            answering.cancel()
     return GitResult(code, output, clean(error.decode("utf-8", "replace")).strip())
+
+
+def _waiting_for(top: Path) -> str:
+    """Return a pipe below `top` that git reads as a file; empty if none is found in the first folders."""
+    for folder, _, names in islice(os.walk(top), _MOST_FOLDERS):
+        for name in _READ_BY_GIT.intersection(names):
+            if (path := Path(folder, name)).is_fifo():
+                return str(path.relative_to(top))
+    return ""
 
 
 @asynccontextmanager

@@ -211,3 +211,17 @@ async def test_an_answer_that_takes_too_long_or_is_too_large_is_given_up(
     while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
         await asyncio.sleep(0.02)
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [(".gitattributes", ("diff", "HEAD")), ("sub/.gitignore", ("status",)), (".mailmap", ("log", "-1"))],
+)
+async def test_a_pipe_that_git_would_read_is_named(tmp_path: Path, name: str, command: tuple[str]) -> None:
+    root = repository(tmp_path / "project")
+    stale(root)
+    (root / "sub").mkdir()
+    (root / "sub" / "c.txt").touch()
+    os.mkfifo(root / name)
+    with pytest.raises(GitError, match=f"wait for ever for {name}, which is no file; remove it"):
+        await run_git(root, *command)
