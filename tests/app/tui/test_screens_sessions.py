@@ -20,7 +20,6 @@ from app.tui.screens.sessions.sessions import SessionsScreen, age, preview
 from tests.app.tui.pages import PageHost
 from tests.support.waiting import until
 from themes.loader import load_skin
-from themes.skin import Skin
 from tools.discovery import discover
 from widgets.palette import css_variables
 
