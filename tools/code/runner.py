@@ -280,6 +280,8 @@ def available_memory() -> float:
 
 _TICK = 0.1
 """Seconds between checks of the clock, the output and the number of processes."""
+_COUNTED_EVERY = 2.0
+"""Seconds after which the processes of a script are counted in any case."""
 _LAST_WORD = 3.0
 """Seconds a kernel gets to return from an interruption with its state."""
 
@@ -312,6 +314,7 @@ class RunWatch:
         self._stop = stop
         self._done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._threads = threads_of_system()
+        self._counted = time.monotonic()
         self._shown = 0
         child.server.on_event = self._note
 
@@ -369,10 +372,16 @@ class RunWatch:
         return RunEnd(status, None, message + " What the session held is lost.")
 
     async def _is_swarm(self) -> bool:
-        """Return whether the script has too many processes; counted only if the whole system has many."""
-        limit = self._limits.processes
-        if not limit or threads_of_system() - self._threads <= limit:
+        """Return whether the script has too many processes.
+
+        Counted if the whole system has that many more, and now and then, as those of others may have ended.
+        """
+        limit, now = self._limits.processes, time.monotonic()
+        if not limit or (
+            threads_of_system() - self._threads <= limit and now < self._counted + _COUNTED_EVERY
+        ):
             return False
+        self._counted = now
         return len(await on_thread(self._child.relatives)) > limit
 
     def _show_output(self) -> None:

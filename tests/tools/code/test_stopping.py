@@ -130,21 +130,28 @@ async def test_nothing_a_script_has_started_outlives_it(scripts: Scripts, escape
     assert living(f"/bin/sleep\0{marker}") == []
 
 
-async def test_a_swarm_of_processes_is_ended(scripts: Scripts) -> None:
+@pytest.mark.parametrize("others", [0, 60], ids=["alone", "while others end"])
+async def test_a_swarm_of_processes_is_ended(scripts: Scripts, others: int) -> None:
     marker = f"HERMES_SWARM={os.getpid()}"
     environ = {**os.environ, "HERMES_SWARM": str(os.getpid())}
-    outcome = await scripts.run(
-        """
-        import os, time
-        for _ in range(60):
-            if os.fork() == 0:
-                time.sleep(60)
-                os._exit(0)
-        time.sleep(60)
-        """,
-        environ=environ,
-        limits={"processes": 40, "seconds": 30, "grace": 0.2},
-    )
+    begun = f"for i in $(seq {others}); do sleep 600 >&- & echo $!; done; echo; wait"
+    with subprocess.Popen(["sh", "-c", begun], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(line) for line in iter(parent.stdout.readline, "\n")]
+        outcome = await scripts.run(
+            f"""
+            import os, time
+            for pid in {pids}:
+                os.kill(pid, 9)
+            for _ in range(60):
+                if os.fork() == 0:
+                    time.sleep(60)
+                    os._exit(0)
+            time.sleep(60)
+            """,
+            environ=environ,
+            limits={"processes": 40, "seconds": 30, "grace": 0.2},
+        )
     # The system refuses the forks of an ordinary user; root, who has no limits, is watched.
     assert outcome.status in ("crashed", "error")
     assert "processes" in outcome.message or "BlockingIOError" in outcome.stderr
