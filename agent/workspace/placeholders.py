@@ -120,17 +120,30 @@ class ReservedNames:
 def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> ReservedNames:
     """Create placeholders: the folders, and the files with their content. Existing ones are shared.
 
-    Raises `OSError` if one cannot be created, and `ToolError` if a program keeps it locked.
+    Names that no program of this user can create need none. Raises `OSError` if one cannot be created, and
+    `ToolError` if a program keeps it locked.
     """
     mine = ReservedNames()
     try:
         for path in (*folders, *files):
-            with _lock:
-                mine.add(path, files.get(path))
+            if can_be_made(path):
+                with _lock:
+                    mine.add(path, files.get(path))
     except BaseException:
         mine.release()
         raise
     return mine
+
+
+def can_be_made(path: Path) -> bool:
+    """Return whether a program of this user could create `path`, perhaps after a change of its folder."""
+    try:
+        if os.access(path.parent, os.W_OK | os.X_OK):
+            return True
+        of_this_user = path.parent.stat().st_uid == os.geteuid()
+        return of_this_user and not os.statvfs(path.parent).f_flag & os.ST_RDONLY
+    except OSError:
+        return True
 
 
 def is_missing(path: Path) -> bool:

@@ -251,8 +251,12 @@ def _adding_later(add: Callable[[Any, type], None]) -> Callable[[Any, type], Non
         def stub(name: str) -> Callable[..., Any]:
             def method(*given: Any, **named: Any) -> Any:
                 nonlocal compiled
+                owners = _owners(method, type(given[0]))
                 if compiled is None:
                     whole = type(cls.__name__, (), {"__qualname__": cls.__qualname__})
+                    if owners and "__class__" in builder.locals:
+                        # From Python 3.14 on it is the class with slots, which was made after this one.
+                        builder.locals["__class__"] = owners[0]
                     add(builder, whole)
                     compiled = whole
                 function = compiled.__dict__[name]
@@ -273,6 +277,10 @@ def _adding_later(add: Callable[[Any, type], None]) -> Callable[[Any, type], Non
 
 def _replace(method: Callable[..., Any], compiled: Callable[..., Any], kind: type) -> None:
     """Put a compiled method where the one that compiles it stands, in a class or those it inherits from."""
-    for owner in kind.__mro__:
-        if owner.__dict__.get(method.__name__) is method:
-            type.__setattr__(owner, method.__name__, compiled)
+    for owner in _owners(method, kind):
+        type.__setattr__(owner, method.__name__, compiled)
+
+
+def _owners(method: Callable[..., Any], kind: type) -> list[type]:
+    """Return the classes that have this method themselves, of `kind` and those it inherits from."""
+    return [owner for owner in kind.__mro__ if owner.__dict__.get(method.__name__) is method]

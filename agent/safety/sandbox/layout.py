@@ -14,7 +14,7 @@ from typing import Literal
 from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.tree import words
 from agent.safety.sandbox.limits import closer
-from agent.workspace.placeholders import is_missing
+from agent.workspace.placeholders import can_be_made, is_missing
 from tools.kit.files import open_folder
 from tools.services.sandbox import SandboxPolicy
 
@@ -104,9 +104,8 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
         if (is_folder := _is_folder(source)) is not None:
             index[name] = MountPlace(path, kind, source, is_folder)
         elif kind == "hide" and above is not None and above.kind == "write" and above.is_own:
-            # It could be made.
-            gap = _outermost_gap(path)
-            index[str(gap)] = MountPlace(gap, kind, gap, True)
+            if can_be_made(gap := _outermost_gap(path)):
+                index[str(gap)] = MountPlace(gap, kind, gap, True)
     return sorted(index.values(), key=lambda place: len(place.path.parts))
 
 

@@ -85,7 +85,7 @@ CALLS = {
 SETTINGS = {
     # Written back as they are: nothing changes even where it is let through.
     "a setting of the kernel": "/proc/sys/kernel/printk_ratelimit_burst",
-    "a setting of processes": "/proc/sys/kernel/pid_max",
+    "a setting of processes": "/proc/sys/kernel/threads-max",
     "a setting of memory": "/proc/sys/vm/swappiness",
 }
 

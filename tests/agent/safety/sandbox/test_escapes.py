@@ -96,7 +96,9 @@ def test_nothing_secret_is_read_by_way_of(report: Report, attempt: str):
 @pytest.mark.sample(73)
 @pytest.mark.parametrize("attempt", CALLS)
 def test_the_kernel_refuses(report: Report, attempt: str):
-    assert report.ended[attempt].output in NO
+    # In a user namespace without that user there is no such id.
+    unmapped = {"refused EINVAL"} if attempt == "more rights" else set()
+    assert report.ended[attempt].output in NO | unmapped
 
 
 @pytest.mark.parametrize("attempt", SOCKETS)

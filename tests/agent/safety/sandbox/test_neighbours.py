@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from agent.workspace.placeholders import TIME, is_placeholder
+from agent.workspace.placeholders import TIME, hold, is_placeholder
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import WITH_NAMESPACES
 from tools.services.sandbox import Need
@@ -112,3 +112,29 @@ def test_a_file_that_went_away_while_it_was_hidden_does_not_come_back(furnished:
     wrapped.started()
     wrapped.ended()
     assert standing(furnished) == {name: text for name, text in before.items() if name != ".npmrc"}
+
+
+def test_a_name_that_no_program_of_this_user_can_create_needs_no_placeholder(tmp_path: Path):
+    foreign, closed = tmp_path / "foreign", tmp_path / "closed"
+    foreign.mkdir()
+    closed.mkdir(mode=0o555)
+    is_root = os.geteuid() == 0
+    if is_root:
+        tmp_path.chmod(0o755)
+        os.chown(closed, 65534, 65534)
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            os.chdir(tmp_path)
+            if is_root:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            Path("closed").chmod(0o755)
+            foreign_names = [Path("/proc/name"), *([Path("foreign/name")] if is_root else [])]
+            reserved = hold([*foreign_names, Path("closed/name")])
+            stands = Path("closed/name").is_dir()
+            reserved.release()
+            os._exit(0 if stands else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
