@@ -672,6 +672,8 @@ def _at(found: Schedule, match: re.Match[str]) -> Schedule:
         zone(named)
         found = replace(found, zone=named)
     try:
+        if clock and clock.startswith("24"):
+            raise ValueError("hour must be in 0..23")  # Python 3.14 takes it for the next day
         read = datetime.fromisoformat(f"{day}T{clock or '00:00'}{(offset or '').upper()}")
         if read.tzinfo is None:
             return replace(found, local=read)

@@ -104,8 +104,8 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
         if (is_folder := _is_folder(source)) is not None:
             index[name] = MountPlace(path, kind, source, is_folder)
         elif kind == "hide" and above is not None and above.kind == "write" and above.is_own:
-            if can_be_made(gap := _outermost_gap(path)):
-                index[str(gap)] = MountPlace(gap, kind, gap, True)
+            gap = _outermost_gap(path)
+            index |= {str(gap): MountPlace(gap, kind, gap, True)} if can_be_made(gap) else {}
     return sorted(index.values(), key=lambda place: len(place.path.parts))
 
 
