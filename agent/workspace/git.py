@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from agent.errors import HermesError
 from tools.kit.children import kill_child, start_child
 from tools.kit.files import read_bytes
 from tools.kit.private_folders import PrivateFolder
+from tools.kit.threads import in_thread
 from tools.text.safe_text import clean
 
 _MAX_BYTES = 4_096
@@ -184,7 +187,7 @@ _SETTINGS = (
 """Settings of a repository that describe how to read it and can run nothing."""
 
 _PROMPT = 0.5
-"""Seconds after which git is perhaps waiting for a pipe instead of working."""
+"""Seconds after which a pipe is looked for that git may be waiting for, while it may as well be working."""
 _READ_BY_GIT = frozenset({".gitattributes", ".gitignore", ".mailmap", ".gitmodules"})
 _MOST_FOLDERS = 20_000
 """Folders that are searched for such a pipe."""
@@ -348,10 +351,11 @@ async def _run(
         answering = asyncio.gather(
             _limited(child.stdout, limit), _limited(child.stderr), _feed(child.stdin, input)
         )
+        search = asyncio.create_task(_pipe_in_the_way(inside))
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.wait({answering}, timeout=_PROMPT)
-                if not answering.done() and (pipe := await asyncio.to_thread(_waiting_for, inside)):
+                await asyncio.wait({answering, search}, return_when=asyncio.FIRST_COMPLETED)
+                if not answering.done() and (pipe := search.result()):
                     raise GitError(f"Git would wait for ever for {clean(pipe)}, which is no file; remove it.")
                 output, error, _ = await answering
                 code = await child.wait()
@@ -359,12 +363,21 @@ async def _run(
             raise GitError(f"Git did not answer within {seconds:g} seconds.") from None
         finally:
             answering.cancel()
+            search.cancel()
     return GitResult(code, output, clean(error.decode("utf-8", "replace")).strip())
 
 
-def _waiting_for(top: Path) -> str:
+async def _pipe_in_the_way(top: Path) -> str:
     """Return a pipe below `top` that git reads as a file; empty if none is found in the first folders."""
-    for folder, _, names in islice(os.walk(top), _MOST_FOLDERS):
+    await asyncio.sleep(_PROMPT)
+    return await in_thread(partial(_find_pipe, top))
+
+
+def _find_pipe(top: Path, stop: threading.Event) -> str:
+    for folder, below, names in islice(os.walk(top), _MOST_FOLDERS):
+        if stop.is_set():
+            break
+        below[:] = [name for name in below if name != ".git"]
         for name in _READ_BY_GIT.intersection(names):
             if (path := Path(folder, name)).is_fifo():
                 return str(path.relative_to(top))
