@@ -162,8 +162,12 @@ class Engine:
         opened again.
         """
         self._gate.mode = mode
-        await self.session.add("notice", "", {"kind": "mode", "to_model": False, "mode": canonical(mode)})
         self.stream.emit(ModeChanged(mode=self._gate.mode))
+        try:
+            await self.history.add_note("", {"kind": "mode", "to_model": False, "mode": canonical(mode)})
+        except StoreError as error:
+            text = f"The mode holds now, but not when the session is continued: {error}"
+            self.stream.emit(Noticed(kind="warning", text=text))
         return self._gate.mode
 
     @property

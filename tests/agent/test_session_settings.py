@@ -39,6 +39,21 @@ async def test_a_stricter_mode_stays_with_the_session_and_a_looser_one_does_not(
         ]
 
 
+async def test_a_mode_that_cannot_be_stored_holds_and_the_person_is_told(tmp_path: Path):
+    async with bench(tmp_path, lambda request: say("ok")) as each, each.engine(approve=None) as engine:
+        await engine.run("hello")
+        heard: list[object] = []
+        engine.stream.subscribe(heard.append)
+        await engine.session.store.database.write(
+            lambda c: c.execute(
+                "CREATE TRIGGER full BEFORE INSERT ON nodes BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            )
+        )
+        assert await engine.set_mode("plan") == engine.mode == "plan"
+        assert [type(event).__name__ for event in heard] == ["ModeChanged", "Noticed"]
+        assert "not when the session is continued" in heard[1].text
+
+
 async def test_a_wrong_setting_of_one_session_is_told_and_left_out(tmp_path: Path):
     async with bench(tmp_path, lambda request: say("ok")) as each:
         ended = await each.turn("hello", settings={"budget": {"session": {"tokens": -1}}})
