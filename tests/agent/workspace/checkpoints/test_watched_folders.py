@@ -107,7 +107,8 @@ def _act(root: Path, chance: random.Random) -> bool:
         case 9:
             os.symlink("x", folder / chance.choice(FILES))
         case 10:
-            file.chmod(chance.choice((0o600, 0o644, 0o755)))
+            # A folder of that name must stay open to those who are not root.
+            file.chmod(chance.choice((0o700, 0o755) if file.is_dir() else (0o600, 0o644, 0o755)))
         case 11:
             other.chmod(chance.choice((0o700, 0o755)))
         case 12:
