@@ -35,7 +35,7 @@ from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
 from agent.workspace.checkpoints.git_words import gather_units
 from agent.workspace.checkpoints.unit_marks import units_of
 from tools.registry import registry
-from tools.text.words import plural
+from tools.text.words import plural, shorten
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
@@ -639,4 +639,4 @@ class HistoryNavigation:
 def _line(text: str) -> str:
     from agent.core.store.nodes import first_line
 
-    return first_line(text)[:80]
+    return shorten(first_line(text), 80)

@@ -64,6 +64,13 @@ async def test_the_tree_names_calls_by_what_they_do_and_notes_as_a_person_reads_
         assert notes[-2:] == ["Told the model: You have one more request.", "One request is left."]
 
 
+async def test_a_long_message_that_is_undone_is_named_by_its_beginning(tmp_path: Path) -> None:
+    message = "say what " + "stands here " * 20
+    async with working(tmp_path, message) as (_, engine):
+        operation, went = await engine.history.undo()
+        assert (len(operation.label), operation.label[-1], went.draft) == (80, "…", message)
+
+
 async def test_a_message_that_is_sent_during_a_move_goes_on_from_where_that_leads(tmp_path: Path) -> None:
     async with working(tmp_path, "hello", "run touch a") as (b, engine):
         move = asyncio.create_task(engine.history.rewind(asked(engine, "run touch a")))
