@@ -98,7 +98,7 @@ def _add(names: Sequence[str], *, ask: bool) -> None:
 
 def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
     """Show the command, ask for consent and run it. Raises `ConfigError`, `HermesError`."""
-    from app.tui.terminal.pip_progress import ProgressLine, with_raw_progress
+    from app.tui.terminal.pip_progress import ProgressLine, failure_hint, with_raw_progress
     from app.tui.terminal.pip_progress import run as run_pip
     from tools.kit.umask import person_umask
 
@@ -117,7 +117,7 @@ def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
         shown.end()
     if code:
         say(said, sys.stderr)
-        raise HermesError("The command above failed; what it said is above.")
+        raise HermesError(failure_hint(said) or "The command above failed; what it said is above.")
 
 
 def _ask_yes(question: str) -> bool:

@@ -16,8 +16,8 @@ from agent.errors import HermesError
 from agent.integrations.extras import ExtrasChange
 from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine
 from app.tui.screens.page import line, words
+from app.tui.terminal.pip_progress import failure_hint, with_raw_progress
 from app.tui.terminal.pip_progress import run as run_pip
-from app.tui.terminal.pip_progress import with_raw_progress
 from themes.states import NEEDS_YOU
 from tools.extras import EXTRAS, is_installed, named_extra
 from tools.kit.umask import person_umask
@@ -84,7 +84,7 @@ class ExtraDialog(Dialog[bool]):
         self._runs = False
         self._show("")
         last = said.strip().rpartition("\n")[2] or "the package cannot be used after all"
-        self.query_one(ProblemLine).say(f"It could not be added: {last}")
+        self.query_one(ProblemLine).say(f"It could not be added: {failure_hint(said) or last}")
         self._fit()
 
     def _show(self, said: str) -> None:

@@ -20,6 +20,8 @@ _KEPT = 40
 """Last lines that are shown when the command fails."""
 _IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is neither)")
 """Warnings about things that the person cannot change."""
+_UNBUILT = re.compile(r"Failed (?:to build|building wheel for) '?([\w.-]+)")
+_UNREACHED = re.compile(r"NameResolutionError|NewConnectionError|ConnectTimeoutError|ProxyError|SSLError")
 
 
 class PipProgress:
@@ -93,6 +95,22 @@ def run(
     return child.returncode, "\n".join(kept)
 
 
+def failure_hint(said: str) -> str:
+    """Return a sentence with the cause and a way out for pip's last words; empty if they say both."""
+    if unbuilt := _UNBUILT.search(said):
+        version = ".".join(map(str, sys.version_info[:2]))
+        return (
+            f"{unbuilt[1]} has no ready-made build for Python {version} on this system, and could not be "
+            "built. Use another Python (in a checkout: make run PYTHON=python3.13), or install what is "
+            "missing above, usually a compiler."
+        )
+    if _UNREACHED.search(said):
+        return (
+            "The package index was not reached. Check the network, or a proxy (HTTPS_PROXY), and try again."
+        )
+    return ""
+
+
 def with_raw_progress(command: Sequence[str]) -> list[str]:
     """Return the command with readable output, if it is `PYTHON -m pip install …` with a pip that supports
     it.
@@ -138,6 +156,7 @@ def main(arguments: Sequence[str]) -> int:
     line.end()
     if code:
         print(said, file=sys.stderr)
+        print(failure_hint(said), file=sys.stderr)
     return code
 
 

@@ -99,6 +99,9 @@ def test_the_progress_of_make_run_needs_nothing_that_is_not_installed_yet(tmp_pa
     ]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr.split()[-1]) == (3, "reason")
+    words[-1] = "print('Failed building wheel for regex'); raise SystemExit(1)"
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert "regex has no ready-made build for Python" in done.stderr and "PYTHON=" in done.stderr
 
 
 @pytest.mark.parametrize(
