@@ -298,7 +298,7 @@ class AgentsPane(Pane):
             self._row,
             title="AGENTS",
             search_text=self._text,
-            empty="No agents. Large tasks are shared out here.",
+            empty="No agents. Hermes sends some when a task has independent parts.",
         )
         self.agents: tuple[AgentRow, ...] = ()
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")

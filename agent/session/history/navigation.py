@@ -471,10 +471,13 @@ class HistoryNavigation:
 
         Waits for a running move first.
 
-        Raises `HermesError` if the undo would also revert file changes of another window.
+        Raises `HermesError` if the undo would also revert file changes of another window, and while the
+        first turn runs, which an undo could revert only when it is over.
         """
         async with self._going:
             newest = await self._store.undoable(self._session.id)
+            if newest is None and self.busy():
+                raise HermesError(BUSY)
             if newest is None or newest.after.node in (None, (await self.place()).node):
                 return newest
             return to_undo(await self._store.operations(self._session.id), self._session.path.ids)

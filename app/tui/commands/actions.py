@@ -297,6 +297,7 @@ class CommandActions:
         """Show in the conversation the result of a move through the history."""
         if words:
             self._app.session.transcript.add_notice("info", words)
+            self._app.session.go_to_end()
 
     async def title(self, argument: str) -> None:
         client = self._app.need_client()

@@ -8,7 +8,7 @@ bindings of `COMMANDS`. All other commands are declared as `COMMAND`, or several
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
@@ -310,6 +310,24 @@ def markdown() -> str:
     return "\n".join([*lines, "", f"Other words for some of them: {aliases}."]) + "\n"
 
 
+SHELL: Mapping[str, str] = {
+    **{
+        word: word
+        for word in ("learnings", "memory", "providers", "sessions", "skills", "usage", "audit", "mcp")
+    },
+    "agent-kinds": "agents list",
+    "approvals": "permissions list",
+    "export": "sessions export",
+    "install-skill": "skills install",
+    "plugins": "plugin",
+    "schedule": "cron",
+    "search": "sessions search",
+    "settings": "config",
+    "title": "sessions rename",
+}
+"""Subcommands of `hermes` that do what a slash command does on the full screen."""
+
+
 def refuse_elsewhere(text: str, where: str) -> str:
     """Return why a command of the full screen does nothing `where`; empty if `text` is none of them."""
     word = text.strip().removeprefix("/").partition(" ")[0].lower()
@@ -321,4 +339,6 @@ def refuse_elsewhere(text: str, where: str) -> str:
         return ""
     name = command.name.lower()
     also = "" if name == word else f" ({name})"
-    return f"/{word}{also} works on the full screen, not {where}."
+    shell = SHELL.get(command.slash)
+    instead = f"; the command line has `hermes {shell}`" if shell else ""
+    return f"/{word}{also} works on the full screen, not {where}{instead}."

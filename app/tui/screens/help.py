@@ -29,7 +29,6 @@ from widgets.transcript.view import Transcript
 KEY_CELLS = 18
 """Cells of the column of keys; two of them stay blank."""
 SLASH_CELLS = 14
-NAME_CELLS = 26
 WIDE = 110
 """Cells from which a command and its description share one line."""
 
@@ -93,6 +92,7 @@ class HelpRows(ReadingRows):
 
     def __init__(self, entries: Sequence[HelpEntry]) -> None:
         self._entries = entries
+        self._names = max((len(each.name) for each in entries if each.about), default=0) + 2
         super().__init__(self._lines, search_text=self._text, count=len(entries))
 
     def _text(self, index: int) -> str:
@@ -110,7 +110,7 @@ class HelpRows(ReadingRows):
             line.append(f"{entry.slash:<{SLASH_CELLS}}", self.ink("accent"))
         line.append(entry.name, self.ink("text"))
         wide = width >= WIDE
-        indent = SLASH_CELLS + NAME_CELLS if wide else 0
+        indent = SLASH_CELLS + self._names if wide else 0
         room = max(width - 2 - KEY_CELLS - indent - 1, 20)
         about = [*Text(entry.about, self.ink("dim")).wrap(self.app.console, room)] if entry.about else []
         if wide and about:

@@ -1,12 +1,17 @@
 """Finding in the conversation, paging it from the prompt, and where a message leads."""
 
+from pathlib import Path
+
 import pytest
 from textual.widgets import Input
 
 from agent.events import AssistantMessageAdded, UserMessageAdded
 from agent.integrations.gateways.chat_head import command_of, no_command, word_of
-from app.tui.commands.registry import BY_SLASH, CommandCall, read_slash, refuse_elsewhere
+from app.cli.command_line import build_parser
+from app.tui.commands.registry import BY_SLASH, SHELL, CommandCall, read_slash, refuse_elsewhere
+from tests.app.tui.test_application import stage
 from tests.app.tui.test_panes_wiring import scene
+from tests.support.replies import say
 from tests.support.waiting import until
 
 
@@ -107,9 +112,17 @@ def test_words_known_from_elsewhere_lead_to_the_command(word: str, slash: str) -
     assert "works on the full screen, not in an editor" in refuse_elsewhere(f"/{word}", "in an editor")
 
 
+@pytest.mark.parametrize("slash", SHELL)
+def test_a_command_of_the_full_screen_names_the_subcommand_that_does_the_same(slash: str) -> None:
+    assert f"`hermes {SHELL[slash]}`" in refuse_elsewhere(f"/{slash}", "with --reader")
+    with pytest.raises(SystemExit) as ended:
+        build_parser(words := [*SHELL[slash].split(), "--help"]).parse_args(words)
+    assert ended.value.code == 0
+
+
 @pytest.mark.parametrize("where", ["with --plain", "with --reader", "in an editor"])
 def test_what_only_a_screen_can_do_is_refused_in_a_sentence_elsewhere(where: str) -> None:
-    words = ("vim", "export", "tour", "skin moss")
+    words = ("vim", "tour", "skin moss")
     assert [refuse_elsewhere(f"/{each}", where).endswith(f"full screen, not {where}.") for each in words] == (
         [True] * len(words)
     )
@@ -125,3 +138,16 @@ def test_a_messenger_refuses_what_it_does_not_have(word: str) -> None:
 
 def test_what_is_no_command_of_the_screen_is_a_message_elsewhere() -> None:
     assert [refuse_elsewhere(text, "here") for text in ("/etc/hosts", "//new", "new", "/xyzzy a")] == [""] * 4
+
+
+async def test_what_a_command_tells_in_the_conversation_is_seen_wherever_one_was_reading(
+    tmp_path: Path,
+) -> None:
+    lines = "\n\n".join(f"Line {number}" for number in range(80))
+    async with stage(tmp_path, [say(lines)], size=(80, 24)) as app:
+        await app.type("hi", "enter")
+        await app.quiet()
+        await app.pilot.press("pageup", "pageup")
+        await app.until(lambda: not app.app.session.transcript.following, "reading further up")
+        await app.type("/attempts", "enter")
+        await app.until(lambda: app.app.session.transcript.following, "the answer")

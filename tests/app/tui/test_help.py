@@ -226,6 +226,20 @@ async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are(
         assert len(acts) == len(KEYS) and set(acts) == {1 + KEY_CELLS}
 
 
+async def test_what_a_command_does_begins_in_one_column_however_long_its_name_is() -> None:
+    host = PageHost(lambda: HelpScreen([], resolve({})))
+    async with host.run_test(size=(120, 300)) as pilot:
+        await until(pilot, lambda: isinstance(host.screen, HelpScreen))
+        shown = lines_of(host.screen.rows)  # type: ignore[attr-defined]
+        starts = {
+            line.index(start)
+            for each in COMMANDS
+            for line in shown
+            if f" /{each.slash} " in line and (start := f" {each.description[:24]}") in line
+        }
+        assert len(starts) == 1
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("skin", ["night", "paper"])

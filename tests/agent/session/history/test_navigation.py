@@ -142,6 +142,20 @@ async def test_turns_are_undone_one_by_one_and_done_again(tmp_path: Path) -> Non
         assert [head.name for head in await engine.history.heads()] == ["main"]
 
 
+async def test_the_first_turn_is_not_told_as_nothing_while_it_runs(tmp_path: Path) -> None:
+    async with working(tmp_path) as (b, engine):
+        with pytest.raises(HermesError, match="nothing to undo"):
+            await engine.history.undo()
+        turn = asyncio.create_task(engine.run("run touch at; while [ ! -e go ]; do sleep 0.05; done"))
+        while not (b.workspace / "at").exists():
+            await asyncio.sleep(0.02)
+        with pytest.raises(HermesError, match="works at the moment"):
+            await engine.history.undo()
+        (b.workspace / "go").touch()
+        await turn
+        assert (await engine.history.undo())[0].kind == "turn"
+
+
 @pytest.mark.thorough
 async def test_every_journey_is_undone_like_a_turn(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
