@@ -14,7 +14,7 @@ import random
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import ToolFinished, ToolStarted
 from agent.session.engine import Engine
+from tests.support.broken_answers import BROKEN
 from tests.support.command import HERMES, environment
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, calls, refuse, resolve, say
@@ -191,7 +192,29 @@ def one_reply(draw: random.Random) -> Reply:
     wanted = [one_call(draw) for _ in range(draw.choice((1, 1, 1, 2, 3, 6)))]
     if draw.random() < 0.2:
         wanted.append(draw.choice(wanted))
-    return calls(*wanted, text=draw.choice(("", "Let me look.")))
+    reply = calls(*wanted, text=draw.choice(("", "Let me look.")))
+    if draw.random() < 0.1:
+        return replace(reply, calls=tuple(replace(each, id=SAME) for each in reply.calls))
+    return reply
+
+
+SAME = "call_0"
+"""The id of calls from a server that begins to count anew in each answer."""
+ODD = (
+    *("cut_by_close", "cut_by_reset", "cut_cleanly", "closed_without_answer", "empty_body", "stream_error"),
+    *("malformed_json", "json_of_something_else", "html_error_page"),
+)
+"""Faults of a provider after which the request is sent again."""
+
+
+def odd_answer(draw: random.Random, reply: Reply) -> Reply:
+    """What a provider sends in place of a reply, before it answers the same request properly."""
+    kind = draw.choice((*ODD, "limit", "error", "empty choices"))
+    if kind in ("limit", "error"):
+        return refuse(429 if kind == "limit" else 500, "Later.", headers={"retry-after": "0"})
+    if kind == "empty choices":
+        return Reply(content_type="application/json", body=b'{"choices": []}')
+    return BROKEN[kind].change(reply)
 
 
 @dataclass
@@ -230,6 +253,8 @@ class Stage:
     """The workspace, where somebody else saves files meanwhile."""
     reached: Callable[[], None] = lambda: None
     """Called with the last reply of a turn."""
+    odd: bool = False
+    """Whether the last answer was an odd one, so that the next is proper."""
 
     def __call__(self, request: Any) -> Reply:
         said = json.dumps([each for each in request.messages if each.get("role") == "user"])
@@ -240,6 +265,10 @@ class Stage:
         if self.draw.random() < 0.2:
             saved = self.folder / self.draw.choice(FILES)
             saved.write_bytes(self.draw.choice((b"one\nmine\n", b"\0\xff", b"\x1b]0;title\x07one\n")))
+        if self.draw.random() < 0.1 and not self.odd:
+            self.odd = True
+            return resolve(odd_answer(self.draw, self.replies[0]), request)
+        self.odd = False
         reply = self.replies.pop(0)
         if not self.replies:
             self.reached()
@@ -284,7 +313,8 @@ def answered_once(b: Bench) -> None:
     """Every call that began in the turn ended once; one that was stopped before it began ended as well."""
     began = Counter(each.call for each in b.seen(ToolStarted))
     ended = Counter(each.call for each in b.seen(ToolFinished))
-    assert began <= ended and set(ended.values()) <= {1}, (began, ended)
+    assert began <= ended, (began, ended)
+    assert {number for call, number in ended.items() if call != SAME} <= {1}, (began, ended)
 
 
 async def one_session(b: Bench, stage: Stage, seed: int) -> None:
@@ -317,8 +347,23 @@ async def one_session(b: Bench, stage: Stage, seed: int) -> None:
                 if draw.random() < 0.2:
                     with contextlib.suppress(HermesError):
                         assert await engine.compact(draw.choice(("", "the files")))
+                if draw.random() < 0.3:
+                    await one_move(draw, engine)
                 if draw.random() < 0.2 or steps:
                     break
+
+
+async def one_move(draw: random.Random, engine: Engine) -> None:
+    """Undo, redo or rewind; what others changed meanwhile may stand in the way."""
+    said = [node.id for node in engine.session.path if node.kind == "user"]
+    with contextlib.suppress(HermesError):
+        match draw.randrange(4):
+            case 0:
+                await engine.history.redo()
+            case 1 if said:
+                await engine.history.rewind(draw.choice(said), files=draw.random() < 0.5)
+            case _:
+                await engine.history.undo()
 
 
 async def newest(b: Bench) -> str:
