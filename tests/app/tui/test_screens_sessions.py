@@ -90,8 +90,8 @@ async def test_the_preview_names_calls_by_what_they_do(store: Store) -> None:
     ended = {"tool": "terminal", "call": "c", "outcome": "done"}
     await store.append(session.id, "tool", '{"output": "x"}', ended)
     nodes = await store.path(session.id)
-    assert preview(nodes).plain == "✓ run ls -l\n"
-    assert preview(nodes[1:]).plain == "✓ terminal\n"
+    assert preview(nodes, "❯").plain == "✓ run ls -l\n"
+    assert preview(nodes[1:], "❯").plain == "✓ terminal\n"
 
 
 @pytest.mark.thorough
