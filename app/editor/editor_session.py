@@ -268,7 +268,7 @@ def _forecast(request: ForecastAsked) -> EditorQuestion:
 def _ceiling(request: CeilingAsked) -> EditorQuestion:
     raised = CeilingReply("raised", request.again)
     return EditorQuestion(
-        title=brief(f"{request.agent} cannot continue. {budget.ceiling_text(request)}", LONGEST_NAME),
+        title=brief(f"{budget.asker(request)} cannot continue. {budget.ceiling_text(request)}", LONGEST_NAME),
         text="\n".join(f"· {note}" for note in budget.answer_effects(request)),
         choices=(
             EditorChoice(

@@ -28,12 +28,17 @@ LONGEST = 40
 """Characters of a number that is read."""
 
 
+def asker(request: ForecastAsked | CeilingAsked) -> str:
+    """Return what the asking agent is called."""
+    return "Hermes" if request.agent == "main" else request.agent
+
+
 def heading(request: ForecastAsked) -> str:
     """Return who wants to start how many agents, or send requests to how many models."""
-    count, models = request.forecast.agents, len(request.forecast.models)
+    count, models, who = request.forecast.agents, len(request.forecast.models), asker(request)
     if request.forecast.single:
-        return f"{request.agent} wants to send {_many(count, 'request')} to {_many(models, 'model')}"
-    return f"{request.agent} wants to send {_many(count, 'agent')}"
+        return f"{who} wants to send {_many(count, 'request')} to {_many(models, 'model')}"
+    return f"{who} wants to send {_many(count, 'agent')}"
 
 
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:

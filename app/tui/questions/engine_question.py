@@ -77,7 +77,7 @@ async def _ask_approval(request: ApprovalAsked, terminal: PlainTerminal) -> Deci
 
 
 async def _ask_ceiling(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply:
-    terminal.say(f"\n{NEEDS_YOU} {request.agent} cannot continue. {budget.ceiling_text(request)}")
+    terminal.say(f"\n{NEEDS_YOU} {budget.asker(request)} cannot continue. {budget.ceiling_text(request)}")
     for note in budget.answer_effects(request):
         terminal.say(f"  · {note}")
     label = budget.raise_label(request)

@@ -134,6 +134,13 @@ async def test_a_ceiling_is_raised_or_stopped_at(
     assert ("At least 18,600 tokens more are needed." in said) == text.startswith("1")
 
 
+async def test_the_main_agent_is_called_hermes(monkeypatch: Any, capsys: Any) -> None:
+    await told(monkeypatch, story.forecast(), "\n")
+    await told(monkeypatch, story.ceiling(), "n\n")
+    said = capsys.readouterr().err
+    assert "◆ Hermes wants to send 5 agents:" in said and "◆ Hermes cannot continue." in said
+
+
 async def test_an_approval_of_another_agent_names_it(monkeypatch: Any, capsys: Any) -> None:
     assert await told(monkeypatch, story.approval(agent="agent-1"), "n\n") == Decision("deny")
     assert "◆ callers (agent-1): terminal wants to:" in capsys.readouterr().err

@@ -149,6 +149,10 @@ def script(request):
         return say("Result: " + result[:300])
     if "write" in text:
         return call("write_file", path="note.txt", content=text + "\n")
+    if "send" in text:
+        return call("delegate_task", tasks=[{"goal": "count the files"}, {"goal": "count the lines"}])
+    if "long" in text:
+        return say("\\n\\n".join(f"Paragraph {number} of many." for number in range(600)))
     if "ask me" in text:
         return call("clarify", question="Tabs or spaces?", choices=["Tabs", "Spaces"])
     if "plan" in text:
@@ -161,6 +165,7 @@ def script(request):
         return calls(("terminal", waits), text="I am waiting.")
     return say("Heard: " + text)
 """
+AGENTS = "Number, or say why not; empty sends none:"
 NUMBER = "Number, or say why not; empty denies:"
 ANSWER = "Number, or your own answer; empty declines:"
 
@@ -173,7 +178,7 @@ def _configured(home: Path, url: str) -> Path:
     return home
 
 
-def test_twenty_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path: Path) -> None:
+def test_two_dozen_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     note = work / "note.txt"
     with (
@@ -262,6 +267,20 @@ def test_twenty_situations_by_appended_lines_and_the_row_of_the_cursor(tmp_path:
         reader.type("/resume")
         reader.type("1", "Number of the session, empty leaves:")
         reader.until("hermes · ")
+        # 21 to 24: agents not sent and sent, a very long answer, what only the screen has
+        reader.type("/model scripted")
+        reader.type("do not send them")
+        reader.until("needs you: Hermes wants to send 2 agents:", "count the lines", "3. Do not")
+        reader.type("3", AGENTS)
+        reader.until("denied: delegate", "The turn ended: ")
+        reader.type("send them")
+        reader.type("1", AGENTS)
+        reader.until("done: delegate 2 agents · 2 of 2 completed", "The turn ended: done after 1 call.")
+        reader.type("a long answer")
+        reader.until("Paragraph 0 of many.", "Paragraph 599 of many.", "The turn ended: done.")
+        for word, instead in (("mcp add", "hermes mcp"), ("search otter", "hermes sessions search")):
+            reader.type(f"/{word}")
+            reader.until(f"works on the full screen, not with --reader; the command line has `{instead}`.")
         reader.type("/quit")
         assert reader.child.wait(60) == 0
     told = reader.text
