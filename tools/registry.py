@@ -22,6 +22,7 @@ from tools import ExplainedError
 from tools.context import ToolContext
 from tools.results import Display, ToolError
 from tools.text.json_text import to_json
+from tools.text.words import plural
 
 SHOWN = 80
 """Characters of a wrong value that an error message repeats."""
@@ -187,14 +188,18 @@ def _check_size(schema: Mapping[str, Any], value: Any, where: str) -> None:
             raise ToolError(f"Parameter {where} must be at most {schema['maximum']}, not {value}.")
     elif isinstance(value, (str, list)):
         least, most, unit = (
-            ("minLength", "maxLength", "characters")
+            ("minLength", "maxLength", "character")
             if isinstance(value, str)
-            else ("minItems", "maxItems", "items")
+            else ("minItems", "maxItems", "item")
         )
         if least in schema and len(value) < schema[least]:
-            raise ToolError(f"Parameter {where} needs at least {schema[least]} {unit}, not {len(value)}.")
+            raise ToolError(
+                f"Parameter {where} needs at least {plural(schema[least], unit)}, not {len(value)}."
+            )
         if most in schema and len(value) > schema[most]:
-            raise ToolError(f"Parameter {where} takes at most {schema[most]} {unit}, not {len(value)}.")
+            raise ToolError(
+                f"Parameter {where} takes at most {plural(schema[most], unit)}, not {len(value)}."
+            )
 
 
 def _coerce(kind: str, value: Any) -> tuple[bool, Any]:

@@ -164,10 +164,10 @@ def test_a_wrong_choice_is_told_the_right_ones() -> None:
     [
         ("integer", {"minimum": 1}, 0, "at least 1"),
         ("integer", {"maximum": 9}, "10", "at most 9"),
-        ("array", {"maxItems": 1}, [1, 2], "at most 1 items"),
-        ("array", {"minItems": 1}, [], "at least 1 items"),
+        ("array", {"maxItems": 1}, [1, 2], "at most 1 item,"),
+        ("array", {"minItems": 1}, [], "at least 1 item,"),
         ("string", {"maxLength": 2}, "abc", "at most 2 characters"),
-        ("string", {"minLength": 1}, "", "at least 1 characters"),
+        ("string", {"minLength": 1}, "", "at least 1 character,"),
     ],
 )
 def test_limits_are_kept(kind: str, limits: dict[str, int], value: Any, said: str) -> None:

@@ -14,6 +14,7 @@ from tools.context import FileMemory, SeenFile
 from tools.files.text_files import SAMPLE_BYTES, binary_kind, decode_line, mark_of
 from tools.kit.files import MAX_WHOLE_BYTES, open_file
 from tools.kit.threads import Stopped
+from tools.text.words import plural
 
 
 def digest_of(data: bytes, status: os.stat_result) -> str:
@@ -218,4 +219,4 @@ def _shown_line(line: bytes, cut: int) -> str:
     if len(text) <= MAX_LINE_CHARS and not cut:
         return text
     missing = len(text) - MAX_LINE_CHARS + cut
-    return f"{text[:MAX_LINE_CHARS]} … [{missing} more {'bytes' if cut else 'characters'}]"
+    return f"{text[:MAX_LINE_CHARS]} … [{plural(missing, 'more byte' if cut else 'more character')}]"

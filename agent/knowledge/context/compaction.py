@@ -59,9 +59,7 @@ class CompactionPlan:
         """A description of the plan on one line, for the user."""
         if self.stage == "mask":
             count = len(self.data["nodes"])  # type: ignore[arg-type]
-            return (
-                f"Made room: no longer sent {plural(count, 'old tool result')} ({self.saved:,} characters)."
-            )
+            return f"Made room: {plural(count, 'old tool result')} left out ({self.saved:,} characters)."
         before, after = self.data["before"], self.data["after"]
         kept = "a summary and your own words" if self.data["summary"] else "your own words and an outline"
         return f"Made room: the conversation so far is folded into {kept} ({before:,} → {after:,} tokens)."

@@ -90,6 +90,7 @@ def _key_words(row: dict[str, Any]) -> str:
 
 
 def _show(args: argparse.Namespace) -> None:
+    from agent.model.dialect import FOLDER, mistakes
     from agent.model.dialect_book import dialect_name, learned_of
     from agent.model.providers import seller
 
@@ -100,6 +101,8 @@ def _show(args: argparse.Namespace) -> None:
     url = row["base_url"]
     dialect = dialect_name(home.root, name, url, chosen=own.dialect if own else "", seller=seller(url))
     learned = learned_of(home.root, name)
+    for mistake in mistakes(home.root / FOLDER):
+        say(f"hermes: {mistake}", sys.stderr)
     if args.as_json:
         rows = [{"model": model, "base_url": address, **each} for address, model, each in learned]
         say_json({**row, "dialect": dialect, "learned": rows}, 2)

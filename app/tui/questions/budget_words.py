@@ -127,14 +127,15 @@ def parse_increase(text: str, request: CeilingAsked) -> tuple[float, str]:
     if value <= 0 or value < least_increase(request):
         return (
             0.0,
-            f"At least {_exactly(request.measure, max(least_increase(request), 0.01))} more are needed.",
+            f"Give at least {_exactly(request.measure, max(least_increase(request), 0.01))} more.",
         )
     return request.ceiling + value, ""
 
 
 def amount(measure: Measure, value: float) -> str:
     """Return an amount as text: `2M tokens`, `$1.50`, `40 requests`, `10:00`."""
-    return f"{_bare(measure, value)} {UNITS[measure]}".rstrip()
+    unit = "request" if measure == "turns" and value == 1 else UNITS[measure]
+    return f"{_bare(measure, value)} {unit}".rstrip()
 
 
 def _bare(measure: Measure, value: float) -> str:

@@ -97,7 +97,7 @@ async def test_nothing_is_told_while_it_is_off(tmp_path: Path) -> None:
         here.watcher.enabled = False
         here.write("a", "1")
         async with asyncio.timeout(PATIENCE):
-            while "1 files" not in here.watcher.coverage:
+            while "1 file " not in here.watcher.coverage:
                 await asyncio.sleep(0.01)
         here.watcher.enabled = True
         await here.only_the_mark()

@@ -131,7 +131,7 @@ async def test_a_ceiling_is_raised_or_stopped_at(
     assert await told(monkeypatch, story.ceiling(agent="agent-1"), text) == reply
     said = capsys.readouterr().err
     assert "◆ callers (agent-1) cannot continue. The ceiling of all agents of this session is reached" in said
-    assert ("At least 18,600 tokens more are needed." in said) == text.startswith("1")
+    assert ("Give at least 18,600 tokens more." in said) == text.startswith("1")
 
 
 async def test_the_main_agent_is_called_hermes(monkeypatch: Any, capsys: Any) -> None:

@@ -111,6 +111,13 @@ def test_the_key_of_a_built_in_provider_is_not_overwritten(home: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_a_dialect_of_the_person_s_that_cannot_be_used_is_named_where_one_looks(home: Path) -> None:
+    (home / "dialects").mkdir(parents=True)
+    (home / "dialects" / "mine.yaml").write_text("match: {providers: [ollama]}\ncall: {}\n")
+    shown = _run(home, "show", "ollama")
+    assert shown.returncode == 0 and "mine.yaml is not used: it has a mistake at 'call'" in shown.stderr
+
+
 def test_what_was_learned_is_shown_and_forgotten(home: Path) -> None:
     spoken = DialectBook(home).of("ollama", "http://127.0.0.1:11434/v1", "small")
     spoken.learn([(Repair("merge_roles", {"roles": {"alternate": True}}), "roles must alternate")])

@@ -100,7 +100,7 @@ async def test_a_ceiling_is_raised_by_what_is_typed_and_the_agent_goes_on(tmp_pa
         field = shown.query_one(Input)
         assert (field.value, field.placeholder) == ("", "Write a number, such as 20.")
         await scene.pilot.press("0", "enter")
-        assert field.placeholder == "At least 1 requests more are needed."
+        assert field.placeholder == "Give at least 1 request more."
         await scene.pilot.press("3", "enter")
         await scene.until(lambda: scene.bench.seen(TurnEnded), "the end")
         assert [event.outcome for event in scene.bench.seen(AgentEnded)] == ["done"]

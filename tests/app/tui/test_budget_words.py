@@ -41,7 +41,7 @@ async def test_what_is_no_number_or_too_little_raises_nothing(text: str) -> None
 async def test_money_is_written_with_or_without_its_sign() -> None:
     day = await tokens(measure="money", ceiling=20.0, used=19.96, needed=0.31, again=40.0)
     assert parse_increase("$2.50", day) == parse_increase("2.5", day) == (22.5, "")
-    assert parse_increase(".1", day) == (0.0, "At least $0.27 more are needed.")
+    assert parse_increase(".1", day) == (0.0, "Give at least $0.27 more.")
     assert raise_label(day) == "Raise it by $20.00, to $40.00"
 
 

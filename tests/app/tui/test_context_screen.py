@@ -54,7 +54,7 @@ FULL = ContextTable(
     counted=78_412,
     totals=Totals(31, 1_204_000, 18_300, 1_101_000, 0.4231),
     breaks=(
-        Break("Made room: no longer sent 12 old tool results (212,033 characters).", True),
+        Break("Made room: 12 old tool results left out (212,033 characters).", True),
         Break("the prompt prefix changed without a reason", False),
     ),
 )

@@ -59,7 +59,7 @@ async def test_a_result_is_cut_at_a_whole_line_below_100_000_characters(work: Pa
 async def test_a_long_line_is_cut_with_a_mark(work: Path, call: Call) -> None:
     (work / "a.txt").write_text("a" * 2001 + "\n" + "ä" * 2000 + "\n" + "b" * 50_000)
     lines = (await call("read_file", path="a.txt"))["content"].split("\n")
-    assert lines[0] == "1|" + "a" * 2000 + " … [1 more characters]"
+    assert lines[0] == "1|" + "a" * 2000 + " … [1 more character]"
     assert lines[1] == "2|" + "ä" * 2000
     assert lines[2].startswith("3|" + "b" * 2000 + " … [48000 more")
 
@@ -74,7 +74,7 @@ async def test_an_offset_past_the_end_is_an_error_with_the_length(work: Path, ca
     (work / "a.txt").write_text("x\n")
     for _ in range(2):
         assert await call("read_file", path="a.txt", offset=2) == {
-            "error": "Line 2 is past the end: a.txt has 1 lines.", "total_lines": 1,
+            "error": "Line 2 is past the end: a.txt has 1 line.", "total_lines": 1,
         }  # fmt: skip
 
 

@@ -234,7 +234,7 @@ async def test_a_ceiling_of_the_members_holds_and_is_named(tmp_path: Path) -> No
         ({}, "0 members cannot be compared; name 2 to 8"),
         ({"models": ["lab/one"]}, "1 members cannot be compared"),
         ({"models": ["lab/one"] * 9}, "9 members cannot be compared"),
-        ({"models": ["lab/one", "lab/two"], "prompts": ["x"]}, "There are 2 models and 1 prompts"),
+        ({"models": ["lab/one", "lab/two"], "prompts": ["x"]}, "There are 2 models and 1 prompt;"),
         ({"models": ["lab/one", " "]}, "One of the names is empty"),
         ({"models": ["lab/one", "lab/two"], "rounds": 4}, "4 rounds cannot be made"),
         ({"models": ["lab/one", "demo"]}, "The demo model answers no agents."),
