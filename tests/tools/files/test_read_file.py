@@ -61,7 +61,7 @@ async def test_a_long_line_is_cut_with_a_mark(work: Path, call: Call) -> None:
     lines = (await call("read_file", path="a.txt"))["content"].split("\n")
     assert lines[0] == "1|" + "a" * 2000 + " … [1 more character]"
     assert lines[1] == "2|" + "ä" * 2000
-    assert lines[2].startswith("3|" + "b" * 2000 + " … [48000 more")
+    assert lines[2].startswith("3|" + "b" * 2000 + " … [48,000 more")
 
 
 async def test_an_empty_file_is_said_to_be_empty(work: Path, call: Call) -> None:
