@@ -120,14 +120,22 @@ def newest(
     *,
     children: bool = False,
     archived: bool = False,
+    said: bool = False,
 ) -> list[Session]:
-    """Return sessions, the most recently used first. `children` and `archived` add those usually left out."""
+    """Return sessions, the most recently used first.
+
+    `children` and `archived` add those usually left out; `said` leaves out those that were only opened, which
+    have a system prompt at most.
+    """
     rows = connection.execute(
         f"{_SELECT} WHERE (:children OR sessions.parent IS NULL) AND (:archived OR NOT archived) "
-        f"AND (:workspace IS NULL OR workspace = :workspace) {_NEWEST} LIMIT :limit OFFSET :offset",
+        "AND (:workspace IS NULL OR workspace = :workspace) "
+        "AND (NOT :said OR title <> '' OR coalesce(nodes.depth, 0) > 1) "
+        f"{_NEWEST} LIMIT :limit OFFSET :offset",
         {
             "children": children,
             "archived": archived,
+            "said": said,
             "workspace": None if workspace is None else storable(workspace),
             "limit": bound_count(limit),
             "offset": bound_count(offset),

@@ -141,8 +141,15 @@ class Store:
         return await self._database.read(lambda c: session_list.find(c, text))
 
     async def latest_session(self, workspace: str | None = None) -> Session | None:
-        """Return the most recently used session of a workspace, or of all; None if there is none."""
-        found = await self.list_sessions(1, 0, workspace)
+        """Return the most recently used session of a workspace, or of all; None if there is none.
+
+        One that was opened and left again without a word counts only if there is no other.
+        """
+        found = await self._database.read(
+            lambda c: (
+                session_list.newest(c, 1, 0, workspace, said=True) or session_list.newest(c, 1, 0, workspace)
+            )
+        )
         return found[0] if found else None
 
     async def list_sessions(

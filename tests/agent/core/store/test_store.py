@@ -242,3 +242,18 @@ async def test_a_closed_store_says_so(path: Path) -> None:
     await store.close()
     with pytest.raises(StoreError, match="was closed"):
         await store.list_sessions()
+
+
+async def test_a_session_that_was_only_opened_is_not_continued_in_place_of_one_with_words(
+    store: Store,
+) -> None:
+    opened = await store.create_session(workspace="/w", model="m")
+    assert (await store.latest_session("/w")) == await store.session(opened.id)
+    worked = await store.create_session(workspace="/w", model="m")
+    await store.append(worked.id, "system", "You are Hermes.")
+    await store.append(worked.id, "user", "hello")
+    for _ in range(3):
+        only = await store.create_session(workspace="/w", model="m")
+        await store.append(only.id, "system", "You are Hermes.")
+    latest = await store.latest_session("/w")
+    assert latest is not None and latest.id == worked.id
