@@ -178,12 +178,14 @@ def test_a_result_nested_without_end_is_shown_as_it_is(depth: int) -> None:
             assert "[[[" in squeezed(check(rows_of(item), WIDTH)) or '{"a"' in check(rows_of(item), WIDTH)
 
 
-def test_arguments_nested_without_end_are_left_out_with_a_word() -> None:
+def test_arguments_nested_without_end_hide_no_other_one() -> None:
     deep: list[object] = []
     for _ in range(50_000):
         deep = [deep]
-    item = call("", arguments={"a": deep, "b": "otter"})
-    assert "otter" in check(rows_of(item), WIDTH) and "too deeply" in source_of(item)
+    item = call("", arguments={"a": "otter", "b": deep})
+    assert "otter" in check(rows_of(item), WIDTH)
+    # From Python 3.14 on it can be written, and is cut as any long value is.
+    assert any(each in source_of(item) for each in ("too deeply", "[[[["))
 
 
 @pytest.mark.thorough
