@@ -40,7 +40,6 @@ from app.tui.conversation.session_host import (
 from app.tui.conversation.session_screen import PANES_MODULE, SessionScreen
 from app.tui.conversation.shown_history import ShownHistory
 from app.tui.conversation.typed_text import focus_prompt
-from app.tui.screens.closable import ClosableScreen
 from app.tui.screens.models.first_model import begin_tour, open_with_model
 from app.tui.screens.settings.preferences import Preferences
 from app.tui.screens.skins.appearance import Appearance
@@ -325,17 +324,11 @@ class HermesApp(App[None], inherit_bindings=False):
             self.actions.suspend("")
             return
         focus_prompt(self.screen, event)
-        if isinstance(event, events.Key) and self._begins_search(event):
-            return
         await super().on_event(event)
         self.beginning.follow(event)
 
     async def on_passed_by(self) -> None:
         await self.beginning.hand_over()
-
-    def _begins_search(self, event: events.Key) -> bool:
-        screen = self.screen
-        return isinstance(screen, ClosableScreen) and screen.is_mounted and screen.begin_search(event)
 
     def _leaves_a_dialog(self, key: str) -> bool:
         """Return whether the key suspends Hermes from a screen where the session's keys do not apply."""

@@ -57,14 +57,6 @@ class ClosableScreen(Screen[Outcome]):
         for widget in old_selections.keys() | selections.keys():
             widget.selection_updated(selections.get(widget))
 
-    def begin_search(self, event: events.Key) -> bool:
-        """Focus the search field if a key begins a search; return whether that is all the key does.
-
-        This is asked before the key is handed on, as the next keys may be in the same burst: otherwise the
-        widget that has the focus would get them as commands.
-        """
-        return False
-
     def run_worker(self, work: Any, *args: Any, **options: Any) -> Worker[Any]:
         """Run a worker like Textual; work started while the screen is removed ends before its first step."""
         worker = super().run_worker(work, *args, **options)

@@ -61,6 +61,8 @@ class Startup:
         self._text_goes = False
         self._late: Timer | None = None
         """Ends the wait for a key whose marker was lost with its widget."""
+        self._asked: object = None
+        """The widget or screen that got a second marker."""
 
     def hold(self, typed: bytes = b"") -> None:
         """Start holding back keys; `typed` was typed before the application read any key."""
@@ -110,12 +112,26 @@ class Startup:
         part = self._app.focused
         in_text = isinstance(part, Prompt) and (event.is_printable or event.key in EDITING)
         if not in_text and (part or self._app.screen).post_message(PassedBy()):
-            self._keys, self._text_goes = [], False
+            self._keys, self._text_goes, self._asked = [], False, None
             self._late = self._app.set_timer(LONGEST_WAY, self.complete)
 
     async def hand_over(self) -> None:
-        """Send the held keys, as all keys before the marker have been handled. Called for `PassedBy`."""
-        if self._late is not None:
+        """Send the held keys, as all keys before the marker have been handled. Called for `PassedBy`.
+
+        What the key asked of the application, such as another focus, and the first step of what it started
+        come first.
+        """
+        await asyncio.sleep(0)
+        self._app.call_later(self._go_on)
+
+    async def _go_on(self) -> None:
+        if self._late is None or not self._app.screen_stack:
+            return
+        part = self._app.focused or self._app.screen
+        if part is not self._asked and part.post_message(PassedBy()):
+            # Once more, after what the key made its widget say, and a dialog that it opened must be mounted.
+            self._asked = part
+        else:
             self._late.stop()
             self._late = None
             await self._hand_out(None)

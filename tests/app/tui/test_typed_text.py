@@ -102,3 +102,19 @@ async def test_a_search_that_is_typed_in_one_go_arrives_whole_and_presses_no_key
         field = scene.app.screen.query(Input).first()
         await burst(scene, typed)
         await scene.until(lambda: field.value == searched, f"{typed} in {command}")
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("command", ["/memory", "/learnings", "/mcp", "/plugins", "/schedule"])
+async def test_what_is_typed_in_one_go_with_the_key_that_opens_a_dialog_stands_in_it(
+    tmp_path: Path, command: str
+) -> None:
+    async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
+        await scene.type(command, "enter")
+        await scene.until(lambda: scene.app.screen is not scene.app.session, command)
+        page = scene.app.screen
+        await scene.until(lambda: page.is_mounted and page.focused is not None, "the focus")
+        await burst(scene, "n")
+        await burst(scene, "dear hello")
+        text = lambda: getattr(scene.app.screen.focused, "value", "")  # noqa: E731
+        await scene.until(lambda: scene.app.screen is not page and text() == "dear hello", "the words")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -460,16 +460,10 @@ class TimelineScreen(Page[None]):
 
     # Search
 
-    def begin_search(self, event: events.Key) -> bool:
-        if event.key != "slash" or self.query_one("#timeline-search", Input).has_focus:
-            return False
-        self.on_timeline_searching()
-        return True
-
     def on_timeline_searching(self) -> None:
         field = self.query_one("#timeline-search", Input)
         field.add_class("open")
-        self.set_focus(field)
+        field.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.timeline.search(event.value)

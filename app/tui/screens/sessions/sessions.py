@@ -109,7 +109,9 @@ class SessionsScreen(ClosableModal[str | None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenHeader("Sessions")
-        yield Field(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
+        said = "/ search in everything that was said"
+        # The letter that begins a search would be replaced by the next one if it were selected.
+        yield Field(placeholder=said, compact=True, id="sessions-search", select_on_focus=False)
         with Horizontal():
             yield MarkedList(id="sessions-list", compact=True)
             with VerticalScroll(id="sessions-preview", can_focus=False):
@@ -119,14 +121,13 @@ class SessionsScreen(ClosableModal[str | None]):
     def on_mount(self) -> None:
         self._fill("")
 
-    def begin_search(self, event: events.Key) -> bool:
-        """Start a search with `/`, or with a letter that is not a key of this screen."""
-        field, typed = self.query_one(Input), event.character or ""
-        if field.has_focus:
-            return False
-        if event.key == "slash" or (typed.isalnum() and event.key not in self.active_bindings):
-            self.set_focus(field)
-        return event.key == "slash"
+    def on_key(self, event: events.Key) -> None:
+        """Start a search with a letter that is not a key of this screen."""
+        typed, field = event.character or "", self.query_one(Input)
+        if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
+            event.stop()
+            field.focus()
+            field.insert_text_at_cursor(typed)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < BESIDE, "narrow")
