@@ -16,9 +16,6 @@ from typing import TypeVar
 
 from agent.workspace.change_summary import summarize
 from agent.workspace.changes import ProjectChanges, path_text
-from agent.workspace.checkpoints.git_blobs import GitObjects
-from agent.workspace.checkpoints.git_index import read_index
-from agent.workspace.checkpoints.git_settings import bytes_are_gits
 from agent.workspace.fs_events import open_source
 from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, FileEvents, ProjectTree, merged
@@ -278,6 +275,11 @@ class Watcher:
     # In the watcher's thread
 
     def _open(self) -> None:
+        # Nothing before the first request needs them.
+        from agent.workspace.checkpoints.git_blobs import GitObjects
+        from agent.workspace.checkpoints.git_index import read_index
+        from agent.workspace.checkpoints.git_settings import bytes_are_gits
+
         self._root = self._root.resolve()
         self._guard = self._guard or CredentialGuard({})
         self._source = open_source(self._root, self._words.tell)
