@@ -33,7 +33,9 @@ NAMES = [
     b".hermes-mine",
     b"\x1b[31mred",
 ]
-MODES = (0o644, 0o755, 0o600, 0o444, 0o4755, 0o2755, 0o000, 0o777)
+# What only root can read is not covered, and said.
+_CLOSED = 0o000 if os.geteuid() == 0 else 0o400
+MODES = (0o644, 0o755, 0o600, 0o444, 0o4755, 0o2755, _CLOSED, 0o777)
 
 
 def git(root: Path, *arguments: str) -> None:
