@@ -22,6 +22,7 @@ LIMITS = CaptureLimits(file=1_000_000, beforehand=10_000_000)
 SETTINGS = {
     "protocol.file.allow": "always",
     "advice.detachedHead": "false",
+    "advice.sparseIndexExpanded": "false",
     "user.name": "a",
     "user.email": "a@b",
 }
