@@ -199,7 +199,7 @@ def one_reply(draw: random.Random) -> Reply:
 
 
 SAME = "call_0"
-"""The id of calls from a server that begins to count anew in each answer."""
+"""The call id of a server that restarts its numbering in every answer."""
 ODD = (
     *("cut_by_close", "cut_by_reset", "cut_cleanly", "closed_without_answer", "empty_body", "stream_error"),
     *("malformed_json", "json_of_something_else", "html_error_page"),
