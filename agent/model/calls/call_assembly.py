@@ -124,6 +124,8 @@ class CallAssembler:
             if name != slot.name:
                 repairs.append(f"The tool name {slot.name!r} was read as {name!r}.")
             arguments, fault, repair = mended_arguments(raw)
+            if fault and _is_growing(slot.pieces):
+                arguments, fault, repair = mended_arguments(slot.pieces[-1])
             if repair:
                 repairs.append(f"{name}: repaired in the arguments: {repair}.")
             if fault or not name:
@@ -193,6 +195,11 @@ def mended_arguments(raw: str) -> tuple[str, str, str]:
     if reason == TRUNCATED:
         return "{}", CUT_OFF, ""
     return arguments, "", reason
+
+
+def _is_growing(pieces: Sequence[str]) -> bool:
+    """Return whether each piece repeats the one before it, as some gateways send all arguments so far."""
+    return len(pieces) > 1 and all(map(str.startswith, pieces[1:], pieces))
 
 
 def _as_text(arguments: Any) -> str:

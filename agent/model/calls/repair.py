@@ -377,15 +377,15 @@ def _repair_text(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str
 def _choose(reader: LenientReader, value: Any, end: int) -> tuple[Any, str]:
     """Return the value to use and the text after it. Raises `LenientError` if that is ambiguous.
 
-    Some servers send `{}` before the arguments, or the arguments twice.
+    Some servers send `{}` before or after the arguments, or the arguments twice.
     """
     rest = reader.text[end:].strip(_EDGE)
     if rest.startswith("{") and isinstance(value, dict):
         second, end = reader.read(end)
         rest = reader.text[end:].strip(_EDGE)
-        if rest.startswith("{") or (value and value != second):
+        if rest.startswith("{") or (value and second and value != second):
             raise LenientError("a second object follows", end)
-        value = second
+        value = value or second
     # A bare quote inside a text can look like its end: `{"command": "echo "}" > a"}`.
     if rest.startswith(('"', "'")) or ('"' in rest and rest.endswith(("}", "]"))):
         raise LenientError("a quote inside a text is not escaped, or text follows the object", end)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.event_data import Usage
+from agent.model.calls.call_assembly import JsonShape
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -128,7 +129,7 @@ class _CallState:
     index: int
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: JsonShape = field(default_factory=JsonShape)
 
 
 class ChunkReader:
@@ -151,12 +152,13 @@ class ChunkReader:
     def read(self, event: dict[str, Any]) -> list[Delta]:
         """Return the deltas in one chunk, or in one whole completion."""
         deltas: list[Delta] = []
-        choice = _own_choice(event.get("choices"))
+        choices = _own_choices(event.get("choices"))
+        choice = choices[0] if choices else {}
         if tokens := tokens_of(event, choice):
             deltas.append(tokens)
-        if choice is not None:
-            self._read_choice(choice, deltas)
-        usage = event.get("usage") or (choice and choice.get("usage")) or _inner(event, "x_groq", "usage")
+        for each in choices:
+            self._read_choice(each, deltas)
+        usage = event.get("usage") or choice.get("usage") or _inner(event, "x_groq", "usage")
         if isinstance(usage, dict):
             self._read_usage(usage, deltas)
         return deltas
@@ -203,9 +205,12 @@ class ChunkReader:
             for is_reasoning, text in _texts(content):
                 (self._add_reasoning if is_reasoning else self._add_text)(text, deltas)
         if calls := delta.get("tool_calls"):
-            for call in calls if isinstance(calls, list) else [calls]:
+            calls = calls if isinstance(calls, list) else [calls]
+            for place, call in enumerate(calls):
                 if isinstance(call, dict):
-                    self._read_call(call, call.get("index"), deltas)
+                    index = call.get("index")
+                    index = f"#{place}" if index is None and len(calls) > 1 else index
+                    self._read_call(call, index, deltas)
         if isinstance(legacy := delta.get(_LEGACY), dict):
             self._read_call(legacy, _LEGACY, deltas)
 
@@ -228,7 +233,7 @@ class ChunkReader:
             arguments = json.dumps(arguments, ensure_ascii=False)
         state = self._state(index, call_id, name, arguments)
         arguments = self._halves.whole(arguments, state.index)
-        state.arguments.append(arguments)
+        state.arguments.feed(arguments)
         # A name may also come in pieces, or grow; a repetition adds nothing.
         fragment = CallFragment(
             state.index,
@@ -245,17 +250,17 @@ class ChunkReader:
     def _state(self, index: object, call_id: str, name: str, arguments: str) -> _CallState:
         """Return the call to which a piece belongs; it is created if necessary."""
         key: object = str(index) if isinstance(index, (int, str)) and index != "" else None
-        if key is not None:
-            known = self._by_key.get(key)
-        elif call_id:
-            known = next((state for state in self._calls if state.id == call_id), None)
-        else:
-            known = self._calls[-1] if self._calls else None
+        known = self._by_key.get(key)
+        if known is None:
+            # Some servers number the pieces of one call on, so a number is no more than a hint.
+            last = next((state for state in self._calls if state.id == call_id), None)
+            last = last if call_id else self._calls[-1] if self._calls else None
+            known = last if last and (key is None or _is_open(last, name)) else None
         if known is None or _is_next(known, call_id, name, arguments, indexed=key is not None):
             known = _CallState(len(self._calls))
             self._calls.append(known)
-            if key is not None:
-                self._by_key[key] = known
+        if key is not None:
+            self._by_key[key] = known
         return known
 
     def _read_usage(self, usage: dict[str, Any], deltas: list[Delta]) -> None:
@@ -313,14 +318,14 @@ def _whole_numbers(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _own_choice(choices: Any) -> dict[str, Any] | None:
-    """Return the first choice, because others were not requested; None if there is none."""
+def _own_choices(choices: Any) -> list[dict[str, Any]]:
+    """Return the parts of the first choice, because others were not requested.
+
+    GitHub Copilot sends text and calls as two choices of the same number.
+    """
     if not isinstance(choices, list):
-        return None
-    for choice in choices:
-        if isinstance(choice, dict) and not choice.get("index"):
-            return choice
-    return None
+        return []
+    return [choice for choice in choices if isinstance(choice, dict) and not choice.get("index")]
 
 
 def _texts(value: Any) -> Iterator[tuple[bool, str]]:
@@ -350,23 +355,18 @@ def _is_next(known: _CallState, call_id: str, name: str, arguments: str, *, inde
         return call_id != known.id
     if name != known.name and not indexed:
         return True
-    return bool(arguments or name != known.name) and _is_complete("".join(known.arguments))
+    return bool(arguments or name != known.name) and known.arguments.complete
+
+
+def _is_open(known: _CallState, name: str) -> bool:
+    """Return whether a piece with an unknown number continues `known`."""
+    return not known.arguments.complete if not name else name == known.name and known.arguments.open
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
-
-
-def _is_complete(arguments: str) -> bool:
-    if not arguments.rstrip().endswith("}"):
-        return False
-    try:
-        json.loads(arguments)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _inner(value: Any, *path: str) -> Any:

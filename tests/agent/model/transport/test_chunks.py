@@ -113,6 +113,78 @@ def test_interleaved_calls_stay_apart():
     assert calls_of(deltas) == [("c0", "a", "{}"), ("c1", "b", "[]")]
 
 
+def assembled(*deltas: dict[str, Any]) -> list[tuple[str, str, str]]:
+    assembler = CallAssembler(TOOLS, iter(("new", "newer")).__next__)
+    for delta in read(*deltas):
+        assert isinstance(delta, CallFragment)
+        assembler.add(delta)
+    done = assembler.finish()
+    assert not done.broken
+    return [(call.id, call.name, call.arguments) for call in done.calls]
+
+
+def head(index: int | None, call_id: str, arguments: str = "") -> dict[str, Any]:
+    return fragment(index=index, id=call_id, function={"name": "terminal", "arguments": arguments})
+
+
+def tail(index: int | None, arguments: str, call_id: str | None = None) -> dict[str, Any]:
+    return fragment(index=index, id=call_id, function={"arguments": arguments})
+
+
+A, B = '{"command":"a"}', '{"command":"b"}'
+
+
+@pytest.mark.parametrize(
+    ("deltas", "arguments"),
+    [
+        ((head(0, "x"), tail(0, A), head(0, "y"), tail(1, B[:9]), tail(1, B[9:])), (A, B)),
+        ((head(0, "x"), tail(1, A[:4]), tail(2, A[4:])), (A,)),
+        ((head(0, "x", A[:4]), tail(1, A[4:], "x")), (A,)),
+        (
+            (
+                head(0, "x", A[:4]),
+                fragment(index=1, id="x", function={"name": "terminal", "arguments": A[4:]}),
+            ),
+            (A,),
+        ),
+        ((head(0, "x", A[:4]), tail(None, A[4:], "x")), (A,)),
+    ],
+)
+def test_a_piece_under_a_strange_number_goes_to_the_call_that_it_continues(deltas, arguments):
+    assert [call[2] for call in assembled(*deltas)] == list(arguments)
+
+
+def test_an_id_that_a_gateway_gives_to_two_calls_does_not_join_them():
+    assert assembled(head(0, "x", A), head(1, "x", B)) == [("x", "terminal", A), ("new", "terminal", B)]
+
+
+def test_pieces_without_numbers_in_one_chunk_belong_to_the_calls_in_their_order():
+    heads = {"tool_calls": [head(None, each)["tool_calls"][0] for each in "xy"]}
+    tails = {"tool_calls": [tail(None, each)["tool_calls"][0] for each in (A, B)]}
+    assert assembled(heads, tails) == [("x", "terminal", A), ("y", "terminal", B)]
+
+
+@pytest.mark.parametrize("pieces", [(A[:9], A[:13], A), (A[:9], A, A), (A, "{}"), ("{}", A)])
+def test_arguments_that_are_sent_so_far_in_each_piece_or_with_an_empty_object_are_read_once(pieces):
+    assert assembled(head(0, "x"), *(tail(0, piece) for piece in pieces)) == [("x", "terminal", A)]
+
+
+def test_a_piece_that_repeats_the_beginning_is_not_taken_for_all_arguments_so_far():
+    whole = '{"command":"{\\"command"}'
+    pieces = ("{", '"command":"', "{", '\\"command"}')
+    assert assembled(head(0, "x"), *(tail(0, piece) for piece in pieces)) == [("x", "terminal", whole)]
+
+
+@pytest.mark.parametrize("number", [{}, {"index": 0}])
+@pytest.mark.parametrize("key", ["delta", "message"])
+def test_calls_in_a_second_part_of_the_same_choice_are_read(key, number):
+    parts = [({"content": "I look."}, "stop"), (head(0, "x", A), "tool_calls")]
+    reader = ChunkReader()
+    deltas = reader.read({"choices": [{key: part, "finish_reason": why, **number} for part, why in parts]})
+    assert (text_of(deltas), calls_of(deltas)) == ("I look.", [("x", "terminal", A)])
+    assert reader.finish == "tool_calls"
+
+
 def test_indexes_that_do_not_begin_at_zero_are_numbered_anew():
     deltas = read(
         fragment(index=3, id="c0", function={"name": "a", "arguments": "{}"}),
