@@ -78,8 +78,15 @@ class Usage:
     """US dollars of the request, if reported by the server."""
 
     def merge(self, newer: Usage) -> Usage:
-        """Return the counts of both; a newer one wins, field by field."""
-        said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
+        """Return the counts of both reports on one request; a newer one wins, field by field.
+
+        A zero takes nothing back: some servers count the input only first, some only last.
+        """
+        said = {
+            name: value
+            for name in Usage.__slots__
+            if (value := getattr(newer, name)) or getattr(self, name) is None
+        }
         return replace(self, **said)
 
 

@@ -156,11 +156,13 @@ class BlockReader:
 
     def _complete(self, index: Any) -> list[Delta]:
         """Return the deltas that follow from the end of a block."""
+        block = self._blocks.get(_number(index))
+        if block is not None and block.kind == "tool_use":
+            # It stays, because some servers end a call before its arguments.
+            return [] if block.pieces.get("partial_json") else self._piece(block, "partial_json", "{}")
         block = self._blocks.pop(_number(index), None)
         if block is None or block.kind == "text":
             return []
-        if block.kind == "tool_use":
-            return [] if block.pieces.get("partial_json") else [CallFragment(block.call, arguments="{}")]
         sealed = dict(block.start)
         if block.kind == "thinking":
             sealed["thinking"] = block.join_pieces("thinking")
@@ -183,7 +185,7 @@ class BlockReader:
         """
         for name, value in _dict(usage).items():
             if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-                self._counts[name] = value
+                self._counts[name] = value or self._counts.get(name, 0)
         counts = self._counts
         read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         fresh = counts.get("input_tokens")

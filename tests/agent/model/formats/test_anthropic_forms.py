@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from agent.core.event_data import Usage
 from agent.core.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
+from agent.model.calls.call_assembly import CallAssembler
 from agent.model.dialect import DEFAULT, load
 from agent.model.formats.anthropic import FORMAT, AnthropicFramer
-from agent.model.protocol import Frame, ModelRequest, Thinking, UsageDelta
+from agent.model.protocol import CallFragment, Frame, ModelRequest, Thinking, UsageDelta
 from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.block_events import BlockReader
 from tests.support.images import png
@@ -236,6 +237,41 @@ def test_counts_of_the_cache_are_part_of_the_input() -> None:
     assert reader.read({"type": "message_delta", "usage": {"output_tokens": 9}}) == [
         UsageDelta(Usage(input=100, output=9, cached=70, written=25))
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 5, "output_tokens": 9}),
+        ({"input_tokens": 5, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 9}),
+    ],
+)
+def test_a_zero_takes_no_count_back(first: dict[str, int], last: dict[str, int]) -> None:
+    reader = BlockReader()
+    counted = reader.read({"type": "message_start", "message": {"usage": first}})
+    counted += reader.read({"type": "message_delta", "usage": last})
+    assert counted[-1] == UsageDelta(Usage(input=5, output=9))
+    usage = Usage(first["input_tokens"], first["output_tokens"], cached=0)
+    assert usage.merge(Usage(last["input_tokens"], last["output_tokens"])) == Usage(5, 9, 0)
+
+
+@pytest.mark.parametrize("pieces", [(), ('{"a":', "1}")])
+def test_arguments_behind_the_end_of_their_call_still_belong_to_it(pieces: tuple[str, ...]) -> None:
+    call = {"type": "tool_use", "id": "x", "name": "look", "input": {}}
+    events: list[dict[str, Any]] = [
+        {"type": "content_block_start", "index": 1, "content_block": call},
+        {"type": "content_block_stop", "index": 1},
+    ]
+    for piece in pieces:
+        delta = {"type": "input_json_delta", "partial_json": piece}
+        events.append({"type": "content_block_delta", "index": 1, "delta": delta})
+    assembler = CallAssembler((), iter(()).__next__)
+    reader = BlockReader()
+    for delta in (delta for event in (*events, {"type": "message_stop"}) for delta in reader.read(event)):
+        assert isinstance(delta, CallFragment)
+        assembler.add(delta)
+    done = assembler.finish()
+    assert (done.broken, [call.arguments for call in done.calls]) == ({}, ["".join(pieces) or "{}"])
 
 
 JSON = st.recursive(
