@@ -37,6 +37,7 @@ from agent.model.effort import SessionEffort
 from agent.model.providers import secret_variables
 from agent.model.transport.waits import RetryPolicy
 from agent.safety.sandbox.caches import sweep_over
+from agent.safety.sandbox.opening import probe
 from agent.session.attempts.parallel_attempts import ParallelAttempts
 from agent.session.conversation.opening import start_sweep
 from agent.session.conversation.opening_events import announce, permission_problems, problems_of
@@ -74,7 +75,7 @@ from agent.session.wiring.session_senses import SessionSenses, offer_ready
 from agent.session.wiring.session_servers import open_servers, session_references
 from agent.session.wiring.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
 from agent.workspace.cut_off_edits import finish_cut_off, notes_for
-from tools.kit.threads import close_all
+from tools.kit.threads import close_all, on_thread, to_the_end
 from tools.registry import registry
 from tools.services.editor import EditorSide
 from tools.terminal.environment import child_environment
@@ -108,15 +109,22 @@ async def open_engine(
     folder = await session_folder(options, home, database)
     options = folder.options
     loaded = await asyncio.to_thread(_load_settings, home, dict(environ), options)
-    plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems, home)
-    problems = await asyncio.to_thread(problems_of, loaded, plan, home, options.workspace)
-    stream = EventStream()
-    for listener in listeners:
-        stream.subscribe(listener)
-    secrets = _secrets(loaded, plan)
-    store = await Store.open(home.database, secrets=secrets, shared=database)
-    closers: list[Closer] = [store.close]
+    # Nothing needs its result before the gate is opened, and most of its time other programs work.
+    boundary_test = on_thread(probe, loaded.settings.sandbox.mode)
+
+    async def end_test() -> None:
+        await to_the_end(boundary_test)
+
+    closers: list[Closer] = [end_test]
     try:
+        plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems, home)
+        problems = await asyncio.to_thread(problems_of, loaded, plan, home, options.workspace)
+        stream = EventStream()
+        for listener in listeners:
+            stream.subscribe(listener)
+        secrets = _secrets(loaded, plan)
+        store = await Store.open(home.database, secrets=secrets, shared=database)
+        closers.append(store.close)
         plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
         closers.append(plugins.aclose)
         notes, wrong = await open_notes(home, options.workspace, loaded.settings, plugins)
@@ -127,7 +135,7 @@ async def open_engine(
             meaning=open_meaning(store, loaded.settings, loaded.environ),
         )
         stream.subscribe(lambda _event: recall.stir(), *STORED)
-        closers[1:1] = [recall.close, start_sweep(home.copies, store)]
+        closers[2:2] = [recall.close, start_sweep(home.copies, store)]
         base = SharedServices(
             options=options,
             home=home,

@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -366,13 +367,21 @@ _TRIAL = (
 _OWN_SPACE = Path("/proc/self/ns/pid")
 
 
-@functools.cache
+_probing = threading.Lock()
+
+
 def probe(mode: SandboxMode = "auto") -> Sandbox:
     """Return a working sandbox for `mode`, tested once in this process. Blocks for some 50 ms the first time.
 
     `auto` selects the first kind that works. If a requested kind does not work, nothing is
-    confined, which the status bar shows.
+    confined, which the status bar shows. May be called from several threads; the others wait for the test.
     """
+    with _probing:
+        return _probe(mode)
+
+
+@functools.cache
+def _probe(mode: SandboxMode) -> Sandbox:
     if mode == "off":
         return NoSandbox()
     for candidate in _candidates(mode):

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from agent.automation.unattended.session_automation import AUTOMATION
+from agent.errors import HermesError
+from agent.safety.sandbox.opening import _probe
 from agent.session.engine import Engine
 from agent.session.options import Options
 from agent.session.runtime import open_engine
@@ -109,3 +111,12 @@ async def test_a_closing_that_is_cancelled_leaves_no_connection(tmp_path: Path, 
                 await asyncio.sleep(0.01)
         first += STRIDE
     assert waits > STRIDE
+
+
+async def test_an_opening_that_fails_ends_the_test_of_the_boundary_it_began(tmp_path: Path):
+    _probe.cache_clear()
+    missing = Options(workspace=tmp_path, settings={"model.default": "nobody/nothing"})
+    with pytest.raises(HermesError):
+        await open_engine(missing, environ={"HERMES_HOME": str(tmp_path / "home")}, automation=AUTOMATION)
+    assert _probe.cache_info().currsize == 1
+    assert not [each for each in threading.enumerate() if each.name == "probe"]

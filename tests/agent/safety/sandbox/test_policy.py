@@ -7,7 +7,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +39,18 @@ from tools.services.sandbox import Need, SandboxName, SandboxPolicy
 def test_the_strongest_boundary_that_holds_is_taken():
     assert probe("auto").name == (next(iter(KINDS.values())).name if KINDS else "none")
     assert probe("off").name == "none"
+
+
+def test_threads_that_ask_for_the_boundary_at_once_get_the_one_that_was_tested():
+    opening._probe.cache_clear()
+    together = threading.Barrier(4)
+
+    def ask(_number: int) -> int:
+        together.wait()
+        return id(probe("auto"))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(ask, range(4)))) == 1
 
 
 def test_every_boundary_this_machine_can_draw_is_tested():
