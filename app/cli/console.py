@@ -1,4 +1,4 @@
-"""Questions to a person on a plain terminal, one at a time."""
+"""Questions to a user on a plain terminal, one at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Console:
         """What agents are called, by id."""
 
     def hear(self, event: Event) -> bool:
-        """Ask the person if the event is a request; return whether it is."""
+        """Ask the user if the event is a request; return whether it is."""
         if isinstance(event, AgentStarted):
             self._names[event.agent] = event.name
         if not isinstance(event, Asked):

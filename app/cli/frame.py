@@ -36,14 +36,14 @@ YES = "do not ask"
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Any:
-    """Return the subparsers of a subcommand that requires an action."""
+    """Make a subcommand require an action; return the object that `add_action` adds the actions to."""
     return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
 def add_action(
     actions: Any, name: str, summary: str, do: Action | None = None, *, json: str = ONE_OBJECT
 ) -> argparse.ArgumentParser:
-    """Declare an action; with an empty `json` it has no `--json`."""
+    """Add an action with its help text; return its parser. With an empty `json` it has no `--json`."""
     action: argparse.ArgumentParser = actions.add_parser(
         name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}."
     )
@@ -55,7 +55,7 @@ def add_action(
 
 
 def add_json(parser: argparse.ArgumentParser, about: str = "print JSON") -> None:
-    """Declare `--json`."""
+    """Add the option `--json` with `about` as its help text."""
     parser.add_argument("--json", action="store_true", dest="as_json", help=about)
 
 
@@ -158,7 +158,7 @@ def agrees(question: str) -> bool:
 
 
 def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
-    """Return the person's answer, or True for `--yes`. Raises `ConfigError(nobody)` without a person."""
+    """Return the user's answer, or True for `--yes`. Raises `ConfigError(nobody)` without a user."""
     from agent.errors import ConfigError
 
     if not args.yes and not sys.stdin.isatty():

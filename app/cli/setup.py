@@ -226,7 +226,7 @@ async def _fetch(way: Way, menu: ModelMenu) -> Setup | None:
 
 
 async def _of(provider: str, models: tuple[str, ...], menu: ModelMenu) -> Setup:
-    """Let the person choose a model of a provider."""
+    """Let the user choose a model of a provider."""
     shown = list(models[:_LISTED])
     name = (
         await _pick(f"Choose a model of {provider}", shown)
@@ -239,7 +239,7 @@ async def _of(provider: str, models: tuple[str, ...], menu: ModelMenu) -> Setup:
 
 
 async def _choose(title: str, choices: list[str]) -> int:
-    """Return the index of a choice. Raises `EOFError` when the person leaves."""
+    """Return the index of a choice. Raises `EOFError` when the user leaves."""
     return choices.index(await _pick(title, choices, typed=False))
 
 

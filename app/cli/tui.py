@@ -66,7 +66,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             await bring_engine()
         chosen = args
         if args.demo and app.host.session:
-            # The tour was the first session; others are the person's own.
+            # The tour was the first session; others are the user's own.
             chosen = copy(args)
             chosen.demo = False
         options = options_of(chosen, attended=True, surface="tui", model=wish.model)
@@ -81,7 +81,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             options = with_tour(replace(options, model="demo", approve=None))
         where = home.service_socket if through else None
         if not apart and where is None:
-            # A person who types already will send a message soon.
+            # A user who types already will send a message soon.
             wanted = (*ASKING, *SENDING, *READING) if app.touched.is_set() else ASKING
             app.run_worker(partial(read, wanted), group="asking")
         client = await opening.open_session(options, listener, process=apart, service=where)

@@ -276,7 +276,7 @@ _STOPS: Mapping[str, str] = {
     "budget": "max_turn_requests",
 }
 """How a turn that ended is told, by its outcome. After a refusal editors forget what was said;
-a no of the person does not justify that."""
+a no of the user does not justify that."""
 
 
 class EditorAgent:
@@ -709,7 +709,7 @@ class EditorAgent:
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Show a form in the editor and return the person's answer."""
+        """Show a form in the editor and return the user's answer."""
         mode = schema.ElicitationFormSessionMode(session_id=session, requested_schema=fields)
         return await self.connection.create_elicitation(message, mode)
 

@@ -202,7 +202,7 @@ class EditorQuestion:
     """The complete text of the question."""
     choices: tuple[EditorChoice, ...]
     form: bool = False
-    """Whether the person can answer with free text, which needs a form."""
+    """Whether the user can answer with free text, which needs a form."""
 
     @property
     def options(self) -> list[schema.PermissionOption]:
@@ -331,7 +331,7 @@ def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormR
 
 
 def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
-    """Return the person's answer from a submitted form."""
+    """Return the user's answer from a submitted form."""
     said = str((content or {}).get(ANSWER) or "").strip()
     return PersonAnswer("answered", said) if said else PersonAnswer("declined")
 
@@ -379,7 +379,7 @@ class Editor(Protocol):
         ...
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Show a form in the editor and return the person's answer."""
+        """Show a form in the editor and return the user's answer."""
         ...
 
     def tell_mode(self, session: str) -> None:

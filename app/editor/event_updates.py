@@ -195,7 +195,7 @@ def agent_thought(text: str) -> schema.AgentThoughtChunk:
 
 
 def user_words(text: str) -> schema.UserMessageChunk:
-    """Return an update with text of the person, for a conversation that is sent again."""
+    """Return an update with text of the user, for a conversation that is sent again."""
     return schema.UserMessageChunk(session_update="user_message_chunk", content=_text(text))
 
 

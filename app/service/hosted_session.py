@@ -292,7 +292,7 @@ class HostedSession:
 
     @property
     def pending(self) -> tuple[Asked, ...]:
-        """The requests waiting for a person, oldest first."""
+        """The requests waiting for a user, oldest first."""
         return tuple(self._asked.values())
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -588,7 +588,7 @@ class SessionHub:
         return session
 
     async def move(self, session: HostedSession, where: str) -> str:
-        """Move a session to the person's chat at a messenger; return a sentence about it. Raises
+        """Move a session to the user's chat at a messenger; return a sentence about it. Raises
         `TurnedAwayError`.
         """
         if self.mover is None:

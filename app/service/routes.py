@@ -616,7 +616,7 @@ async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequen
 
 
 def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
-    """Store a message's images in the home and return them as attachments. Blocking. Raises
+    """Store a message's images with `store` and return them as attachments. Blocking. Raises
     `TurnedAwayError`.
     """
     found: list[Attachment] = []

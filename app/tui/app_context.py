@@ -1,8 +1,7 @@
-"""The interface of the application for its parts.
+"""The interface through which the parts of the application use it.
 
-A part takes an `AppContext`, which `HermesApp` implements. This module does not import the application, and
-no part does. Where a part needs a service that itself needs the context, the service is a protocol here, or
-next to the part that adds it.
+A part takes an `AppContext`, which `HermesApp` implements. Neither this module nor any part imports the
+application. A service that itself needs the context is a protocol, here or next to the part that adds it.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ class SlashRunner(Protocol):
 
 
 class BranchViewer(Protocol):
-    """Other branches of the session."""
+    """A service that switches the session to another branch."""
 
     async def look_at(self, head: str) -> str:
-        """Switch to a branch by its head; return a sentence about it."""
+        """Switch the conversation to the named branch without changing files; return a notice."""
         ...
 
 
 class AgentControls(Protocol):
-    """The person's actions on agents; each agent is given by its id."""
+    """The user's actions on agents; each agent is given by its id."""
 
     drafts: dict[str, str]
     """Unsent texts to agents."""
 
     async def kill(self, agent: str) -> None:
-        """Ask for confirmation, then end the agent."""
+        """Ask for confirmation, then stop the agent and its subagents permanently."""
         ...
 
     async def pause(self, agent: str) -> None:
-        """Pause the agent, or let it continue."""
+        """Pause the agent and its subagents, or let them continue."""
         ...
 
     async def tell(self, agent: str, text: str) -> bool:
@@ -64,7 +63,7 @@ class AgentControls(Protocol):
         ...
 
     async def waiting(self, agent: str) -> tuple[str, ...]:
-        """Return the messages that the agent has not read yet."""
+        """Return the messages that the agent has not read yet; empty if they cannot be read."""
         ...
 
     async def past(self, agent: str) -> AgentConversation:
@@ -81,13 +80,13 @@ class AgentControls(Protocol):
 
 
 class AppContext(Protocol):
-    """The application, as far as its parts use it."""
+    """The members of the application that its parts use."""
 
     attention: Attention
     mouse: str
     """The value of `display.mouse` in effect."""
     tour: bool
-    """True if the next session is the tour."""
+    """True if the next session to open is the guided tour."""
     answers: TerminalAnswers
     drawn: Callable[[str], str]
     console: Console
@@ -184,7 +183,7 @@ class AppContext(Protocol):
         ...
 
     def spill(self, text: str) -> None:
-        """Insert text that was meant for the draft, as if it were pasted."""
+        """Insert into the prompt, as if pasted, text that was typed for the draft while a dialog opened."""
         ...
 
     def draft(self) -> str:
@@ -202,7 +201,7 @@ class AppContext(Protocol):
         ...
 
     def call_later(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
-        """Call a function in order with the events of the application."""
+        """Queue a call that runs in order with the application's events."""
         ...
 
     def call_after_refresh(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
@@ -222,15 +221,15 @@ class AppContext(Protocol):
         ...
 
     def copy_to_clipboard(self, text: str, /) -> None:
-        """Copy a text, and say which way it went."""
+        """Copy a text to the clipboard; a notice names the way that was used."""
         ...
 
     async def ask_page(self) -> bool | None:
-        """Return whether the page of the terminal is light; None if it does not say."""
+        """Ask the terminal whether its background is light; return None if it does not answer."""
         ...
 
     def report_mouse(self, policy: str, /) -> None:
-        """Let the terminal report of its mouse what a value of `display.mouse` says."""
+        """Make the terminal report the mouse events that a value of `display.mouse` asks for."""
         ...
 
     def exit(self) -> None:

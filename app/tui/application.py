@@ -1,5 +1,5 @@
-"""The full-screen application. It draws first, then opens the engine, and restores the terminal when it
-ends.
+"""The full-screen application. It paints its first frame before it opens a session, and restores the terminal
+when it ends.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ else:
 log = logging.getLogger(__name__)
 
 REPORT_SIZE = (110, 40)
-"""Size of the crash report, in cells."""
+"""The size of the crash report, in columns and rows."""
 NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
 
 
@@ -136,7 +136,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.tour = tour
         """True if the first session is the tour, which starts automatically."""
         self.resumes = False
-        """True if the first session has a past, so that an empty conversation is about to be filled."""
+        """True if the first session is resumed, so that its conversation is about to be filled."""
         self.first_command = ""
         """The slash command that runs once the first session is open."""
         self.remembered = remembered
@@ -152,7 +152,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self._keys: Keys | None = None
         self.last_key = float("-inf")
         self.touched = asyncio.Event()
-        """Set with the first key."""
+        """Set by the first key press or paste."""
         self._last_filter, self.answers = ControlFilter(), TerminalAnswers()
         self.drawn: Callable[[str], str] = str
         self.copy_on_select = False
@@ -165,7 +165,7 @@ class HermesApp(App[None], inherit_bindings=False):
         )
         self.session.prompt.files.look = self._look_for_files
         self.failure: HermesError | None = None
-        """The reason why the application ended at once, if it did."""
+        """The error because of which no session could be opened at the start, if any."""
 
     # Modules that handle events are imported with the first one: that takes longer than drawing.
 
@@ -215,8 +215,8 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @property
     def direct_write(self) -> Callable[[str], None] | None:
-        """A function that writes rows to the terminal outside Textual's frames; None if the terminal is not
-        ours.
+        """A function that writes rows to the terminal outside Textual's frames; None if Hermes does not
+        control it.
         """
         return None if self.is_headless or self.is_inline or self.is_web else self._write
 
@@ -227,7 +227,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @property
     def has_crashed(self) -> bool:
-        """True if a fault of Hermes ended the application."""
+        """True if an unexpected exception ended the application."""
         return self.crash.has_happened
 
     # Overrides of Textual
@@ -277,23 +277,23 @@ class HermesApp(App[None], inherit_bindings=False):
         self.refresh(layout=True)
 
     def _renew_terminal(self) -> None:
-        """Treat another terminal behind the screen as one that the person came back to."""
+        """Treat a newly attached terminal like a return from suspension."""
         self.app_resume_signal.publish(self)
 
     def _meet_terminal(self) -> None:
-        """Draw on a terminal of which nothing is known any more."""
+        """Show everything again on a terminal whose state is unknown."""
         self.attention.show_again()
         self._forget_terminal()
         self._draw_anew()
 
     def _take_answer(self, answer: str) -> None:
-        """Take an answer of the terminal, in the thread that reads."""
+        """Handle the terminal's answer to a query, in the thread that reads input."""
         if (light := page_report(answer)) is not None:
             self.call_later(self.appearance.turn_page, light)
         self.answers.receive_answer(answer)
 
     async def ask_page(self) -> bool | None:
-        """Return whether the page of the terminal is light; None if it does not say."""
+        """Ask the terminal whether its background is light; return None if it does not answer."""
         if self.direct_write is None or not await asyncio.to_thread(takes_questions, os.environ):
             return None
         self._write(PAGE_REPORTS)
@@ -351,7 +351,7 @@ class HermesApp(App[None], inherit_bindings=False):
             self.branch.look()
 
     def _subscribe_parts(self) -> None:
-        """Have the parts hear of the events that they use, besides those of the bridge."""
+        """Subscribe the parts to the events that they handle, in addition to those of the bridge."""
         from agent.events import BranchSwitched, FilesChanged, TurnEnded, TurnStarted
 
         subscribe = self.bridge.listeners.subscribe
@@ -367,18 +367,18 @@ class HermesApp(App[None], inherit_bindings=False):
             self.history_actions.show(cast("BranchSwitched", event))
 
     def _show_first_title(self, event: Event) -> None:
-        """Show the title that the first message gave the session."""
+        """Show the title that the session got from its first message."""
         if event.agent == "main" and not self.bridge.state.title:
             self.run_worker(self.show_title, group="title", exclusive=True)
 
     async def show_title(self) -> None:
-        """Show the title that the session has in the store."""
+        """Show the title of the session as it is in the store."""
         if (client := self.host.client) is not None:
             with suppress(HermesError):
                 self.bridge.change(title=(await client.stored.session(client.id)).title)
 
     def _settle_files(self, event: Event) -> None:
-        """Settle the list of files after a turn, and where files were put back or merged."""
+        """Update the list of changed files after a turn, and after an undo or merge between turns."""
         over = event.type == "turn_ended" or not self.session.prompt.busy
         if event.agent == "main" and over and self.session.files.unsettled:
             self.run_worker(self.history_actions.settle_files, group="settle", exclusive=True)
@@ -405,7 +405,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @work(exclusive=True, group="session")
     async def begin(self) -> None:
-        """Fill the screen and open the first session, once the first picture is visible."""
+        """Mount the panes and open the first session, once the first frame is visible; exit if that fails."""
         try:
             await bring(PANES_MODULE)
             await self.beginning.wait_for_idle_keys()
@@ -434,7 +434,7 @@ class HermesApp(App[None], inherit_bindings=False):
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     def _handle_exception(self, error: Exception) -> None:
-        """Show an error of work in the background, which otherwise ends the application, as a notice."""
+        """Show the error of a background worker as a notice instead of ending the application."""
         if isinstance(error, WorkerFailed) and isinstance(error.error, HermesError):
             log.warning("work in the background failed: %s", error.error)
             self.complain(str(error.error))
@@ -462,7 +462,7 @@ class HermesApp(App[None], inherit_bindings=False):
             self.run_worker(partial(self.actions.run_slash, command))
 
     def spill(self, text: str) -> None:
-        """Insert text that was meant for the draft, as if it were pasted."""
+        """Insert into the prompt, as if pasted, text that was typed for the draft."""
         active_conversation.prompt(self).on_paste(events.Paste(text))
 
     def press_on_draft(self, key: str) -> None:
@@ -480,7 +480,7 @@ class HermesApp(App[None], inherit_bindings=False):
             raise NotOpenYetError("The session is not open yet; this waits until it is.")
         return self.host.client
 
-    # Messages of the person
+    # Messages of the user
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         match event.kind:
@@ -536,7 +536,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     # Requests of the panes
 
-    # Handlers are named after their messages, as those classes are not imported before the first picture.
+    # Handlers are named after their messages, as those classes are not imported before the first frame.
 
     def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
         if self.remembered is not None:
@@ -555,7 +555,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.push_screen(DetailScreen(title, text))
 
     async def _show_diff(self, path: str, diff: str) -> None:
-        """Show a unified diff as the conversation does, on its own screen."""
+        """Show a unified diff on a screen of its own, in the style of the conversation."""
         from app.tui.screens.history.timeline_files import FileDifferenceRow, FileScreen
 
         new, gone = diff.startswith("--- /dev/null"), "\n+++ /dev/null" in diff
@@ -626,7 +626,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @late
     def clipboard_ways(self) -> Clipboard:
-        """Where copied text goes."""
+        """The available ways of copying text."""
         from agent.core.home import Home
         from app.tui.terminal.clipboard import Clipboard
 
@@ -635,7 +635,7 @@ class HermesApp(App[None], inherit_bindings=False):
         )
 
     def copy_to_clipboard(self, text: str, more: str = "") -> None:
-        """Copy a text by the first way that works here; a notice says which one that was, and `more`."""
+        """Copy a text in the first way that works here; a notice names that way, followed by `more`."""
         self._clipboard = text
         self.run_worker(partial(self._copy, text, more), group="copy")
 
@@ -651,7 +651,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self._hear(Copied(way=result.way))
 
     def report_mouse(self, policy: str) -> None:
-        """Let the terminal report of its mouse what a value of `display.mouse` says."""
+        """Make the terminal report the mouse events that a value of `display.mouse` asks for."""
         if (policy, self.mouse) != ("full", "full"):
             self._write(MOUSE_MODES[policy])
         self.mouse = policy
@@ -666,10 +666,10 @@ class HermesApp(App[None], inherit_bindings=False):
         self.notify(clean(as_typed(text)), timeout=timeout, markup=False)
 
     def complain(self, text: str) -> None:
-        """Show a sentence about something that did not work."""
+        """Show a sentence as a warning notice for eight seconds."""
         self.notify(clean(as_typed(text)), severity="warning", timeout=8, markup=False)
 
     @property
     def skin(self) -> Skin:
-        """The skin in use, in the colours that the terminal can show, for screens that draw in it."""
+        """The skin in use, in colours that the terminal can show."""
         return self.appearance.shown

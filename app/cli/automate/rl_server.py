@@ -202,9 +202,10 @@ class EnvironmentServer:
 
 
 class TrainerGuard:
-    """Admits requests with the token in `Authorization`, as Bearer or as the password of Basic.
+    """Admits requests with `token` in `Authorization`, as Bearer or as the password of Basic.
 
-    A request under a host name other than this machine's is refused: it comes from a foreign web page.
+    Paths below `/policy/` need `policy_key` instead, and `/health` needs nothing. Requests with an `Origin`
+    header or with a host name other than this machine's are refused, as a web page may have sent them.
     """
 
     def __init__(self, app: ASGIApp, token: str, policy_key: str) -> None:

@@ -63,7 +63,7 @@ def _remove(args: argparse.Namespace) -> None:
 
 
 def require(name: str, what: str) -> None:
-    """Make sure an extra is installed; offer to add it if a person is present. Raises `ConfigError`."""
+    """Make sure an extra is installed; offer to add it if a user is present. Raises `ConfigError`."""
     if is_installed(name):
         return
     if sys.stdin.isatty() and sys.stderr.isatty():

@@ -189,7 +189,7 @@ def _with_server(
     around = LaunchEnvironment(
         home=home,
         workspace=here,
-        # A person, or the agent whose command this is, can read files there, and removes them.
+        # A user, or the agent whose command this is, can read files there, and removes them.
         files=here if os.access(here, os.W_OK) else Path(tempfile.gettempdir()),
         sandbox=loaded.settings.sandbox,
         variables=loaded.environ,
@@ -226,7 +226,7 @@ def _with_server(
 
 
 def _send_to(url: str, only_print: bool) -> None:
-    """Open a URL in the person's browser (`BROWSER` names the program), or only print it."""
+    """Open a URL in the user's browser (`BROWSER` names the program), or only print it."""
     say(f"Sign in at:\n{reveal(url)}", sys.stderr)
     has_screen = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
     if only_print or not (has_screen or sys.platform == "darwin"):

@@ -1,6 +1,6 @@
 """`hermes mcp serve`: the sessions of this home as an MCP server on stdin and stdout.
 
-Other agents list, search and read sessions, and send messages to one. Approvals are shown to the person at
+Other agents list, search and read sessions, and send messages to one. Approvals are shown to the user at
 the client as forms; a client without forms counts as a refusal.
 """
 
@@ -143,7 +143,7 @@ class ServedSessions:
 
 
 class _Answering:
-    """Forwards the requests of a session to the person at the client."""
+    """Forwards the requests of a session to the user at the client."""
 
     def __init__(self, ctx: Context) -> None:
         self.client: SessionClient | None = None
@@ -170,7 +170,7 @@ class _Answering:
     async def _answer(self, request: Asked) -> None:
         try:
             reply = await self._ask_client(request)
-        except Exception:  # whatever kept the question from the person, the answer is a no
+        except Exception:  # whatever kept the question from the user, the answer is a no
             reply = request.unattended
         if self.client is not None:
             with suppress(HermesError):

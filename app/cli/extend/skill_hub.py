@@ -44,7 +44,7 @@ def open_catalog(args: argparse.Namespace) -> SkillCatalog:
 
 
 def open_skill_hub() -> SkillHub:
-    """Open the person's skill hub with the current settings."""
+    """Open the user's skill hub with the current settings."""
     from agent.knowledge.skills.hub.service import open_hub
 
     home, here = Home.locate(), Path.cwd()
@@ -491,7 +491,7 @@ def _skill(args: argparse.Namespace) -> Skill:
 
 
 def _author() -> str:
-    """Return the person's git identity. Raises `ConfigError`."""
+    """Return the user's git identity. Raises `ConfigError`."""
     said = []
     for key in ("user.name", "user.email"):
         try:

@@ -132,7 +132,7 @@ def clipboard(subject: HealthSubject) -> HealthFinding:
 
 
 def notifications(subject: HealthSubject) -> HealthFinding:
-    """Say what arrives of the calls to a person who looks elsewhere."""
+    """Say what arrives of the calls to a user who looks elsewhere."""
     from app.tui.terminal.attention import call_prospect
 
     return HealthFinding("notifications", "ok", call_prospect(subject.environ))

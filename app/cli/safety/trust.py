@@ -1,4 +1,4 @@
-"""`hermes trust`: list everything the person approved, and revoke single entries."""
+"""`hermes trust`: list everything the user approved, and revoke single entries."""
 
 from __future__ import annotations
 

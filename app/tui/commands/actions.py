@@ -1,4 +1,4 @@
-"""The actions of the commands. Commands in `app.tui.commands.registry` name these methods."""
+"""The actions of the commands; `app.tui.commands.registry` refers to these methods by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.tui.screens.skins.appearance import AppearancePort
 
     class ActionContext(AppearancePort, HistoryPort, SkillNamesPort, Protocol):
-        """The application, as far as the commands use it."""
+        """The members of the application that the commands use."""
 
         @property
         def preferences(self) -> Preferences: ...
@@ -79,7 +79,7 @@ class CommandActions:
             await self.run(call.command, call.argument)
 
     async def _run_named(self, wrong: str, text: str) -> None:
-        """Run a skill or a plugin's command; if neither has that name, complain and give the text back."""
+        """Run a skill or a plugin's command; if neither has that name, show `wrong` and put the text back."""
         if not await self._app.skills.run(text):
             self._app.complain(wrong)
             active_conversation.prompt(self._app).put_before([f"/{text}"])
@@ -106,7 +106,7 @@ class CommandActions:
                 self._app.complain(str(error))
 
     def is_allowed(self, id: str) -> bool:
-        """Return whether the keys of a command act now; if not, the focused widget gets them."""
+        """Return whether the keys of a command work now; if not, the focused widget gets them."""
         app = self._app
         if BY_ID[id].group == "Conversation" and not active_conversation.screen(app).panes_mounted:
             return False
@@ -153,7 +153,7 @@ class CommandActions:
             app.say(f"Press {app.keys.label('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
-        """Run a shell command of the person in the workspace, and pass the result to the model."""
+        """Run the user's shell command in the workspace, and add its output to the conversation as a note."""
         from app.tui.commands.shell import run_shell
 
         client = self._app.host.client
@@ -167,7 +167,7 @@ class CommandActions:
     # Conversation
 
     async def find(self, argument: str) -> None:
-        """Open the bar that searches the conversation while the person types."""
+        """Open the bar that searches the conversation as the user types."""
         from app.tui.conversation.find_bar import open_bar
 
         screen = active_conversation.screen(self._app)
@@ -269,14 +269,14 @@ class CommandActions:
             self.compare(wanted.branch)
 
     def compare(self, branch: str) -> None:
-        """Compare a branch with the one in use."""
+        """Open the screen that compares a branch with the one in use."""
         from app.tui.screens.history.compare import CompareScreen, compare_services
 
         client = self._app.need_client()
         self._app.push_screen(CompareScreen(compare_services(client, client.branch, branch)))
 
     def timeline(self, argument: str) -> None:
-        """Open the timeline, at a node if one is given."""
+        """Open the timeline, with the cursor on a node if its number is given."""
         from app.tui.screens.history.timeline import EngineTimeline, TimelineScreen
 
         services = EngineTimeline(self._app.need_client(), self._app.history_actions)
@@ -294,7 +294,7 @@ class CommandActions:
         self._tell(await carry_out(self._app, argument))
 
     def _tell(self, words: str) -> None:
-        """Show in the conversation the result of a move through the history."""
+        """Show the result of a move through the history as a notice in the conversation, unless it is empty."""
         if words:
             self._app.session.transcript.add_notice("info", words)
             self._app.session.go_to_end()
@@ -351,7 +351,7 @@ class CommandActions:
             prompt.focus()
 
     async def merge(self, agent: str) -> None:
-        """Show what an agent changed in its copy, and merge it."""
+        """Show what an agent changed in its copy, and merge what the user chooses."""
         await self._run_guarded(self._merge, agent)
 
     async def _merge(self, agent: str) -> None:
@@ -402,7 +402,7 @@ class CommandActions:
         await client.watch(not client.watches if not argument else argument == "on")
 
     async def mode(self, argument: str) -> None:
-        """Change to the named mode; without a name, to the next one."""
+        """Switch to the named permission mode; without a name, to the next one. Raises `HermesError`."""
         from agent.core.messages import MODES, SUMMARIES, canonical, following
 
         client = self._app.need_client()

@@ -1,4 +1,4 @@
-"""The person's actions on agents: show, message, pause and stop them."""
+"""The user's actions on agents: show, message, pause and stop them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class AgentActions:
         self.drafts: dict[str, str] = {}
         """The unsent text to each agent, by its id."""
 
-    # Requests of the person
+    # Requests of the user
 
     async def kill(self, agent: str) -> None:
-        """Stop an agent and its subagents permanently, after a question. Must run as a worker."""
+        """Stop an agent and its subagents permanently, after a confirmation. Must run as a worker."""
         from app.tui.screens.dialog import ConfirmDialog
 
         row = self._app.bridge.team.row(agent)
@@ -45,7 +45,7 @@ class AgentActions:
             await self._run_guarded(lambda: self._kill(agent))
 
     async def pause(self, agent: str) -> None:
-        """Pause an agent and its subagents, or let them continue."""
+        """Pause an agent and its subagents, or let them continue; show an error as a notice."""
 
         await self._run_guarded(lambda: self._port().toggle_pause(agent))
 
@@ -57,7 +57,7 @@ class AgentActions:
         return await self._run_guarded(lambda: self._port().tell(agent, text))
 
     def clear_ended(self) -> None:
-        """Remove the rows of ended agents. A row returns when its agent continues."""
+        """Remove the rows of ended agents without unmerged changes. A row returns if its agent continues."""
         count = self._app.bridge.clear_ended_agents()
         stays = any(row.unmerged and row.state not in UNDER_WAY for row in self._app.bridge.team.rows())
         gone = f"{count} cleared away." if count else "No agent is over." if not stays else ""
@@ -65,7 +65,7 @@ class AgentActions:
         self._app.say(" ".join(filter(None, (gone, kept))))
 
     async def waiting(self, agent: str) -> tuple[str, ...]:
-        """Return the messages that an idle agent will read first."""
+        """Return the messages that an agent will read when it continues; empty if they cannot be read."""
         try:
             return tuple(await self._port().waiting(agent))
         except HermesError:
@@ -76,7 +76,7 @@ class AgentActions:
         return await self._port().conversation(agent)
 
     async def recall(self, client: SessionClient) -> None:
-        """Show agents of earlier processes, for which no events arrive."""
+        """Show the agents that earlier processes started; no start events arrive for them."""
         self.drafts.clear()
         told = await client.agents.recall()
         known = self._app.bridge.team

@@ -1,4 +1,4 @@
-"""The command `/attempts`: start attempts, list them, stop them, continue with one."""
+"""The command `/attempts`: start parallel attempts at a task, list them, stop them, continue with one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AttemptsRequest:
 
 
 def read(argument: str) -> AttemptsRequest:
-    """Parse the words after the command. Raises `ConfigError`. Pure."""
+    """Parse the argument of `/attempts`. Raises `ConfigError`. Pure."""
     word, _, rest = argument.strip().partition(" ")
     rest = rest.strip()
     if not word or (word == "list" and not rest):

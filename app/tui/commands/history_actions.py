@@ -1,6 +1,6 @@
-"""Undo, redo, rewind, fork and branch switches by the person.
+"""Undo, redo, rewind, fork and branch switches by the user.
 
-A preview comes first if files are at risk, a notice afterwards.
+A preview comes first if files are at risk, and a notice afterwards.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation
 
 CALLS = 200
-"""Number of a branch's calls that the log shows."""
+"""The number of a branch's last calls that the log shows."""
 FILES = 100
-"""Number of a branch's files that the pane shows."""
+"""The number of a branch's changed files that the pane shows."""
 _KINDS = {"added": "added", "changed": "modified", "deleted": "removed"}
 
 
 def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
-    """Return the last calls of a path, oldest first, each with its end in seconds since the epoch."""
+    """Return the last `CALLS` calls of a path, oldest first, each with its end in seconds since the epoch."""
     from tools.registry import registry
 
     backwards = (at for at in range(len(path) - 1, -1, -1) if path[at].kind == "tool")
@@ -50,9 +50,9 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 
 
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
-    """Return the files that changed since the session's beginning, without those that the project ignores.
+    """Return the files that changed since the start of the session, except those that git ignores.
 
-    Files that only others changed are `outside`. Raises `HermesError`.
+    Files that no step of the session changed are `outside`. Raises `HermesError`.
     """
     rows = await _rows(history, await history.without_ignored(await _files(history)))
     own = {each.path for step in await history.steps() if step.kind != "outside" for each in step.changes}
@@ -60,9 +60,9 @@ async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
 
 
 async def net_changes(history: HistoryNavigation, paths: Container[str]) -> dict[str, PaneFileChange | None]:
-    """Return what is left of the changes of some files since the session's beginning, None for nothing.
+    """Return the changes of some files since the start of the session; None for a file that is as before.
 
-    Files of which no step is kept are missing, and so are those that others changed as well.
+    Files without a recorded step are missing, and so are those that other programs changed as well.
     """
     net = await asyncio.to_thread(_net, await history.steps(), paths)
     left = [each for each in net if not alike(each.before, each.after)]
@@ -83,7 +83,7 @@ def _net(steps: Sequence[Step], paths: Container[str]) -> list[PathChange]:
 
 
 async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> list[PaneFileChange]:
-    """Return the changed files that are not `listed`: the watcher omits only ignored files."""
+    """Return the changed files that are not in `listed`; only ignored files are missing there."""
     changes = await _files(history)
     return await _rows(
         history, [each for each in changes if each.path not in listed and not each.path.startswith("/")]
@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from app.tui.screens.history.timeline_files import What
 
     class HistoryPort(AppContext, Protocol):
-        """The application, with the actions on the session's history."""
+        """The application's interface, extended by the actions on the session's history."""
 
         @property
         def history_actions(self) -> HistoryActions: ...
@@ -131,10 +131,10 @@ NOTHING_CARRIED = "Nothing was done since, so there is nothing to carry over."
 
 
 class HistoryActions:
-    """The history actions of one application. Methods raise `HermesError` and return a sentence about the
+    """The history actions of one application. Methods raise `HermesError` and return a notice about the
     result.
 
-    An empty sentence means that the person cancelled.
+    An empty notice means that the user cancelled.
     """
 
     def __init__(self, app: AppContext, shown: ShownHistory) -> None:
@@ -148,7 +148,7 @@ class HistoryActions:
         """The history of the open session. Raises `HermesError` if no session is open."""
         return self._app.need_client().history
 
-    # Requests of the person
+    # Requests of the user
 
     async def undo(self) -> str:
         """Undo the last turn, restore, switch or fork."""
@@ -194,7 +194,7 @@ class HistoryActions:
         return _move_notice(words, went, self._undo_hint())
 
     async def back_to(self, node: int, what: What) -> str:
-        """Go back to a node: before it if it is the person's message, after it otherwise."""
+        """Go back to a node: before it if it is the user's message, after it otherwise."""
         history = self.history
         position = await history.position_of(node)
         if (await history.node(node)).kind == "user":
@@ -208,7 +208,7 @@ class HistoryActions:
         return await self.fork(node, files=what == "both")
 
     async def fork(self, node: int, name: str = "", *, files: bool = False, carry_over: bool = False) -> str:
-        """Continue from a node on a new branch; with `carry_over`, add a note about what is left behind."""
+        """Continue from a node on a new branch; with `carry_over`, add a note about the abandoned part."""
         history = self.history
         choices = await self._decide_restore(await history.position_of(node)) if files else {}
         if choices is None:
@@ -237,7 +237,7 @@ class HistoryActions:
         )
 
     async def rename(self, head: str, name: str) -> str:
-        """Rename a branch."""
+        """Rename a branch; return a notice."""
         await self.history.rename(head, name)
         self._app.bridge.show_head(self._app.need_client().branch)
         return f"Branch {head} is called {name} now."
@@ -250,7 +250,7 @@ class HistoryActions:
         return place.node
 
     async def list_user_messages(self) -> list[SaidMessage]:
-        """Return the person's messages on the branch in use, newest first."""
+        """Return the user's messages on the branch in use, newest first."""
         path = self._app.need_client().path[:]
         steps = await self.history.steps()
         return await asyncio.to_thread(user_messages, path, steps)
@@ -261,13 +261,13 @@ class HistoryActions:
     # Previews of file changes
 
     async def _decide_restore(self, position: int, *, look: bool = False) -> Choices | None:
-        """Return the choices for files when moving to a position; None if the person cancelled."""
+        """Return the choices for files when moving to a position; None if the user cancelled."""
         if not self._app.need_client().keeps_files:
             return {}
         return (await self._looked_at(position, look=look))[1]
 
     async def _looked_at(self, position: int, *, look: bool = False) -> tuple[RestorePlan, Choices | None]:
-        """Return the plan the person agreed to, with their choices; None as choices if they cancelled.
+        """Return the plan the user agreed to, with their choices; None as choices if they cancelled.
 
         The preview is shown if files are at risk, or in any case with `look`. If files change during the
         preview, the new plan is shown again.
@@ -303,11 +303,11 @@ class HistoryActions:
         self.fill_panes(client)
 
     def fill_panes(self, client: SessionClient) -> None:
-        """Show the calls and the files of the branch in the panes, once they are read."""
+        """Load the calls and the files of the branch in a worker, and show them in the panes."""
         self._app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
 
     def _offer(self, draft: str) -> None:
-        """Put a withdrawn message into the prompt, unless the prompt holds other text."""
+        """Put a message taken back by an undo into the prompt, or into its history if other text is there."""
         prompt = self._app.session.prompt
         free = not prompt.text or prompt.text == self._offered
         if free and prompt.text != draft:
@@ -317,7 +317,7 @@ class HistoryActions:
         self._offered = draft if free else ""
 
     async def _show_branch(self, client: SessionClient) -> None:
-        """Show the calls and the files of the branch in the panes."""
+        """Load the calls and the files of the branch, and show them in the panes if they are still current."""
         try:
             calls = await asyncio.to_thread(last_calls, client.path[:])
             files = await panes_of(client.history)
@@ -327,7 +327,7 @@ class HistoryActions:
             self._app.bridge.show_branch(calls, files)
 
     async def settle_files(self) -> None:
-        """Show what is left of the files' changes, after edits of the same lines or an undo."""
+        """Update the listed changes of files that were edited repeatedly, undone or restored."""
         pane = self._app.session.files
         paths, pane.unsettled = pane.unsettled, set()
         with suppress(HermesError):

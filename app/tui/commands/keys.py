@@ -1,4 +1,4 @@
-"""Key bindings from the setting `keys`: bindable commands, problems in the setting, the result."""
+"""Key bindings from the setting `keys`: what can be bound, the bindings, and problems in the setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.text.safe_text import reveal
 from widgets.key_names import read_key, shown_key, types_text
 
 Surface = Literal["session", "prompt", "conversation", "lists", "bar", "frame"]
-"""The place where a key works. Keys of the session take precedence over the focused widget."""
+"""Where a key works. Keys of the session take precedence over the focused widget."""
 
 LETTERS: Mapping[str, str] = {
     "⏎": "open or choose",
@@ -37,19 +37,19 @@ LETTERS: Mapping[str, str] = {
     "g G": "first, last",
     "n N": "in a text: next, previous",
 }
-"""What a key means in every list."""
+"""The meaning of a key in every list."""
 ALIASES = {"turn.steer": "prompt.steer"}
-"""Commands that have another name in the prompt."""
+"""Commands whose keys are bound under another id in the prompt."""
 NEVER_WITHOUT = {
     "program.back": "nothing could be stopped or left",
     "prompt.submit": "nothing could be sent",
 }
-"""Commands that always keep a key, with the effect of having none."""
+"""Commands that must have a key, each with the consequence of having none."""
 _EDITING = frozenset(
     {"enter", "tab", "shift+tab", "backspace", "delete", "escape"}
     | {"up", "down", "left", "right", "home", "end", "pageup", "pagedown"}
 )
-"""Keys that no command may take: the focused widget needs them."""
+"""Keys that no command of the session may take, because the focused widget needs them."""
 _LONGEST = 200
 _PREFIXES: Mapping[str, Surface] = {
     "prompt": "prompt",
@@ -82,7 +82,7 @@ class Keys:
 
     by_id: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
-    """Problems and consequences of the wishes, a sentence each."""
+    """Problems in the setting and consequences of its entries, one sentence each."""
     changed: frozenset[str] = field(default_factory=frozenset)
     """The ids whose keys differ from the defaults."""
 
@@ -154,9 +154,9 @@ def _widgets() -> Iterator[Bindable]:
 
 
 def resolve(wishes: Mapping[str, str]) -> Keys:
-    """Return the key bindings that result from the setting `keys`. Never raises; pure.
+    """Return the key bindings that result from the setting `keys`. Never raises.
 
-    A wish that cannot be met leaves the default keys and becomes a problem.
+    An entry that cannot be granted leaves the default keys and becomes a problem.
     """
     known = bindables()
     if not wishes:
@@ -169,9 +169,9 @@ def resolve(wishes: Mapping[str, str]) -> Keys:
 
 
 def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the wishes that are valid on their own, ordered by priority.
+    """Return the entries that are valid on their own, ordered by priority.
 
-    Commands that must keep a key, and those whose keys come before the focus, are first.
+    Commands that must keep a key come first, then those whose keys precede the focused widget's.
     """
     read: dict[str, tuple[str, ...]] = {}
     for given, text in wishes.items():
@@ -195,7 +195,7 @@ def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str
 
 
 def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> tuple[str, ...] | None:
-    """Return the keys that a wish names; None if none of them is available."""
+    """Return the keys that an entry names, empty for a wish to have none; None if none of them is available."""
     if len(text) > _LONGEST:
         problems.append(_problem(given, "that is not a list of keys"))
         return None
@@ -217,7 +217,7 @@ def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> 
 
 
 def _refusal(key: str, bindable: Bindable) -> str:
-    """Return the reason why a command may not have a key, ignoring other holders; empty if it may."""
+    """Return the reason why a command may not have a key, ignoring other commands; empty if it may."""
     if key in bindable.keys:
         return ""
     if bindable.surface in ("session", "prompt") and types_text(key):
@@ -228,7 +228,7 @@ def _refusal(key: str, bindable: Bindable) -> str:
 
 
 def _grant_keys(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the wishes without keys that another command holds and keeps."""
+    """Return the wished keys of each command that no other command keeps; the others become problems."""
     granted: dict[str, tuple[str, ...]] = {}
     pending = set(wishes)
     for id, wished in wishes.items():
@@ -250,7 +250,7 @@ def _grant_keys(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> d
 def _holder(key: str, id: str, granted: Mapping[str, tuple[str, ...]], pending: set[str]) -> str | None:
     """Return the command that keeps `id` from having the key; None if the key is free.
 
-    A key is held by another wish, or as a default that must remain or has priority.
+    Such a command has the key by another entry, or as a default that must remain or takes precedence.
     """
     one = bindables()[id]
     for other, two in bindables().items():
@@ -270,7 +270,7 @@ def _holder(key: str, id: str, granted: Mapping[str, tuple[str, ...]], pending: 
 
 
 def _left_over(granted: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the default keys of all other commands, without those taken by a wish."""
+    """Return the keys of commands without an entry: their defaults, except those granted to others."""
     rest: dict[str, tuple[str, ...]] = {}
     for id, each in bindables().items():
         if id in granted:

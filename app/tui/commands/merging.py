@@ -1,4 +1,4 @@
-"""Merging an agent's copy into the project, after the person has reviewed the changes."""
+"""Merging an agent's copy into the project, after the user has reviewed the changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class MergeScreen(RestoringScreen, inherit_bindings=False):
     """The preview of a merge. Its result is the choice for each file, or None to merge nothing.
 
-    `discards` is true if the person wants the copy discarded instead.
+    `discards` is true if the user wants the copy discarded instead.
     """
 
     heading = "Before a copy is merged"
@@ -79,19 +79,19 @@ ALL = "all"
 
 @dataclass(slots=True)
 class _Round:
-    """Copies that are merged one after the other, and undone together."""
+    """The state of one merge command: the copies merged so far, which are undone together."""
 
     place: str = ""
-    """The number of the copy under review and their total, as text."""
+    """The position of the copy under review, such as `2 of 3`."""
     merged: list[str] = field(default_factory=list)
     operation: Operation | None = None
     """The operation that undoes all of them."""
     stopped: bool = False
-    """True if the person ended the round."""
+    """True if the user cancelled, so that no further copies are shown."""
 
 
 def agent_to_merge(argument: str) -> str:
-    """Return the agent named in `merge agent-1`, or `ALL`. Raises `HermesError`. Pure."""
+    """Return the agent's id in `merge agent-1` or `merge 1`, or `ALL`. Raises `HermesError`. Pure."""
     word, *rest = argument.split()
     if word != "merge" or len(rest) != 1:
         raise HermesError(USAGE)
@@ -99,16 +99,16 @@ def agent_to_merge(argument: str) -> str:
 
 
 async def merge_copy(app: HistoryPort, agent: str) -> str:
-    """Show what an agent changed and apply the person's decision; return a notice. Must run as a worker.
+    """Show what an agent changed and apply the user's decision; return a notice. Must run as a worker.
 
-    `ALL` shows the copies of all ended agents, one after the other. The notice is empty if the person
+    `ALL` shows the copies of all ended agents, one after the other. The notice is empty if the user
     cancelled. Raises `HermesError`.
     """
     from agent.session.history.navigation import BUSY
 
     client = app.need_client()
     if client.busy:
-        # Reported before the person reviews and decides, not afterwards.
+        # Reported before the user reviews and decides, not afterwards.
         raise HermesError(BUSY)
     agents = client.agents
     if agent == ALL:
@@ -132,7 +132,7 @@ async def _merge_all(app: HistoryPort, agents: Agents) -> str:
         try:
             said.append(await _merge_one(app, agents, agent, turn))
         except HermesError as error:
-            # Earlier merges remain, and the person is told about them anyway.
+            # Earlier merges remain, and the user is told about them anyway.
             said.append(f"{agent}: {error}")
         if turn.stopped:
             break
@@ -140,7 +140,7 @@ async def _merge_all(app: HistoryPort, agents: Agents) -> str:
 
 
 async def _merge_one(app: HistoryPort, agents: Agents, agent: str, turn: _Round) -> str:
-    """Show one copy and apply the person's decision; return a notice."""
+    """Show one copy and apply the user's decision; return a notice, empty if the user cancelled."""
     plan, choices, discards = await _decide_merge(app, agents, agent, turn.place)
     if discards:
         return await _discard_copy(app, agents, agent)
@@ -165,9 +165,10 @@ def _undo_hint(app: HistoryPort, turn: _Round) -> str:
 async def _decide_merge(
     app: HistoryPort, agents: Agents, agent: str, place: str
 ) -> tuple[RestorePlan, Mapping[str, Choice] | None, bool]:
-    """Return the plan the person agreed to, their choices, and whether to discard the copy instead.
+    """Return the plan that the user reviewed, their choices (None if cancelled), and whether to discard the
+    copy.
 
-    If files change during the review, the new plan is shown again.
+    If files change during the review, the new plan is shown.
     """
     from app.tui.screens.history.compare import restore_services
 

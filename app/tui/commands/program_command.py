@@ -1,4 +1,4 @@
-"""Commands that open the screens of the program, the tour and the vi keys."""
+"""Commands that open screens about the program, start the tour or set the vi keys."""
 
 from __future__ import annotations
 

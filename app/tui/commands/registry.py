@@ -1,8 +1,8 @@
 """The registry of commands.
 
-Palette, slash menu, key bindings, help and `docs/commands.md` are made from it. The first picture needs the
+Palette, slash menu, key bindings, help and `docs/commands.md` are made from it. The first frame needs the
 bindings of `COMMANDS`. All other commands are declared as `COMMAND`, or several as `COMMANDS`, in a file
-`*_command.py` in this folder, or in the folder `commands` of the search path; they are found later.
+`*_command.py` in this folder or in the folder `commands` of the search path; `find_commands` imports them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from widgets.key_names import shown_key
 Group = Literal["Turn", "Conversation", "Sessions", "View", "Program"]
 GROUPS: tuple[Group, ...] = ("Turn", "Conversation", "Sessions", "View", "Program")
 NO_KEY = "no-key-"
-"""Prefix of an id: a key that nobody can press, so that commands without a key can get one."""
+"""The prefix of placeholder keys that nobody can press; they let commands without a key get one."""
 
 
 class AppCommand(NamedTuple):
-    """A command that a person can give the program."""
+    """A command that a user can give the program."""
 
     id: str
-    """Stable name, `group.verb`, under which other keys can be assigned."""
+    """The stable id, `group.verb`, which the setting `keys` uses."""
     group: Group
     name: str
     """The name in the palette."""
     description: str
-    """One line for help: what the command does, and what it does not."""
+    """A sentence or two for help: what the command does, and what it does not."""
     action: str | Callable[[Any, str], object]
     """The name of a method of `CommandActions`, or a function, plain or async. A function gets the
     application and the text typed after the slash command; a `HermesError` it raises is shown as a
@@ -40,7 +40,7 @@ class AppCommand(NamedTuple):
     keys: tuple[str, ...] = ()
     """Keys, by Textual's names."""
     slash: str = ""
-    """The word after the slash; empty if it has none."""
+    """The word after the slash; empty if there is no slash command."""
     argument_hint: str = ""
     """The possible arguments of the slash command; empty if there are none."""
     first: bool = True
@@ -149,9 +149,10 @@ program.suspend; Suspend; suspend; ctrl+z
 program.quit; Quit; quit; ctrl+d; /quit
     Leave; everything is kept. The key works with an empty prompt while nothing runs.
 """
-"""By group, two lines a command: id, name, method, keys, slash command and when its keys count; what it does.
+"""The commands by group, two lines each: id, name, method, keys, slash command and when its keys count; then
+the description.
 
-`late`: after the focused widget; `prompt`: read by the prompt itself.
+`late`: the focused widget handles its keys first; `prompt`: the prompt itself handles them.
 """
 
 
@@ -170,7 +171,7 @@ def _read_table(text: str) -> Iterator[AppCommand]:
 
 
 def read_commands(table: str, *functions: Callable[[Any, str], object]) -> tuple[AppCommand, ...]:
-    """Return the commands of a table in which these functions are named as actions."""
+    """Return the commands of a table whose actions are names of the given functions."""
     named = {each.__name__: each for each in functions}
     return tuple(each._replace(action=named[str(each.action)]) for each in _read_table(table))
 
@@ -193,7 +194,7 @@ SLASH_ALIASES = {
     "permissions": "approvals",
     "login": "providers",
 }
-"""Other words for slash commands, as people know them from elsewhere or from before."""
+"""Aliases of slash commands, known from other programs or earlier versions."""
 
 
 class CommandCall(NamedTuple):
@@ -204,13 +205,13 @@ class CommandCall(NamedTuple):
 
 
 def all_commands() -> tuple[AppCommand, ...]:
-    """Return the commands known so far, in the order of the help."""
+    """Return the commands known so far, in the order in which they were registered."""
     return tuple(BY_ID.values())
 
 
 def find_commands() -> tuple[AppCommand, ...]:
     """Import and add the commands that declare themselves; return those that were accepted."""
-    # Imported late, because the first picture waits for this module.
+    # Imported late, because the first frame waits for this module.
     from tools.parts import PartKind
 
     kind = PartKind("commands", "app.tui.commands", "_command")
@@ -218,10 +219,10 @@ def find_commands() -> tuple[AppCommand, ...]:
 
 
 def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
-    """Add commands; return those that were accepted. One whose id or word is taken is left out and logged.
+    """Add commands to the registry; return the accepted ones.
 
-    A command that was added before is accepted again: a second application in the process also binds its
-    keys.
+    One whose id or slash word belongs to another command is skipped, with a warning in the log. A command
+    that was added before is accepted again: a second application in the process also binds its keys.
     """
     found: list[AppCommand] = []
     for command in commands:
@@ -245,7 +246,7 @@ def forget_command(command: AppCommand) -> None:
 
 
 def read_slash(text: str) -> CommandCall | str:
-    """Parse `/word argument`; return a sentence if it names no possible command. Pure."""
+    """Parse `/word argument`; return an error sentence for an unknown command or a wrong argument. Pure."""
     word, _, argument = text.strip().removeprefix("/").partition(" ")
     argument = argument.strip()
     command = BY_SLASH.get(SLASH_ALIASES.get(word.lower(), word.lower()))
@@ -261,7 +262,7 @@ def read_slash(text: str) -> CommandCall | str:
 
 
 def bindings(commands: Sequence[AppCommand] = COMMANDS) -> list[Binding]:
-    """Return the key bindings; each has its command's id, so it can be mapped to another key."""
+    """Return the key bindings of commands; each has its command's id, so that other keys can be assigned."""
     return [
         Binding(
             ",".join(command.keys) or NO_KEY + command.id,
@@ -285,7 +286,7 @@ def group_commands(commands: Sequence[AppCommand]) -> Iterator[tuple[Group, list
 
 
 def markdown() -> str:
-    """Return the text of `docs/commands.md`."""
+    """Return the generated text of `docs/commands.md`."""
     find_commands()
     lines = [
         "# Commands",
@@ -325,11 +326,11 @@ SHELL: Mapping[str, str] = {
     "settings": "config",
     "title": "sessions rename",
 }
-"""Subcommands of `hermes` that do what a slash command does on the full screen."""
+"""The subcommands of `hermes` that correspond to slash commands of the full screen."""
 
 
 def refuse_elsewhere(text: str, where: str) -> str:
-    """Return why a command of the full screen does nothing `where`; empty if `text` is none of them."""
+    """Return why a full-screen command does not work `where`; empty if `text` is not such a command."""
     word = text.strip().removeprefix("/").partition(" ")[0].lower()
     if not text.startswith("/") or text.startswith("//"):
         return ""

@@ -1,4 +1,4 @@
-"""Commands about the message that is written, the conversation and the session."""
+"""Commands about the draft, the conversation and the session."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def context(app: AppContext, _argument: str) -> None:
 
 
 def _standing(client: SessionClient) -> object:
-    """Return a value that changes whenever the context changes."""
+    """Return a value that changes whenever the session, its model or its conversation does."""
     path = client.path
     return client.id, client.model, path[-1].id if path else 0
 
 
 async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
-    """Admit a withheld passage; return a sentence saying when it takes effect. Raises `HermesError`."""
+    """Admit a passage withheld by the quarantine; return when it takes effect. Raises `HermesError`."""
     from agent.core.home import Home
     from agent.knowledge.context.quarantine import let_in
 
@@ -119,17 +119,17 @@ def detach(app: AppContext, _words: str) -> None:
 
 
 LEVELS = ("off", "low", "medium", "high", "default")
-"""The levels, in the order the command steps through them."""
+"""The levels of reasoning effort, in the order in which the command steps through them."""
 
 
 async def effort(app: AppContext, wanted: str) -> None:
-    """Change to the named level; without a name, to the next one. The conversation shows a notice."""
+    """Set a level of reasoning effort, the next one if `wanted` is empty. The conversation shows a notice."""
     client = app.need_client()
     await client.set_effort(wanted or next_level(client.effort))
 
 
 def next_level(level: str) -> str:
-    """Return the level after `level`; after a number of tokens or the provider's default, return `off`."""
+    """Return the level after `level`, wrapping around; `off` after a number of tokens."""
     at = LEVELS.index(level) if level in LEVELS else -1
     return LEVELS[(at + 1) % len(LEVELS)]
 
@@ -142,12 +142,12 @@ ENDINGS = {
     "atif": "json",
     "patch": "patch",
 }
-"""The formats, and how the names of their files end."""
+"""The export formats, each with the suffix of its files."""
 _START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exit(main({arguments!r}))"
 
 
 def read_words(words: str) -> tuple[str, str]:
-    """Return format and path in `[FORMAT] [PATH]`; a path alone decides the format. Raises `ConfigError`."""
+    """Parse `[FORMAT] [PATH]`; return format and path. A path alone decides the format. Raises `ConfigError`."""
     first, _, path = words.strip().partition(" ")
     if first in ENDINGS or not first:
         return first or "html", path.strip().strip("\"'")
@@ -160,7 +160,7 @@ def read_words(words: str) -> tuple[str, str]:
 
 
 def _file(workspace: Path, name: str, path: str) -> Path:
-    """Return the file to write: `path` in the workspace, or one in the home, whose folder is made."""
+    """Return the export file: `path` in the workspace, or `name` in a folder of the home, created here."""
     if path:
         return workspace / Path(path).expanduser()
     folder = Home.locate().root / "exports"
@@ -194,9 +194,9 @@ async def init(app: AppContext, _words: str) -> None:
 
 
 SETTLING = 5.0
-"""Seconds for which an ended turn may still be written to the store."""
+"""Seconds to wait until an ended turn is written to the store."""
 PATIENCE = 20.0
-"""Seconds that a service may take to start."""
+"""Seconds to wait until a new service has started."""
 
 
 async def serve(app: AppContext, _words: str) -> None:
@@ -206,8 +206,8 @@ async def serve(app: AppContext, _words: str) -> None:
 
 
 async def hand_over(app: AppContext) -> str:
-    """Hand the session to the service unless the service already has it; return its address. Raises
-    `HermesError`.
+    """Hand the session to the service, unless the service has it already; return the service's address.
+    Raises `HermesError`.
     """
     from agent.core.home import Home
     from app.running_service import running_service
@@ -223,7 +223,7 @@ async def hand_over(app: AppContext) -> str:
 
 
 async def bring_service(app: AppContext) -> None:
-    """Wait until the session can be handed over and the service runs. Raises `HermesError`."""
+    """Wait until no turn runs, and start the service if it does not run. Raises `HermesError`."""
     from agent.core.home import Home
     from app.running_service import running_service
 
@@ -241,7 +241,7 @@ async def bring_service(app: AppContext) -> None:
 
 
 async def _start_service() -> None:
-    """Start a service that continues after this program. Raises `HermesError`."""
+    """Start a service that outlives this program, and wait until it is ready. Raises `HermesError`."""
     arguments = ["serve", "--json"]
     process = await start_child(
         [sys.executable, "-I", "-c", _START.format(path=sys.path, arguments=arguments)],
@@ -297,7 +297,7 @@ async def paste_image(app: AppContext, _nothing: str) -> None:
 
 
 async def _from_terminal(app: AppContext) -> bytes | None:
-    """Ask the terminal for its clipboard; return None if it does not offer that."""
+    """Return the image in the terminal's clipboard; None if it cannot be read. Raises `NoImageError`."""
     from app.tui.conversation.clipboard_images import LARGEST, NoImageError
     from app.tui.terminal.terminals import ClipboardRefusedError, clipboard_of_terminal
 

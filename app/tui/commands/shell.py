@@ -1,4 +1,4 @@
-"""`!command`: a shell command of the person, run outside the agent's turn."""
+"""The command `!command`: a shell command of the user, run outside the agent's turns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tools.text.redact import redact
 from tools.text.safe_text import Cleaner, truncate
 
 SHOWN_CHARS = 20_000
-"""Characters of output that are kept; the middle of a longer one is left out."""
+"""The number of characters of output that are kept; of longer output the middle is left out."""
 READ_BYTES = 4_000_000
-"""Bytes of output after which the command is stopped."""
+"""The number of bytes of output after which the command is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ShellOutcome:
     code: int
 
     def as_text(self) -> str:
-        """Return the command, its output and a nonzero exit code as one text."""
+        """Return the command, its output and a nonzero exit code as text for the conversation."""
         end = f"\n(exit code {self.code})" if self.code else ""
         return f"$ {self.command}\n{self.output.rstrip()}{end}"
 
@@ -39,7 +39,8 @@ class ShellOutcome:
 async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.environ) -> ShellOutcome:
     """Run a command line in `folder`, without a terminal and without the secrets of the environment.
 
-    Cancelling the wait stops the command and all its children. Raises `HermesError` if it cannot be started.
+    If the task is cancelled, the command and all its children are stopped. Raises `HermesError` if it cannot
+    be started.
     """
     try:
         child = await asyncio.create_subprocess_shell(

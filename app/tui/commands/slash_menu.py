@@ -1,4 +1,4 @@
-"""Slash commands and skills, offered by name in the prompt and the palette."""
+"""The slash commands and skills that the prompt and the palette offer by name."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
     from widgets.prompt.widget import Prompt
 
     class SkillNamesPort(AppContext, Protocol):
-        """The application, with the skills that can be run by name."""
+        """The members of the application that are needed to offer skills by name."""
 
         @property
         def skills(self) -> SkillNames: ...
 
 
 SHOWN = 120
-"""Characters of a description that menus get."""
+"""The number of characters of a description that menus show."""
 FIRST_WORDS = ("model", "undo", "rewind", "resume", "new", "compact", "usage", "timeline", "skin", "help")
-"""The slash commands that people look for first, in this order."""
+"""The slash commands that users look for first, in this order."""
 MOST_RECENT = 5
-"""Commands that the palette shows as used last."""
+"""The number of last used commands that the palette shows on top."""
 
 
 def aliases_of(word: str) -> tuple[str, ...]:
-    """Return the other words for a slash command. Pure."""
+    """Return the aliases of a slash command, such as `exit` for `quit`. Pure."""
     return tuple(alias for alias, meant in SLASH_ALIASES.items() if meant == word)
 
 
 def offer_commands(prompt: Prompt, skills: Iterable[CommandChoice] = (), keys: Keys | None = None) -> None:
-    """Offer all commands known so far in the prompt, those wanted most first; then the skills."""
+    """Make the prompt offer all commands known so far, `FIRST_WORDS` first, then the skills."""
     words = dict.fromkeys((*(each for each in FIRST_WORDS if each in BY_SLASH), *BY_SLASH))
     commands = [
         CommandChoice(
@@ -70,20 +70,23 @@ def offer_commands(prompt: Prompt, skills: Iterable[CommandChoice] = (), keys: K
 
 
 def recent_ids(layout: SavedLayout | None) -> list[str]:
-    """Return the ids of the commands used last, newest first, of those there are."""
+    """Return the ids of the commands used last that still exist, newest first."""
     found = layout.part("commands").get("recent") if layout is not None else None
     return [each for each in found if each in BY_ID] if isinstance(found, list) else []
 
 
 def note_recent(layout: SavedLayout | None, id: str) -> None:
-    """Remember that a command was chosen by its name."""
+    """Record in the saved layout that a command was used."""
     if layout is not None:
         before = [each for each in recent_ids(layout) if each != id]
         layout.note("commands", {"recent": [id, *before][:MOST_RECENT]})
 
 
 def palette_entries(app: AppContext, layout: SavedLayout | None) -> Iterator[PaletteEntry]:
-    """Yield the commands used last, then all of them by group, then the skills."""
+    """Yield palette entries: the commands used last, all commands by group, then the skills.
+
+    The groups omit the palette's own command and those that the prompt handles.
+    """
     from app.tui.screens.palette import RECENT, PaletteEntry
 
     def entry(id: str, group: str) -> PaletteEntry:
@@ -106,7 +109,7 @@ def palette_entries(app: AppContext, layout: SavedLayout | None) -> Iterator[Pal
 
 
 async def add_found_commands(app: AppContext) -> None:
-    """Find the commands that declare themselves, in a thread; offer them and those of panes, with their
+    """Import the commands declared in files of their own; offer them and the panes' commands, and bind their
     keys.
     """
     await yielding_thread(find_commands)
@@ -120,7 +123,7 @@ async def add_found_commands(app: AppContext) -> None:
 
 
 def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
-    """Return skills and server prompts of a folder, with their possible arguments. Reads the disk."""
+    """Return a folder's skills and MCP prompts, with hints for their arguments. Reads the disk."""
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.integrations.plugins.shelf import catalog_for
@@ -137,7 +140,7 @@ def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
 
 
 def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
-    """Return the stored prompts of MCP servers: word, description, arguments. Reads the disk."""
+    """Return the stored prompts of MCP servers as tuples of word, description and arguments. Reads the disk."""
     from agent.core.home import Home
     from agent.integrations.mcp.catalog import load_catalog
     from agent.integrations.mcp.server_config import declared_servers
@@ -157,7 +160,7 @@ def short(text: str) -> str:
 
 
 class SkillNames:
-    """Skills and plugin commands of the open session that the person can call by name."""
+    """Skills and plugin commands of the open session that the user can call by name."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
@@ -166,7 +169,7 @@ class SkillNames:
         """Commands that plugins registered."""
 
     async def look(self) -> None:
-        """Find the current skills in a thread, and offer them."""
+        """Find the current skills and plugin commands in a thread, and make the prompt offer them."""
         client = self._app.host.client
         if client is not None:
             said = await client.plugins.commands()
@@ -191,7 +194,7 @@ class SkillNames:
         return True
 
     def palette(self) -> Iterator[PaletteEntry]:
-        """Yield a palette entry for each; choosing one puts the beginning of the message into the prompt."""
+        """Yield a palette entry for each skill; choosing one writes `/NAME ` into the prompt."""
         from app.tui.screens.palette import PaletteEntry
 
         for each in self.known:

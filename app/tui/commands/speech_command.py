@@ -1,4 +1,4 @@
-"""Commands for dictation into the prompt, and for answers that are read aloud while they are written."""
+"""Commands for dictating into the prompt, and for reading answers aloud as they are written."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
 _under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
-"""By application: an event that ends its recording when set."""
+"""For each application that is recording, the event that ends its recording."""
 
 
 async def talk(app: AppContext, _nothing: str) -> None:
-    """Start or end the recording. The transcript is put into the prompt; nothing is sent."""
+    """Start or end the recording. The recognized text is inserted into the prompt; nothing is sent."""
     if (running := _under_way.get(app)) is not None:
         running.set()
         return
@@ -53,7 +53,7 @@ async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
 
 
 async def _record(app: AppContext, recording: Recording, enough: asyncio.Event) -> bytes:
-    """Return the sound recorded until the person stops, or the recorder ends."""
+    """Return the sound recorded until `enough` is set or the recorder ends."""
     await recording.start()
     try:
         key = app.keys.label("prompt.talk") or "/talk"
@@ -101,7 +101,7 @@ class AnswersAloud:
 
 
 async def voice(app: AppContext, wanted: str) -> None:
-    """Switch reading aloud on or off; without a word, toggle it."""
+    """Turn reading answers aloud on or off; without a word, toggle it."""
     known = next((each for each in app.bridge.listeners if isinstance(each, AnswersAloud)), None)
     wanted = wanted.strip().lower() or ("on" if known is None else "off")
     if wanted not in ("on", "off"):
@@ -127,7 +127,7 @@ async def voice(app: AppContext, wanted: str) -> None:
 
 
 def _ready(app: AppContext) -> tuple[tuple[str, ...], str]:
-    """Return the command that plays sound, or the reason why nothing can be read. Reads the settings."""
+    """Return the command that plays sound, or an empty one and the problem. Reads the settings."""
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.integrations.senses.speaking import missing, player

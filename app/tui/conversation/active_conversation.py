@@ -1,4 +1,4 @@
-"""The conversation and the prompt in the foreground: the session's, or an agent's."""
+"""The conversation and the prompt in the foreground: those of the session or of a subagent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prompt(app: AppContext) -> Prompt:
 
 
 def attach(app: AppContext, agent: str) -> None:
-    """Show the conversation of an agent and follow it."""
+    """Open a screen that shows and follows the conversation of a subagent; does nothing if it is unknown."""
     from app.tui.conversation.agent_screen import AgentScreen
 
     if app.bridge.team.row(agent) is not None:

@@ -56,11 +56,11 @@ ABOUT_IT = (
     Asked,
     RequestResolved,
 )
-"""Events that change what is shown around the conversation."""
+"""Events that change what is shown beside the conversation."""
 ALWAYS = ("tab conversation", "F1 help", "esc back")
-"""Keys that work here in every state of the agent."""
+"""Key hints shown in every state of the agent."""
 READS = 5
-"""How often a conversation is read at most, if it changes during reading."""
+"""The number of times that a conversation is read at most if it changes during reading."""
 
 
 class AgentScreen(ConversationScreen):
@@ -93,9 +93,9 @@ class AgentScreen(ConversationScreen):
         self.adopt_workbench(Workbench(transcript, (self.todo, below), PaneBar()), transcript, below)
         self._keys = KeyLine(id="agent-keys")
         self._told: tuple[str, ...] = ()
-        """The keys shown last."""
+        """The key hints shown last."""
         self._stood = bridge.team.row(agent)
-        """The agent as the header last showed it after a clock tick."""
+        """The agent's row at the last clock tick, compared to find changes."""
         self._stop: Callable[[], None] = lambda: None
         self._missed: list[Event] | None = []
         """Events that arrived while the conversation was read; None once it is shown."""
@@ -132,15 +132,15 @@ class AgentScreen(ConversationScreen):
     # Display
 
     async def _begin(self) -> None:
-        """Mount conversation and panes without delaying keys, and fill them."""
+        """Mount conversation and panes without delaying key presses, and fill them."""
         try:
             await self.place_workbench()
         except MountError:
-            return  # the person has already left
+            return  # the user has already left
         await self._read()
 
     async def _read(self) -> None:
-        """Show the stored conversation, then follow new events."""
+        """Show the stored conversation and its unfinished part; later events are then shown as they arrive."""
         from tools.registry import registry
 
         path: Sequence[Node] = ()
@@ -195,7 +195,7 @@ class AgentScreen(ConversationScreen):
             tell(self.transcript, event)
 
     def _show_standing(self) -> None:
-        """Show everything apart from the conversation."""
+        """Update everything but the conversation: tasks, subagents, waiting messages, header and key hints."""
         todos = self._bridge.todos
         if items := todos.of(self.shows_agent):
             self.todo.show(items, todos.below(self.shows_agent))
@@ -236,10 +236,10 @@ class AgentScreen(ConversationScreen):
             self._told = keys
             self._keys.say(BETWEEN.join(keys))
 
-    # Actions of the person
+    # Actions of the user
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While the conversation has the focus, let Esc end a selection or a search first."""
+        """Enable the action behind Esc only if the focused conversation has a selection or a search to end."""
         if action == "leave_conversation":
             return self.transcript.has_focus and bool(
                 self.get_selected_text() or self.transcript.finder.pattern
@@ -308,16 +308,16 @@ class AgentScreen(ConversationScreen):
 
 
 def _with_task(items: Iterable[Item], path: Sequence[Node]) -> Iterator[Item]:
-    """Yield the items of an agent; its first message is the task that another agent gave it."""
+    """Yield the items of an agent, with the first user message marked as the task from another agent."""
     task = next((node.id for node in path if node.kind == "user"), 0)
     for item in items:
         yield replace(item, origin="task") if isinstance(item, UserItem) and item.node == task else item
 
 
 def announced_nodes(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
-    """Return the part of a path whose events have arrived already. Pure.
+    """Return the part of a path whose events have already arrived. Pure.
 
-    Nodes stored after that are shown when their events arrive.
+    Nodes after it are shown when their events arrive.
     """
     if not under_way or not flight.node:
         return path

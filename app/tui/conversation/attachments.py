@@ -1,4 +1,4 @@
-"""Attachments made from paths in the prompt."""
+"""Attachments of messages, found by the paths in the prompt."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tools.text.safe_text import clean
 from widgets.prompt.draft import SUFFIXES, FoundFile, MentionedFile, readings
 
 KEPT_IMAGE = "sha256:"
-"""The prefix of an image's hash, used where a conversation refers to images by path."""
+"""The prefix of a stored image's hash, which conversations use instead of a path."""
 
 
 def sources(attachments: Sequence[Attachment]) -> tuple[str, ...]:
-    """Return the sources by which the conversation shows a message's images."""
+    """Return the references by which the conversation loads a message's images: their hashes with a prefix."""
     return tuple(f"{KEPT_IMAGE}{each.sha256}" for each in attachments)
 
 
 def locate(path: str, workspace: Path) -> Path:
-    """Return the file that a path means; `~` is the home folder, relative paths start at the workspace."""
+    """Resolve a path; `~` is the user's home folder, relative paths start at the workspace."""
     try:
         return workspace / Path(path).expanduser()
     except RuntimeError:
@@ -35,7 +35,7 @@ def locate(path: str, workspace: Path) -> Path:
 
 
 def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | None:
-    """Return the files of the first reading whose paths all exist, or None. Touches the disk."""
+    """Return the files of the first alternative whose paths all exist, or None. Reads the disk."""
     for reading in paths:
         files = [locate(path, workspace) for path in reading]
         if files and all(map(_is_file, files)):
@@ -44,7 +44,7 @@ def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | N
 
 
 def named_files(argument: str, workspace: Path) -> list[FoundFile]:
-    """Return the files that the argument of `/attach` names, in any quoting. Raises `AttachmentError`."""
+    """Return the files that the argument of `/attach` names, quoted or not. Raises `AttachmentError`."""
     argument = argument.strip().removeprefix("@")
     if not argument:
         raise AttachmentError("Say which image: /attach PATH, or drop it on the terminal.")
@@ -57,9 +57,9 @@ def named_files(argument: str, workspace: Path) -> list[FoundFile]:
 def take(
     images: Sequence[MentionedFile], store: AttachmentStore, workspace: Path
 ) -> tuple[tuple[Attachment, ...], list[str]]:
-    """Store the images that a message mentions; also return a sentence for each that cannot be sent.
+    """Store the images mentioned in a message; return them and a sentence for each that cannot be attached.
 
-    A mention that names no file is an ordinary word. Touches the disk.
+    A mention that is not a file is an ordinary word. Reads and writes the disk.
     """
     taken: dict[Path, Attachment] = {}
     problems: list[str] = []

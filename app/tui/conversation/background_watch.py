@@ -1,4 +1,4 @@
-"""Watchers outside the conversation: the git branch, and jobs."""
+"""The watchers of the git branch and of scheduled jobs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GitBranchWatch:
                 self.look()
 
     def look(self) -> None:
-        """Schedule a reading. Needs a running event loop."""
+        """Schedule a reading of the branch. Needs a running event loop."""
         self._again = True
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
@@ -66,11 +66,11 @@ class GitBranchWatch:
 log = logging.getLogger(__name__)
 
 SETTLED = 5.0
-"""Seconds after the start before jobs are checked."""
+"""The pause in seconds between the start of the application and the first check for due jobs."""
 BEAT = 1.0
-"""Seconds to wait for a beat of the heartbeat before jobs are checked."""
+"""Seconds to wait for a heartbeat check before due jobs are checked anyway."""
 LONGEST = 2_000
-"""Characters of an output that are shown; the job's log has all of it."""
+"""The number of characters of a job's output that are shown; the job's log has all of it."""
 
 
 class RunStarter:
@@ -100,7 +100,10 @@ class RunStarter:
 
 
 async def watch_jobs(show: Callable[[str, str], None]) -> None:
-    """Check for due jobs as long as the application runs; `show` gets a job's name and its output."""
+    """Start due jobs and pass title and output of finished ones to `show`, every `schedule.tick` seconds.
+
+    Returns if the schedule is disabled, or after a `HermesError`.
+    """
     await asyncio.sleep(SETTLED)
     await yielding_thread(_read_parts)
     from agent.automation.schedule.book import JobBook
@@ -129,7 +132,7 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
 
 @asynccontextmanager
 async def _limit_wait(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Yield a function that starts a beat and waits for it only briefly, as its mail command may hang."""
+    """Yield a function that starts a heartbeat check and waits at most `BEAT` seconds for its end."""
     under_way: asyncio.Future[object] | None = None
 
     async def briefly() -> None:
@@ -148,7 +151,7 @@ async def _limit_wait(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Ca
 
 
 def _read_parts() -> None:
-    """Import the modules for jobs in advance. On the event loop that would delay a key by 150 ms."""
+    """Import the modules for jobs in a thread; on the event loop this would delay key presses by 150 ms."""
     from agent.automation.schedule.book import JobBook  # noqa: F401
     from agent.automation.schedule.heartbeat import Heartbeats  # noqa: F401
     from agent.core.config.loader import load  # noqa: F401
@@ -157,7 +160,7 @@ def _read_parts() -> None:
 
 
 async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:
-    """Show finished runs that are not shown yet, and start due jobs unless another process does."""
+    """Pass finished runs that were not shown yet to `show`; start due jobs if no other process does."""
     for job, run in await book.notices():
         show(job.title, (run.output or run.error)[:LONGEST])
     _, soonest = await book.waits()

@@ -1,4 +1,4 @@
-"""Translates engine events into screen updates; its only state is that of the status line."""
+"""The translation of engine events into screen updates, with the state of the status line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Event], None]
 PROGRESS_KEPT = 40
-"""Output pieces of a running call that are kept for a pane opened later."""
+"""The number of output pieces of a running call that are kept for a pane opened later."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class _Running:
 
 @dataclass(slots=True)
 class Flight:
-    """The part of an agent's conversation that is not stored yet."""
+    """The events of an agent's conversation that are not stored yet: streamed text and running calls."""
 
     node: int = 0
     """The last message or result that was announced by an event; 0 if there is none."""
@@ -79,7 +79,7 @@ class Flight:
     _calls: dict[str, _Running] = field(default_factory=dict[str, _Running])
 
     def hear(self, event: Event) -> None:
-        """Record an event of the conversation."""
+        """Add an event of the conversation, or drop the events that it completes."""
         match event:
             case TextAdded() | ReasoningAdded() | ReplyCut():
                 self._pieces.append(event)
@@ -97,20 +97,20 @@ class Flight:
                 self._calls.pop(event.call, None)
 
     def events(self) -> list[Event]:
-        """Return the events that complete the stored conversation."""
+        """Return the events that follow the stored conversation: streamed text, then running calls."""
         calls = [each for running in self._calls.values() for each in (running.started, *running.progress)]
         return [*self._pieces, *calls]
 
 
 class AgentStreams:
-    """The streams of all subagents of the session."""
+    """The unfinished conversations of all subagents, and the listeners of each."""
 
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
         self._listeners: dict[str, list[Listener]] = {}
 
     def hear(self, event: Event) -> None:
-        """Record an event and pass it to the listeners of its agent; a new session concerns all."""
+        """Record an event and pass it to the listeners of its agent; `SessionOpened` goes to all listeners."""
         if isinstance(event, SessionOpened):
             self._flights.clear()
             for each in [each for listeners in self._listeners.values() for each in listeners]:
@@ -151,7 +151,7 @@ class TodoTree:
         """The place of each agent, without its tasks."""
 
     def hear(self, event: Event) -> bool:
-        """Record an event; return whether the lists look different now."""
+        """Record an event; return whether a task list changed."""
         match event:
             case TodosChanged():
                 self._lists[event.agent] = event.items
@@ -171,9 +171,10 @@ class TodoTree:
         return self._lists.get(agent, ())
 
     def below(self, owner: str = "main") -> tuple[TasksBelow, ...]:
-        """Return the lists of agents below `owner`, in the order the agents were started.
+        """Return the task lists of the agents below `owner`, in the order in which the agents were started.
 
-        A list whose parent agent has none moves to the place of that agent.
+        Empty lists are left out. If an agent's parent has no list, its list is placed where the parent's
+        would be.
         """
         found: list[TasksBelow] = []
         for agent, place in self._sent.items():
@@ -183,7 +184,9 @@ class TodoTree:
         return tuple(found)
 
     def _place(self, place: TasksBelow, owner: str) -> TasksBelow | None:
-        """Return the place of a list below `owner`; None if it is not below."""
+        """Return `place` below its nearest ancestor with tasks, or `owner`; None if that is not below
+        `owner`.
+        """
         sender, task = place.sender, place.task
         passed = {place.agent}
         while sender != owner and not self.of(sender):
@@ -215,7 +218,7 @@ class TodoTree:
 
 
 def tell(transcript: Transcript, event: Event) -> None:
-    """Show an event in a conversation: words, calls, notices."""
+    """Show an event of a conversation in its transcript: messages, answers, calls and notices."""
     match event:
         case UserMessageAdded():
             said = display_text(event.text, event.attachments)
@@ -240,7 +243,7 @@ def tell(transcript: Transcript, event: Event) -> None:
             for kind, words in turn_end_notices(event):
                 transcript.add_notice(kind, words)
         case PrefixBroken(declared=False):
-            # What the person or the session caused costs once and stands in the top line.
+            # What the user or the session caused costs once and stands in the top line.
             transcript.add_notice("info", f"The provider's cache starts over: {event.reason}.")
         case Noticed():
             transcript.add_notice(event.kind, event.text, event.detail)
@@ -266,13 +269,13 @@ _AS_STORED: Mapping[str, str] = {"completed": "done", "killed": "interrupted"}
 
 
 def end_notice(outcome: str, why: str = "") -> tuple[str, str]:
-    """Return the notice of an agent's end; `outcome` is that of the event or of the store. Pure."""
+    """Return kind and text of the notice for an agent's end, from an event's or the store's outcome. Pure."""
     kind, words = ENDS.get(_AS_STORED.get(outcome, outcome), ENDS["failed"])
     return kind, f"{words} {why}".rstrip()
 
 
 def turn_end_notices(event: TurnEnded) -> list[tuple[str, str]]:
-    """Return the notices for a turn that ended without an answer. Pure."""
+    """Return kind and text of the notices for a turn that did not end normally; empty if it did. Pure."""
     match event.outcome:
         case "failed":
             return [("error", event.error or "The turn failed.")]
@@ -288,7 +291,7 @@ def turn_end_notices(event: TurnEnded) -> list[tuple[str, str]]:
 
 _SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
 KEPT_RESULTS = 500
-"""Calls whose results are kept in memory; older ones are read from the session's path."""
+"""The number of calls whose results are kept in memory; older ones are read from the session's path."""
 
 _TROUBLES = {
     "": "offline",  # a service of an older version, which does not report it
@@ -297,10 +300,11 @@ _TROUBLES = {
     "billing": "no credit",
     "rate_limit": "rate limited",
 }
-"""Failure kinds of a model with their words in the status line; others count as no answer."""
+"""The status line's words for the kinds of failed requests to a model; for other kinds it shows "no answer".
+"""
 
 _ALARMING = ("error", "critical", "alert", "emergency")
-"""Levels of a server's log that a person should not miss."""
+"""Levels of a tool server's log that are shown as failures."""
 
 
 _SESSION = (
@@ -327,7 +331,7 @@ _ANY_AGENT = (
 
 
 class Bridge:
-    """Receives every event and updates the panes. It is fast, because panes note changes and draw later."""
+    """Receives every event and updates the panes. It is fast, because panes record changes and paint later."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A line below the conversation that searches it while the person types."""
+"""A line below the conversation that searches it while the user types."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FindBar(Horizontal):
         """Search for a text and go to the hit nearest to what is read."""
         navigator = self._transcript.navigator
         if text:
-            # From the end on, unless the person is reading further up.
+            # From the end on, unless the user is reading further up.
             await navigator.find(text, go=True)
             if not self._transcript.finder.number:
                 navigator.find_previous()

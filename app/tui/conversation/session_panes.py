@@ -1,7 +1,7 @@
-"""The parts of the session screen other than its prompt: the workbench with conversation and side panes.
+"""The workbench of the session screen: the conversation and its side panes.
 
-Importing these modules takes as long as everything the first picture needs. They are therefore imported after
-the first picture, in a thread, by `app.tui.conversation.session_screen`.
+Importing this module takes as long as importing everything that the first frame needs. It is therefore
+imported after the first frame, in a thread, by `app.tui.conversation.session_screen`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from widgets.panes.workbench import Workbench
 from widgets.transcript.view import Transcript
 
 pane_kinds()
-"""Imported together with this module, as nothing waits for it."""
+"""Imported together with this module, because no user action waits for this import."""
 
 
 class SessionPanes:
     """New, empty widgets that show a session."""
 
     def __init__(self, room: Size) -> None:
-        """`room` is the size available for all of them."""
+        """`room` is the size available to the workbench."""
         self.transcript = Transcript()
         self.kinds = pane_kinds()
         self.by_name: dict[str, Pane] = {kind.name: kind.make() for kind in self.kinds}

@@ -147,7 +147,7 @@ class ConversationScreen(ClosableScreen[None]):
             self.transcript.action_page(direction)
 
     def go_to_end(self) -> None:
-        """Show the end of the conversation and follow it, wherever the person was reading."""
+        """Show the end of the conversation and follow it, wherever the user was reading."""
         if self.panes_mounted:
             self.workbench.uncover()
             self.transcript.navigator.focused = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def focus_prompt(screen: Screen[object], event: events.Key | events.Paste) -> None:
     """Focus the prompt of a conversation if the event is text that the focused widget does not use.
 
-    A widget uses a character if the key hints below the panes list it, or the person has bound that key. A
+    A widget uses a character if the key hints below the panes list it, or the user has bound that key. A
     list that is being filtered and a widget for text use every character.
     """
     if not isinstance(screen, ConversationScreen) or screen.prompt.has_focus:

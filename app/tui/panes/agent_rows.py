@@ -34,7 +34,7 @@ class _Member:
     cost: float | None = 0.0
     """US dollars, as last reported; None if unknown."""
     cleared: bool = False
-    """True if the person removed the row."""
+    """True if the user removed the row."""
     in_copy: bool = False
 
 
@@ -48,7 +48,7 @@ class AgentRows:
         self._members: dict[str, _Member] = {}
         self._top: list[str] = []
         self._asking: dict[str, str] = {}
-        """Requests that wait for the person, with the asking agents."""
+        """Requests that wait for the user, with the asking agents."""
         self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:

@@ -1,1 +1,1 @@
-"""Questions of the engine to the person. Each file `*_question.py` declares one kind as `QUESTION`."""
+"""Questions of the engine to the user. Each file `*_question.py` declares one kind as `QUESTION`."""

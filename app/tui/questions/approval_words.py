@@ -1,4 +1,4 @@
-"""The texts about an action that needs approval, shared by all surfaces.
+"""The texts about an action that needs approval, shared by all user interfaces.
 
 All of them contain outside text. Each note is one line, so that nothing in it can imitate another note.
 """
@@ -15,15 +15,15 @@ from tools.text.safe_text import reveal
 from tools.text.words import plural, shorten
 
 PART_CHARS = 120
-"""Characters of a part that its note shows; the command above shows all of it."""
+"""The number of characters of a part that its note shows; the command above the notes shows all of it."""
 MOST_PARTS = 48
-"""Parts that get a note or a mark; more are counted."""
+"""The number of parts that are noted and highlighted; the others are only counted."""
 LOOKED_AT = 20_000
-"""Characters of a command that are searched for the words of its parts."""
+"""The number of characters of a command that are searched for the words of its parts."""
 
 _SPELLED = r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r)"
 HIDDEN = f"(?:{_SPELLED})+"
-"""A pattern for invisible characters in their spelled-out form."""
+"""A pattern for invisible characters after they were replaced with visible names."""
 
 _NETWORK = {
     "yes": "network: yes",
@@ -37,7 +37,7 @@ _WORD = lazy_pattern(r"[^\s\"'\\;|&()<>`]+")
 _BETWEEN = rf"(?:{_SPELLED}|[\s\"'\\;|&()<>`]){{1,16}}"
 _REPEATED = 64
 _PIPED = r"\|\s*(?:sudo\s+)?(?:\S*/)?(?:(?:ba|z|da|k|fi)?sh|python3?|perl|ruby|node)\b"
-"""What runs text that comes through a pipe."""
+"""A pattern for a pipe into an interpreter, which runs the piped text."""
 
 
 def relevant_parts(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
@@ -46,7 +46,7 @@ def relevant_parts(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
 
 
 def ask_text(request: ApprovalAsked) -> str:
-    """Return who asks, and for what."""
+    """Return which agent asks for permission, and for what."""
     what = "the network" if request.tool == "network" else f"to use {one_line(request.tool)}"
     return f"{one_line(request.agent)} wants {what}"
 
@@ -66,13 +66,13 @@ def reach_text(request: ApprovalAsked) -> str:
 
 
 def place_text(request: ApprovalAsked) -> str:
-    """Return the folder of the action and what undo could bring back, in one line; empty if not known."""
+    """Return the folder of the action and the request's note on undo, in one line; empty if both are unknown."""
     facts = [f"in {one_line(request.folder)}"] if request.folder else []
     return " · ".join([*facts, *([request.undo] if request.undo else [])])
 
 
 def lasting_text(request: ApprovalAsked) -> str:
-    """Return what a lasting yes covers, or that there is none."""
+    """Return what a yes for the session or forever covers, or that a yes counts only once."""
     if request.rule:
         return f"a yes for the session or always covers: {one_line(request.rule)}"
     return "a yes counts for this one time; Hermes asks again next time"
@@ -81,7 +81,8 @@ def lasting_text(request: ApprovalAsked) -> str:
 def reasons(request: ApprovalAsked, most: int = MOST_PARTS, all_with: str = "") -> Iterator[str]:
     """Yield the reasons for asking: each relevant part with its reason, then those of the whole action.
 
-    Of more than `most` parts those come first whose reason is a new one, and `all_with` says how to see all.
+    If there are more than `most` parts, those with a new reason come first, and `all_with` ends the line that
+    counts the others.
     """
     from agent.safety.assessor import POLICIES
 
@@ -103,7 +104,7 @@ def reasons(request: ApprovalAsked, most: int = MOST_PARTS, all_with: str = "") 
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line."""
+    """Return a text as one line, with spaces instead of line feeds."""
     return " ".join(text.split("\n"))
 
 
@@ -117,7 +118,7 @@ def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
 
 
 def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:
-    """Return a pattern for the parts in their notes, and for alarming words about network and sandbox."""
+    """Return a pattern for the parts at the beginning of their notes, and for alarming words in the facts."""
     flagged = {re.escape(reveal(_flag_line(part))) for part in relevant_parts(request.parts)[:MOST_PARTS]}
     ordered = sorted(flagged, key=len, reverse=True)
     alternatives = (*(f"^{text}(?=:)" for text in ordered), "^▲", _ALARMS, HIDDEN)
@@ -130,7 +131,7 @@ def _flag_line(part: VerdictPart) -> str:
 
 
 class _Places:
-    """The words of a command, to find a part in it although the part's quotes are resolved."""
+    """The words of a command, used to find a part of it whose quotes are already resolved."""
 
     def __init__(self, command: str) -> None:
         self._words = [match[0] for match in _WORD.finditer(command)]

@@ -112,7 +112,7 @@ def least_increase(request: CeilingAsked) -> float:
 
 
 def example(measure: Measure) -> str:
-    """Return an example of an amount that the person may type."""
+    """Return an example of an amount that the user may type."""
     return {"turns": "20", "tokens": "500k", "money": "2.50", "seconds": "600"}[measure]
 
 

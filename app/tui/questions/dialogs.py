@@ -1,4 +1,4 @@
-"""Dialogs for what the engine asks: approvals, ceilings, forecasts of cost, and questions of the model."""
+"""Dialogs for the requests of the engine: approvals, ceilings, cost forecasts, and questions from the model."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ ALWAYS = "Always: {rule}"
 NO = "Deny"
 WHY = "Deny and tell why …"
 FEW_PARTS = 3
-"""Parts with a note in the dialog, so that it leaves something of the session in sight; `o` shows all."""
+"""The number of parts with a note in the dialog, so that some of the session stays visible; `o` shows all."""
 RULE_CHARS = 50
-"""Characters of a rule that its choice shows; the notes show all of it."""
+"""The number of characters of a rule that its choice shows; the notes show all of it."""
 
 DANGEROUS = lazy_pattern(
     r"(?<![\w./-])(?:"
@@ -66,7 +66,7 @@ DANGEROUS = lazy_pattern(
     r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
     rf")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{{1,2}}\s*/\S+|{HIDDEN}"
 )
-"""A pattern for dangerous words if the parts are unknown. It only helps reading."""
+"""A pattern for dangerous words, used if the parts are unknown. It only highlights them."""
 
 
 RequestT = TypeVar("RequestT", bound=Asked)
@@ -74,7 +74,7 @@ ReplyT = TypeVar("ReplyT")
 
 
 class RequestDialog(Dialog[ReplyT], Generic[RequestT, ReplyT]):
-    """A dialog for a request, with a field for words of one's own below the choices."""
+    """A dialog for a request, with an initially hidden text field below the choices."""
 
     opens = True
 
@@ -90,7 +90,7 @@ class RequestDialog(Dialog[ReplyT], Generic[RequestT, ReplyT]):
         yield Hints()
 
     def take_words(self) -> None:
-        """Show the field and go there."""
+        """Show the text field and focus it."""
         field = self.query_one(Input)
         field.display = True
         field.focus()
@@ -135,9 +135,10 @@ class ApprovalDialog(RequestDialog[ApprovalAsked, Decision]):
         return f"{said}\n\n{self._notes(whole=True)}"
 
     def _notes(self, *, whole: bool = False) -> str:
-        """Return the reasons for asking, what the action would touch, and the effect of a no, a line each.
+        """Return the folder, what the action reaches, the reasons for asking and the effect of a no, one per
+        line.
 
-        What a lasting yes covers is there for the `whole` text, or if its choice does not show all of it.
+        What a lasting yes covers is included in the `whole` text, or if the rule is too long for its choice.
         """
         request = self.request
         facts = filter(None, (place_text(request), reach_text(request)))
@@ -173,7 +174,7 @@ STOP = "Stop here, with what there is"
 
 
 class CeilingDialog(RequestDialog[CeilingAsked, CeilingReply]):
-    """Shows the reached ceiling and the agent; the person raises it or lets the agent stop, which is the
+    """Shows the reached ceiling and the agent; the user raises it or lets the agent stop, which is the
     default.
     """
 
@@ -267,7 +268,7 @@ OWN_WORDS = "Something else …"
 
 
 class ClarifyDialog(RequestDialog[QuestionAsked, PersonAnswer]):
-    """Shows a question with its choices, and accepts a free answer if the question allows one."""
+    """Shows a question from the model with its choices, and accepts a free answer if the question allows one."""
 
     enters = "answer"
     leaves = "no answer"

@@ -67,7 +67,7 @@ class OneOf(Static, can_focus=True):
 
 
 class FormDialog(Dialog[FormReply]):
-    """Shows the asking server, takes a value for each field, and sends them only when the person confirms."""
+    """Shows the asking server, takes a value for each field, and sends them only when the user confirms."""
 
     CSS_PATH: ClassVar = [
         Path(__file__).parents[1] / "screens" / "dialog.tcss",

@@ -1,4 +1,4 @@
-"""A queue of the engine's requests, which shows one dialog at a time when the person is ready."""
+"""A queue of the engine's requests, which shows one dialog at a time when the user is ready."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stage(Protocol):
 
 
 class RequestQueue:
-    """Open requests, oldest first. Each ends exactly once, by the person or by the engine."""
+    """Open requests, oldest first. Each ends exactly once, by the user or by the engine."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -50,7 +50,7 @@ class RequestQueue:
         return len(self._waiting) + (self._shown is not None)
 
     def add(self, request: Request) -> None:
-        """Queue a request; it is shown after earlier ones, once the person pauses in typing."""
+        """Queue a request; it is shown after earlier ones, once the user pauses in typing."""
         self._waiting.append(request)
         self._stage.waiting(len(self))
         self._advance()

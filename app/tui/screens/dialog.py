@@ -139,7 +139,7 @@ class Dialog(ClosableModal[Outcome]):
     opens: ClassVar[bool] = False
     """True if the hints mention that `o` opens the full text."""
     at_once: ClassVar[bool] = False
-    """True if it accepts keys at once, because the person has just opened it."""
+    """True if it accepts keys at once, because the user has just opened it."""
     weighs_digits: ClassVar[bool] = False
     """True if a digit chooses only after a short pause, as a text may begin with it."""
 
@@ -251,7 +251,7 @@ class Dialog(ClosableModal[Outcome]):
 
     @property
     def writes(self) -> bool:
-        """True while the person writes to the draft instead of choosing."""
+        """True while the user writes to the draft instead of choosing."""
         return self._to_prompt
 
     def on_key(self, event: events.Key) -> None:
@@ -489,7 +489,7 @@ class TextDialog(Dialog[str | None]):
 class DetailScreen(ClosableModal[None]):
     """A text on its own screen. It scrolls in both directions, and can be selected and copied.
 
-    `spelled` keeps every character and spells out invisible ones, for texts that a person decides on; other
+    `spelled` keeps every character and spells out invisible ones, for texts that a user decides on; other
     texts are shown as a terminal would show them. `diffs` colours lines of unified diffs, which is the
     default for texts that are not spelled.
     """

@@ -270,7 +270,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
         self.notify(line(str(error)), severity=severity or self.severity, markup=False)
 
     async def ask(self, question: str, text: str = "") -> str:
-        """Ask for a line, `text` at first; empty if the person gives none."""
+        """Ask for a line, `text` at first; empty if the user gives none."""
         return (await self.app.push_screen_wait(TextDialog(question, text)) or "").strip()
 
     @change
@@ -301,7 +301,7 @@ class CountedRows(EntryRows[Entry]):
         super().__init__(key=lambda _row: 0, words=attrgetter("text"), empty="Counting …")
 
     def show(self, entries: Sequence[Entry], at: object = None) -> None:
-        """Show the rows."""
+        """Replace the rows, unless `entries` equals the rows shown now; `at` is ignored."""
         if entries != self.entries:
             super().show(entries)
 

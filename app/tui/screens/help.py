@@ -76,7 +76,7 @@ class HelpScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,question_mark", "back", "Back", id="help.back")]
 
     def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
-        """`here` lists the actions of the place the person came from, `keys` are the bindings in effect."""
+        """`here` lists the actions of the place the user came from, `keys` are the bindings in effect."""
         editing = [each for each in here if each.section == EDITING]
         places = [each for each in here if each.section != EDITING]
         at_prompt = any(each.section == PROMPT for each in here)

@@ -60,7 +60,7 @@ class LogUpdate:
 
 
 class UnreadableLogError(HermesError):
-    """The log cannot be read; the message is a sentence for the person."""
+    """The log cannot be read; the message is a sentence for the user."""
 
 
 class LogTail:

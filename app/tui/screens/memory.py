@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agent.knowledge.memory.service import MemoryFiles
 
 MOST_SHOWN = 8_000
-"""Characters of an entry that are shown beside the list; a file that a person wrote may hold more."""
+"""Characters of an entry that are shown beside the list; a file that a user wrote may hold more."""
 HOLDS = {
     "memory": "Shown in every session on this machine.",
     "user": "Who you are; shown in every session on this machine.",
@@ -46,7 +46,7 @@ HOLDS = {
 
 
 class MemorySource(NamedTuple):
-    """The message at which an entry was written, to be opened for the person."""
+    """The message at which an entry was written, to be opened for the user."""
 
     session: str
     node: int | None
@@ -272,7 +272,7 @@ WRITTEN = {"agent": "Written by the agent", "person": "Written by you", "observe
 
 
 class LearningSource(NamedTuple):
-    """The message from which something was learned, to be opened for the person."""
+    """The message from which something was learned, to be opened for the user."""
 
     session: str
     node: int | None
@@ -334,7 +334,7 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
             self.notify("You wrote this one down; no session has it.", markup=False)
 
     def action_status(self) -> None:
-        """Show the next filter: all statuses, then each alone."""
+        """Switch to the next filter: learnings of every status, then those of one status after the other."""
         order = (None, *ORDER)
         self._status = order[(order.index(self._status) + 1) % len(order)]
         self._show()

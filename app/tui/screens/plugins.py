@@ -58,13 +58,13 @@ class PluginRow:
     may: tuple[str, ...] = ()
     """Its contents and permissions, and parts that are not used: a line each."""
     changed: tuple[str, ...] = ()
-    """Files changed since the person agreed, with `+`, `-` or `~` in front."""
+    """Files changed since the user agreed, with `+`, `-` or `~` in front."""
     difference: str = ""
     """Changed lines of these files, as unified diffs."""
     seen: str = ""
     """One hash of all files as they are shown here."""
     registered: tuple[str, ...] = ()
-    """What its code registered when the person agreed, a line each."""
+    """What its code registered when the user agreed, a line each."""
     printed: tuple[str, ...] = ()
     """The last lines that its code printed."""
     failed: str = ""
@@ -95,7 +95,7 @@ class DiskPlugins:
     def add(self, source: str) -> str:
         """Copy the plugin in a folder to the others, or find an installed one; return its name.
 
-        It is not used before the person agrees to it. Raises `PluginError`.
+        It is not used before the user agrees to it. Raises `PluginError`.
         """
         from agent.integrations.plugins.files import PluginError
         from agent.integrations.plugins.installing import put_in_place, stage_copy

@@ -135,7 +135,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
 
     @work(exclusive=True, group="change")
     async def open_entry(self, entry: Job) -> None:
-        """Show all that the runs of the job said."""
+        """Show state and output of the last `MOST_RUNS` runs of the job on a screen of their own."""
         runs = await self._book.runs(entry.id, MOST_RUNS)
         self.app.push_screen(DetailScreen(f"Log of {entry.title}", runs_text(runs)))
 

@@ -1,4 +1,4 @@
-"""The screen of MCP servers: their state, tools and log, and questions that wait for the person."""
+"""The screen of MCP servers: their state, tools and log, and questions that wait for the user."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ASKING = "Asking {name} where to sign in …"
 
 
 class SignInDialog(Dialog[str]):
-    """Waits until the person has signed in, the sign-in failed, or the person left. Returns the result."""
+    """Waits until the user has signed in, the sign-in failed, or the user left. Returns the result."""
 
     at_once = True
     opens = True
@@ -140,7 +140,7 @@ class SignInDialog(Dialog[str]):
 
 
 def shows_pages(environ: Mapping[str, str]) -> bool:
-    """Return whether a browser opened on this machine is visible to the person. Pure."""
+    """Return whether a browser opened on this machine is visible to the user. Pure."""
     if environ.get("BROWSER"):
         return True
     is_remote = bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"))
@@ -180,7 +180,7 @@ LOG_SHOWN = 6
 
 
 class ServerFile:
-    """The servers in the person's own settings."""
+    """The servers in the user's own settings."""
 
     def __init__(self, home: Home, workspace: Path) -> None:
         self._home, self._workspace = home, workspace
@@ -435,7 +435,7 @@ def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
 
 
 def agreement_text(server: ServerState) -> str:
-    """Return the question that a person must agree to. Outside text. Pure."""
+    """Return the question that a user must agree to. Outside text. Pure."""
     parts = []
     if server.health.state == "not agreed":
         lines = (server.place, *server.terms)

@@ -28,7 +28,7 @@ _DECIDED = {"yes": "it may be installed", "no": "it is not installed", "ask": "i
 
 
 def candidate_lines(candidate: Candidate, *, force: bool = False) -> Iterator[str]:
-    """Yield everything a person should see before a yes, except the instructions themselves."""
+    """Yield everything a user should see before a yes, except the instructions themselves."""
     offer = candidate.fetched.offer
     inner = f" ({clean(offer.item)})" if offer.item else ""
     version = f", version {_short(offer.version)}" if offer.version else ""

@@ -1,4 +1,4 @@
-"""Crash reports: a file with secrets removed, and a few lines for the person."""
+"""Crash reports: a file with secrets removed, and a few lines for the user."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
 
 
 def farewell(report: Path | None, session: str) -> str:
-    """Return the message for the person after a crash. Pure."""
+    """Return the message for the user after a crash. Pure."""
     lines = [
         "",
         "  Hermes ended unexpectedly. That is a fault of ours.",

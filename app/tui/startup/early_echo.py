@@ -1,4 +1,4 @@
-"""Echo of what is typed into the still frame, until the application reads the keys.
+"""Echo of what is typed into the first frame, until the application reads the keys.
 
 A thread reads the terminal while the main thread imports. It keeps every byte in order for the application,
 which decodes them as if it had read them itself. What is printable, or a backspace, is also drawn into the
@@ -75,7 +75,7 @@ class EarlyEcho:
             self._draw(wrapped(self._text, self._width))
 
     def _fits(self, text: str) -> bool:
-        """Return whether the still frame draws `text` as the prompt will."""
+        """Return whether the first frame draws `text` as the prompt will."""
         if text.isascii():
             return len(wrapped(text, self._width)) <= self._rows
         return 0 <= cells(text) <= self._width

@@ -1,8 +1,8 @@
-"""The transition from the still frame to the live application, without flicker or lost keys.
+"""The transition from the first frame to the live application, without flicker or lost keys.
 
-It has two steps. With the first picture, the prompt takes text. Other keys wait until conversation and panes
+It has two steps. With the first frame, the prompt takes text. Other keys wait until conversation and panes
 are mounted as well; everything typed after them waits too, so that the order is kept. Keys typed before the
-first picture wait for it. The second step takes longer than a frame and waits for a pause in typing.
+first frame wait for it. The second step takes longer than a frame and waits for a pause in typing.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def driver_for_frame(driver: type[Driver], frame: Skeleton | None) -> type[Drive
             super().start_application_mode()
             if frame.stands:
                 frame.hand_over()
-                # Restore the terminal settings from before the still frame, also while an editor runs.
+                # Restore the terminal settings from before the first frame, also while an editor runs.
                 self.attrs_before = frame.before
 
         def write(self, data: str) -> None:

@@ -26,7 +26,7 @@ ASKING = ("httpx2", "anyio._backends._asyncio")
 SENDING = ("openai",)
 """Modules that send a message: read last of what draws, or while the session opens if somebody types."""
 READING = ("tree_sitter", "tree_sitter_bash")
-"""Modules that read the commands in an answer: not before the person types.
+"""Modules that read the commands in an answer: not before the user types.
 
 These lists are in the order in which an answer needs them; modules that are not installed are skipped. A
 module whose package imports it must not be listed: another thread importing the package would wait for the
@@ -178,7 +178,7 @@ async def warm_up(
     last_key: Callable[[], float], touched: asyncio.Event, busy: Callable[[], bool], *, asks: bool = True
 ) -> None:
     """Import the modules of questions and answers; with `asks`, also those that read the commands in an
-    answer, once the person types.
+    answer, once the user types.
 
     `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
     one. `busy` returns whether a first message is on its way: it goes first.

@@ -1,4 +1,4 @@
-"""The still frame shown while the program is loaded, and the terminal it is drawn on.
+"""The first frame shown while the program is loaded, and the terminal it is drawn on.
 
 It appears some milliseconds after the start, in the place and colours of the first real frame. This module
 therefore imports next to nothing. From the first byte on, the terminal neither echoes nor edits lines; typed
@@ -45,7 +45,7 @@ INPUT, OUTPUT = 0, 2
 
 
 class Skeleton:
-    """A terminal with the still frame: its original settings, and the keys typed before the frame."""
+    """A terminal with the first frame: its original settings, and the keys typed before the frame."""
 
     def __init__(self) -> None:
         self.before = termios.tcgetattr(INPUT)
@@ -57,7 +57,7 @@ class Skeleton:
         self._echo: EarlyEcho | None = None
 
     def show(self, look: startup_theme_read.Look, columns: int, rows: int) -> None:
-        """Set up the terminal, and draw the still frame with what is typed into it."""
+        """Set up the terminal, and draw the first frame with what is typed into it."""
         import signal
 
         # Not as an exception: another ctrl+c would interrupt what puts the terminal back after the first one.
@@ -99,7 +99,7 @@ class Skeleton:
 
     @property
     def stands(self) -> bool:
-        """True while only the still frame is on the terminal."""
+        """True while only the first frame is on the terminal."""
         return self._stands
 
     def leave(self) -> None:
@@ -145,7 +145,7 @@ _shown: Skeleton | None = None
 
 
 def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
-    """Draw the still frame if the command line opens the full screen of a capable terminal.
+    """Draw the first frame if the command line opens the full screen of a capable terminal.
 
     Other command lines get none here, as they may contain a mistake that must be reported.
     """
@@ -208,7 +208,7 @@ def size(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str] = ("",)) -> str:
-    """Return the still frame: background, top line, rules, the prompt with the rows of `text`."""
+    """Return the first frame: background, top line, rules, the prompt with the rows of `text`."""
     parts = [f"\x1b[0;{look['ground']}m\x1b[H\x1b[2J"]
     if columns < SMALLEST[0] or rows < SMALLEST[1]:
         return parts[0]
@@ -224,7 +224,7 @@ def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequen
 
 
 def prompt(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str]) -> str:
-    """Return the prompt of the still frame with the rows of `text`, and the cursor behind them."""
+    """Return the prompt of the first frame with the rows of `text`, and the cursor behind them."""
     first = rows - len(text) + 1
     parts = [_at(row, 1, look["surface"], " " * columns) for row in range(first, rows + 1)]
     parts.append(_at(first, 2, look["symbol_style"], look["symbol"]))

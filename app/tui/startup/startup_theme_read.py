@@ -1,9 +1,9 @@
 """Reading the saved look of the first frame, so that a start need not read settings and skins.
 
-A small file in the home folder holds the few styles of the still frame and the skin itself, both validated
+A small file in the home folder holds the few styles of the first frame and the skin itself, both validated
 when they were written. The file is valid only while all its sources are unchanged: settings, skins, the
-program, and the environment's information about the terminal. It holds nothing but looks: if it is missing or
-wrong, the default skin appears for a moment. Like `app.tui.startup.skeleton`, which uses it, this module
+program, and the environment's information about the terminal. It holds only looks: if it is missing or
+invalid, the default skin appears for a moment. Like `app.tui.startup.skeleton`, which uses it, this module
 imports next to nothing.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Look = dict[str, str]
-"""Styles (SGR parameters) and words of the still frame, by name."""
+"""Styles (SGR parameters) and words of the first frame, by name."""
 
 NAME = "first-frame"
 HEADING = "hermes first frame 1"
@@ -53,13 +53,13 @@ WORDS = {"name": 24, "symbol": 2}
 
 
 def default_look(environ: Mapping[str, str]) -> Look:
-    """Return the look that is drawn without a saved one."""
+    """Return the look for a start without a saved one: `NIGHT` on a true-colour terminal, else `PLAIN`."""
     many = environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
     return NIGHT if many and not environ.get("NO_COLOR") else PLAIN
 
 
 def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
-    """Return the saved look of the still frame if it is still valid, else the default."""
+    """Return the saved look of the first frame if it is still valid, else `default_look`."""
     lines = remembered_lines(arguments, environ)
     look: Look = {}
     for line in lines[:-1]:
@@ -68,7 +68,7 @@ def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
 
 
 def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the saved lines if they are still valid, else none. The last line is the skin as JSON."""
+    """Return the saved lines after the header, the skin as JSON last; empty if they are missing or outdated."""
     place = path(environ)
     try:
         with open(place, "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes

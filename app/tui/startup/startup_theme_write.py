@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 
 
 def look_of(app: AppearancePort) -> startup_theme_read.Look:
-    """Return the still frame in the application's current look."""
+    """Return the first frame in the application's current look."""
     return frame_in_skin(app.appearance.shown, COLOR_SYSTEMS.get(app.console.color_system or ""))
 
 
 def frame_in_skin(skin: Skin, colors: ColorSystem | None) -> startup_theme_read.Look:
-    """Return the still frame in the colours of `skin`."""
+    """Return the first frame in the colours of `skin`."""
     palette = Palette(skin)
 
     def style(role: str, background: str = "background", *, bold: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Calls to a person who looks elsewhere: the bell, a notification of the terminal or the desktop, a sound."""
+"""Calls to a user who looks elsewhere: the bell, a notification of the terminal or the desktop, a sound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENVIRONMENT = (
 
 
 class Attention:
-    """Calls a person who is away, each kind once until they are back.
+    """Calls a user who is away, each kind once until they are back.
 
     Away is who looks at another window. A terminal that does not report its focus cannot tell; there, away is
     who pressed no key for `away_seconds`. `heard` receives the way of each call.
@@ -50,14 +50,14 @@ class Attention:
         self._title = ""
         self._progress = "0"
         self.enabled = True
-        """True if the person wants calls."""
+        """True if the user wants calls."""
         self.away_seconds = 20.0
         self.ways: Mapping[CallKind, Sequence[str]] = {}
         """The ways of each kind; a missing kind is called by bell and terminal."""
 
     @property
     def away(self) -> bool:
-        """True if the person looks elsewhere, as far as the terminal or the keys tell."""
+        """True if the user looks elsewhere, as far as the terminal or the keys tell."""
         if self._focus is None:
             return self._clock() - self._key >= self.away_seconds
         return not self._focus
@@ -69,7 +69,7 @@ class Attention:
             self._called.clear()
 
     def press(self) -> None:
-        """Note that the person pressed a key."""
+        """Note that the user pressed a key."""
         self._key = self._clock()
         self._called.clear()
 
@@ -93,7 +93,7 @@ class Attention:
             self._write(f"\x1b]2;{title}\x07")
 
     def call(self, kind: CallKind, text: str) -> bool:
-        """Call the person if they are away and want it; return whether it did."""
+        """Call the user if they are away and want it; return whether it did."""
         ways = self.ways.get(kind, ("bell", "terminal"))
         if not (ways and self.enabled and self.away) or kind in self._called:
             return False
@@ -169,7 +169,7 @@ def call_prospect(environ: Mapping[str, str]) -> str:
 
 
 def desktop_notification(environ: Mapping[str, str], text: str) -> tuple[str, ...]:
-    """Return the command that shows a notification on the person's desktop; empty without one here. Pure."""
+    """Return the command that shows a notification on the user's desktop; empty without one here. Pure."""
     if is_remote(environ):
         return ()
     if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"):

@@ -1,4 +1,4 @@
-"""Copying text to the person's clipboard by the first way that works here, with a sentence about that way.
+"""Copying text to the user's clipboard by the first way that works here, with a sentence about that way.
 
 The ways: a program of this desktop, tmux, the terminal itself (OSC 52), and a file. Only a text that arrived
 is called copied. A terminal does not confirm; if it is not known, the text is also in the file, and if it is
@@ -43,12 +43,12 @@ class CopyResult(NamedTuple):
     way: str
     """A program, `tmux`, `screen`, `terminal` or `file`."""
     sentence: str
-    """For the person. It says copied only if the text is on the clipboard."""
+    """For the user. It says copied only if the text is on the clipboard."""
     is_copied: bool
 
 
 class Clipboard:
-    """The person's clipboard. `write` sends bytes to the terminal; `file` takes what cannot be copied."""
+    """The user's clipboard. `write` sends bytes to the terminal; `file` takes what cannot be copied."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Clipboard:
     async def _ask_terminal(self, inside: str) -> Terminal:
         """Return what is known of the terminal, asking it if it has set no variables."""
         terminal = known_terminal(self._environ)
-        # TERM of a multiplexer on the person's machine: it would answer for itself, or print the query.
+        # TERM of a multiplexer on the user's machine: it would answer for itself, or print the query.
         inner = self._environ.get("TERM", "").startswith(("screen", "tmux"))
         if inside or terminal.is_known or inner:
             return terminal
@@ -161,12 +161,12 @@ class Clipboard:
 
 
 def local_programs(environ: Mapping[str, str], platform: str) -> Iterator[tuple[str, ...]]:
-    """Yield the commands that copy their input on the desktop at which the person sits. Pure."""
+    """Yield the commands that copy their input on the desktop at which the user sits. Pure."""
     remote = is_remote(environ)
     if environ.get("WAYLAND_DISPLAY") and not remote:
         yield ("wl-copy",)
     display = environ.get("DISPLAY", "")
-    if display and not (remote and display.startswith(":")):  # the display of this machine, not the person's
+    if display and not (remote and display.startswith(":")):  # the display of this machine, not the user's
         yield "xclip", "-selection", "clipboard"
         yield "xsel", "--clipboard", "--input"
     if remote:

@@ -1,4 +1,4 @@
-"""Editing a draft in the person's own editor."""
+"""Editing a draft in the user's own editor."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _RAW_SINCE = (24, 1)
 _KEPT = 40
 """Last lines that are shown when the command fails."""
 _IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is neither)")
-"""Warnings about things that the person cannot change."""
+"""Warnings about things that the user cannot change."""
 _UNBUILT = re.compile(r"Failed (?:to build|building wheel for) '?([\w.-]+)")
 _UNREACHED = re.compile(r"NameResolutionError|NewConnectionError|ConnectTimeoutError|ProxyError|SSLError")
 

@@ -70,7 +70,7 @@ def multiplexer(environ: Mapping[str, str]) -> Literal["tmux", "screen", ""]:
 
 
 def is_remote(environ: Mapping[str, str]) -> bool:
-    """Return whether the person is at another machine. Pure."""
+    """Return whether the user is at another machine. Pure."""
     return bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("SSH_CLIENT"))
 
 
@@ -165,7 +165,7 @@ OFFERED = "\x1b[?5522$p\x1b[c"
 KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
 OFFER_SECONDS = 1.0
 CONSENT_SECONDS = 60.0
-"""Time for the person to answer the terminal's question."""
+"""Time for the user to answer the terminal's question."""
 PIECE_SECONDS = 10.0
 _MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
 

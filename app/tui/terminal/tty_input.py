@@ -71,7 +71,7 @@ _PIECE = (
 
 @cache
 def _compile_pattern(pattern: str) -> re.Pattern[bytes]:
-    """Compile a pattern on first use, as the first picture does not need it."""
+    """Compile a pattern on first use, as the first frame does not need it."""
     return re.compile(pattern.encode("ascii"), re.VERBOSE | re.DOTALL)
 
 
@@ -114,14 +114,14 @@ def unfinished_length(data: bytes) -> int:
 
 
 def is_pressed(begun: bytes) -> bool:
-    """Return whether an unfinished sequence without continuation consists of keys that a person pressed.
+    """Return whether an unfinished sequence without continuation consists of keys that a user pressed.
     Pure.
     """
     return len(begun) <= len(b"\x1b[") or not begun.startswith(ESCAPE)
 
 
 def is_key(piece: str) -> bool:
-    """Return whether a piece without a meaning as a whole consists of keys that a person pressed. Pure."""
+    """Return whether a piece without a meaning as a whole consists of keys that a user pressed. Pure."""
     return len(piece) <= len("\x1b[") or piece.startswith("\x1bO")
 
 
@@ -576,7 +576,7 @@ _Key = cast(Any, Enum("_Key", [(name, name) for name in _SENT.values()]))
 def tell_apart() -> None:
     """Make Textual recognize alt+enter, alt with a digit, and rxvt's keys, without the Kitty protocol.
 
-    They send escape and the key together. A person who presses both in turn takes longer than Textual waits
+    They send escape and the key together. A user who presses both in turn takes longer than Textual waits
     for the rest of a sequence (`ESCDELAY`, 100 ms), so these keys still arrive separately.
     """
     for sequence, name in _SENT.items():

@@ -53,7 +53,7 @@ PROGRESS, NO_PROGRESS = "\x1b]9;4;", "\x1b]9;4;0\x07"
 DOUBTFUL = ("STY", "TERMINOLOGY", "KONSOLE_VERSION")
 """Variables of terminals that may read `KEYS` as something else; they get it only if the table allows it."""
 LATER = 0.4
-"""Seconds after the start at which the table is read, as reading it would delay the first picture."""
+"""Seconds after the start at which the table is read, as reading it would delay the first frame."""
 
 
 def prints_questions(environ: Mapping[str, str]) -> bool:

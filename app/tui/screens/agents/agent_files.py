@@ -131,7 +131,7 @@ def valid_name(text: str) -> str:
 
 
 def own_file(home: Home, name: str) -> Path:
-    """Return the path of a kind that belongs to the person."""
+    """Return the path of a kind that belongs to the user."""
     return home.agents / f"{name}.md"
 
 

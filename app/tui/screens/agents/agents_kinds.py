@@ -167,7 +167,7 @@ class AgentMenu:
         await asyncio.to_thread(agent_files.create, self._home, name, text)
 
     async def change(self, kind: AgentKind, text: str) -> str:
-        """Save a new text for a kind; return a notice. For a built-in kind, the person gets a file that
+        """Save a new text for a kind; return a notice. For a built-in kind, the user gets a file that
         replaces it.
         """
         if kind.source == "built-in":
@@ -179,7 +179,7 @@ class AgentMenu:
         return f"{kind.name} is kept."
 
     def edit_text(self, text: str) -> str:
-        """Open `text` in the person's editor; return the result. Raises `HermesError`."""
+        """Open `text` in the user's editor; return the result. Raises `HermesError`."""
         from app.tui.terminal.editor import edit
 
         return edit(text)

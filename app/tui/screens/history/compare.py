@@ -54,16 +54,16 @@ class BranchEntry:
     node: int | None
     """The last node; None while the branch is empty."""
     last: str
-    """The person's last message on the branch."""
+    """The user's last message on the branch."""
     said: int
-    """Number of the person's messages on the branch."""
+    """Number of the user's messages on the branch."""
     updated: float
     """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchRequest:
-    """An action on a branch that the person requested."""
+    """An action on a branch that the user requested."""
 
     act: Literal["switch", "rename", "compare"]
     branch: str

@@ -1,4 +1,4 @@
-"""The preview of a restore, where the person decides conflicts path by path."""
+"""The preview of a restore, where the user decides conflicts path by path."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MERGE = PlanWords(
 
 
 def wants_a_look(plan: RestorePlan) -> bool:
-    """Return whether the person must see a plan before it is carried out."""
+    """Return whether the user must see a plan before it is carried out."""
     return len(plan.shown_items) > FEW or len(plan.having("change")) < len(plan.items)
 
 
@@ -536,7 +536,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
 @dataclass(frozen=True, slots=True)
 class SaidMessage:
-    """A message of the person that can be taken back."""
+    """A message of the user that can be taken back."""
 
     node: int
     text: str
@@ -566,7 +566,7 @@ def back_with(node: int, step: int, what: str) -> RewindTarget:
 
 
 def user_messages(path: Sequence[Node], steps: Sequence[Step]) -> list[SaidMessage]:
-    """Return the person's messages on a path, newest first."""
+    """Return the user's messages on a path, newest first."""
     places: list[tuple[Node, int]] = []
     position = 0
     for node in path:
@@ -624,7 +624,7 @@ class RewindServices:
     """The functions that the screen calls; each raises `HermesError`."""
 
     said: Callable[[], Awaitable[Sequence[SaidMessage]]]
-    """Returns the person's messages on the branch in use, newest first."""
+    """Returns the user's messages on the branch in use, newest first."""
     changes: Callable[[int], Awaitable[Sequence[PathChange]]]
     """Returns the session's file changes since a position."""
     plan: Callable[[int], Awaitable[RestorePlan]] | None
@@ -662,7 +662,7 @@ class SaidRows(EntryRows[SaidMessage]):
 
 
 class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
-    """The list of the person's messages. Its result is the point to go back to, or None."""
+    """The list of the user's messages. Its result is the point to go back to, or None."""
 
     heading = "Go back to before …"
     keys = "⏎ choose · ↑↓ move · / filter · y copy · ? keys · esc stay here"

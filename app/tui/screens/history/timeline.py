@@ -1,4 +1,4 @@
-"""The timeline: the tree of a session with messages and file changes, where the person can go back."""
+"""The timeline: the tree of a session with messages and file changes, where the user can go back."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ class TimelineScreen(Page[None]):
             self.fail(error)
             return
         drawing = await asyncio.to_thread(lay_out_tree, rows, heads, marks, paths, self.timeline.look, labels)
-        # Do not move the cursor if the person has moved it.
+        # Do not move the cursor if the user has moved it.
         known = at is None or self.timeline.nodes.index(at) >= 0
         self.complete = True
         self.timeline.adopt(drawing, None if known else at)

@@ -320,17 +320,17 @@ class FileChanges:
 
 
 def _plain(change: PathChange) -> FileDifferenceRow:
-    """Return a change without counts of lines. Pure."""
+    """Return the row for a change, without counting added and removed lines. Pure."""
     return FileDifferenceRow(change.path, kind_of(change.before, change.after), note=note_of(change))
 
 
 def kind_of(before: PathEntry | None, after: PathEntry | None) -> Literal["added", "changed", "deleted"]:
-    """Return the kind of a change. Pure."""
+    """Return whether a path was added, changed or deleted. Pure."""
     return "added" if before is None else "deleted" if after is None else "changed"
 
 
 def note_of(change: PathChange) -> str:
-    """Return changes that a diff does not show: another kind of entry, another mode. Pure."""
+    """Return what a diff does not show: a change of kind or mode, or a special kind; else empty. Pure."""
     before, after = change.before, change.after
     one = after or before
     if one is None:

@@ -296,7 +296,7 @@ def megabytes(size: int) -> str:
 async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup: ModelMenu) -> str | None:
     """Get what a model lacks; return the name of the model that can be used then.
 
-    Empty if the person cancelled, or must still choose a model; None if nothing here helps.
+    Empty if the user cancelled, or must still choose a model; None if nothing here helps.
     """
     if choice.missing_key:
         provider = next((each for each in offers.providers if each.variable == choice.missing_key), None)
@@ -321,7 +321,7 @@ async def fetch_model(
     setup: ModelMenu,
     hold: Callable[[str], None] | None = None,
 ) -> str:
-    """Fetch a local model, and before it the extra that runs it; return its name, empty if the person
+    """Fetch a local model, and before it the extra that runs it; return its name, empty if the user
     cancelled.
     """
     if offers.problem and not can_run_local():

@@ -29,7 +29,7 @@ AGAIN = "⏎ continues where it stopped."
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The models and keys that a person without a model can get at once."""
+    """The models and keys that a user without a model can get at once."""
 
     providers: tuple[KeyProvider, ...] = ()
     """The providers that take a key."""
@@ -52,7 +52,7 @@ class ModelMenu:
         self._home = Home.locate(self._environ)
 
     async def list_choices(self) -> list[ModelChoice]:
-        """Return the models of settings, providers and this machine, without network access."""
+        """Return the models of the settings, of known providers and on this machine, without network access."""
         return await asyncio.to_thread(self._list)
 
     async def detect_choices(self) -> list[ModelChoice]:

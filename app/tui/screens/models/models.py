@@ -591,7 +591,7 @@ class OnboardingScreen(Dialog[str | None]):
         self.dismiss(model)
 
     async def _with_key(self, provider: KeyProvider) -> str:
-        """Ask for a provider's key; return one of its models, empty if the person cancelled."""
+        """Ask for a provider's key; return one of its models, empty if the user cancelled."""
         if self._setup is None:
             return ""
         check = await self.app.push_screen_wait(KeyDialog(provider, self._setup))

@@ -294,7 +294,7 @@ def label(row: SessionRow, now: float, current: str) -> Content:
 
 
 def preview(nodes: Sequence[Node], symbol: str) -> Content:
-    """Return the end of a conversation as plain text, with `symbol` before the person's messages. Pure."""
+    """Return the end of a conversation as plain text, with `symbol` before the user's messages. Pure."""
     parts: list[str | tuple[str, str]] = []
     last = ""
     titles: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Reading, changing and applying the person's own settings."""
+"""Reading, changing and applying the user's own settings."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Snapshot(NamedTuple):
     loaded: LoadedSettings
     """The settings in effect."""
     own: LoadedSettings
-    """The settings if only the person's own file counted."""
+    """The settings if only the user's own file counted."""
     file: Path
 
 
 class Preferences:
-    """Changes the person's own `config.yaml`, and applies changes to the open session where possible."""
+    """Changes the user's own `config.yaml`, and applies changes to the open session where possible."""
 
     def __init__(self, app: AppearancePort) -> None:
         self._app = app

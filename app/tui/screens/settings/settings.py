@@ -65,9 +65,9 @@ class SettingRow:
     origin: str = ""
     """The origin of the value; empty for a default."""
     overridden: str = ""
-    """The reason why the person's own file is overridden; empty if it is not."""
+    """The reason why the user's own file is overridden; empty if it is not."""
     is_own: bool = False
-    """True if the person's own file contains the setting."""
+    """True if the user's own file contains the setting."""
     choices: tuple[str, ...] = ()
 
     @property
@@ -94,7 +94,7 @@ class SettingRow:
 def rows(
     loaded: LoadedSettings, own: LoadedSettings, keys: Keys, opened: Collection[str] = ()
 ) -> list[SettingRow]:
-    """Return all settings, by section. `own` holds the settings from the person's file only; a provider or
+    """Return all settings, by section. `own` holds the settings from the user's file only; a provider or
     a server is one row, followed by its settings if its key is `opened`.
     """
     from agent.core.config.schema import Settings

@@ -58,7 +58,7 @@ class Appearance:
         folder: Path | None,
         environ: Mapping[str, str],
     ) -> None:
-        """`folder` holds the person's own skins; `environ` describes the terminal's abilities."""
+        """`folder` holds the user's own skins; `environ` describes the terminal's abilities."""
         self._app = app
         self._ports = ports
         self.folder = folder
@@ -204,7 +204,7 @@ class Appearance:
     # Edits of the current skin's file
 
     async def watch(self) -> None:
-        """Apply edits of the person's own skins until cancelled."""
+        """Apply edits of the user's own skins until cancelled."""
         if self.folder is None:
             return
         if self.skin.name not in self._read_from:

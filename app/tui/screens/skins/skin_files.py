@@ -1,4 +1,4 @@
-"""Writing the person's own skins: new files, and changed colours in existing ones."""
+"""Writing the user's own skins: new files, and changed colours in existing ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def valid_name(text: str) -> str:
 
 
 def own_file(home: Home, name: str) -> Path | None:
-    """Return the file of the person's own skin called `name`, or None."""
+    """Return the file of the user's own skin called `name`, or None."""
     return next((each.path for each in list_skins(home.skins) if each.own and each.name == name), None)
 
 

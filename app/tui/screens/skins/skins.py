@@ -440,7 +440,7 @@ class SkinChoice:
 
 
 async def choose(app: AppearancePort, name: str = "") -> None:
-    """Apply and save the skin called `name`, or one that the person chooses. Raises `HermesError`."""
+    """Apply and save the skin called `name`, or one that the user chooses. Raises `HermesError`."""
     before = app.appearance.skin
     if not name:
         choice = await app.push_screen_wait(SkinsScreen(app.appearance))
@@ -457,7 +457,7 @@ async def choose(app: AppearancePort, name: str = "") -> None:
 
 
 class SkinList(EntryRows[ListedSkin]):
-    """The names of skins; the person's own ones are marked."""
+    """The names of skins; the user's own ones are marked."""
 
     def __init__(self) -> None:
         super().__init__(key=lambda skin: skin.name, words=lambda skin: skin.name)
