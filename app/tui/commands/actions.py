@@ -294,7 +294,7 @@ class CommandActions:
         self._tell(await carry_out(self._app, argument))
 
     def _tell(self, words: str) -> None:
-        """Show the result of a move through the history as a notice in the conversation, unless it is empty."""
+        """Show the result of a move through the history as a notice in the conversation, unless it is ""."""
         if words:
             self._app.session.transcript.add_notice("info", words)
             self._app.session.go_to_end()

@@ -317,7 +317,7 @@ class HistoryActions:
         self._offered = draft if free else ""
 
     async def _show_branch(self, client: SessionClient) -> None:
-        """Load the calls and the files of the branch, and show them in the panes if they are still current."""
+        """Load the calls and the files of the branch, and show them in the panes if it is still in use."""
         try:
             calls = await asyncio.to_thread(last_calls, client.path[:])
             files = await panes_of(client.history)

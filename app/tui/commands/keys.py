@@ -195,7 +195,7 @@ def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str
 
 
 def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> tuple[str, ...] | None:
-    """Return the keys that an entry names, empty for a wish to have none; None if none of them is available."""
+    """Return the keys that an entry names, empty if it asks for none; None if none is available."""
     if len(text) > _LONGEST:
         problems.append(_problem(given, "that is not a list of keys"))
         return None

@@ -147,7 +147,7 @@ _START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exi
 
 
 def read_words(words: str) -> tuple[str, str]:
-    """Parse `[FORMAT] [PATH]`; return format and path. A path alone decides the format. Raises `ConfigError`."""
+    """Parse `[FORMAT] [PATH]`; a path alone decides the format. Return both. Raises `ConfigError`."""
     first, _, path = words.strip().partition(" ")
     if first in ENDINGS or not first:
         return first or "html", path.strip().strip("\"'")

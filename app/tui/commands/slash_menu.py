@@ -140,7 +140,7 @@ def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
 
 
 def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
-    """Return the stored prompts of MCP servers as tuples of word, description and arguments. Reads the disk."""
+    """Return word, description and arguments of the stored prompts of MCP servers. Reads the disk."""
     from agent.core.home import Home
     from agent.integrations.mcp.catalog import load_catalog
     from agent.integrations.mcp.server_config import declared_servers

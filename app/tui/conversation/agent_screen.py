@@ -140,7 +140,7 @@ class AgentScreen(ConversationScreen):
         await self._read()
 
     async def _read(self) -> None:
-        """Show the stored conversation and its unfinished part; later events are then shown as they arrive."""
+        """Show the stored conversation and its unfinished part; later events are shown as they arrive."""
         from tools.registry import registry
 
         path: Sequence[Node] = ()
@@ -195,7 +195,7 @@ class AgentScreen(ConversationScreen):
             tell(self.transcript, event)
 
     def _show_standing(self) -> None:
-        """Update everything but the conversation: tasks, subagents, waiting messages, header and key hints."""
+        """Update everything but the conversation: tasks, subagents, waiting messages and key hints."""
         todos = self._bridge.todos
         if items := todos.of(self.shows_agent):
             self.todo.show(items, todos.below(self.shows_agent))
@@ -239,7 +239,7 @@ class AgentScreen(ConversationScreen):
     # Actions of the user
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the action behind Esc only if the focused conversation has a selection or a search to end."""
+        """Enable the action of Esc only if the focused conversation has a selection or a search to end."""
         if action == "leave_conversation":
             return self.transcript.has_focus and bool(
                 self.get_selected_text() or self.transcript.finder.pattern

@@ -22,7 +22,7 @@ KEPT_IMAGE = "sha256:"
 
 
 def sources(attachments: Sequence[Attachment]) -> tuple[str, ...]:
-    """Return the references by which the conversation loads a message's images: their hashes with a prefix."""
+    """Return the references by which the conversation loads a message's images: hashes with a prefix."""
     return tuple(f"{KEPT_IMAGE}{each.sha256}" for each in attachments)
 
 

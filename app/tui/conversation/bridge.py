@@ -110,7 +110,7 @@ class AgentStreams:
         self._listeners: dict[str, list[Listener]] = {}
 
     def hear(self, event: Event) -> None:
-        """Record an event and pass it to the listeners of its agent; `SessionOpened` goes to all listeners."""
+        """Record an event and pass it to the listeners of its agent; `SessionOpened` goes to all of them."""
         if isinstance(event, SessionOpened):
             self._flights.clear()
             for each in [each for listeners in self._listeners.values() for each in listeners]:
@@ -208,7 +208,7 @@ class TodoTree:
         return True
 
     def clear(self) -> None:
-        """Forget all lists, as when another session opens."""
+        """Remove all lists, because another session opens."""
         self._lists.clear()
         self._sent.clear()
 
@@ -331,7 +331,7 @@ _ANY_AGENT = (
 
 
 class Bridge:
-    """Receives every event and updates the panes. It is fast, because panes record changes and paint later."""
+    """Receives every event and updates the panes. It is fast: panes record changes and paint later."""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ def reach_text(request: ApprovalAsked) -> str:
 
 
 def place_text(request: ApprovalAsked) -> str:
-    """Return the folder of the action and the request's note on undo, in one line; empty if both are unknown."""
+    """Return the action's folder and the request's note on undo, in one line; empty if both are unknown."""
     facts = [f"in {one_line(request.folder)}"] if request.folder else []
     return " · ".join([*facts, *([request.undo] if request.undo else [])])
 

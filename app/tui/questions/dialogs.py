@@ -1,4 +1,4 @@
-"""Dialogs for the requests of the engine: approvals, ceilings, cost forecasts, and questions from the model."""
+"""Dialogs for the engine's requests: approvals, ceilings, cost forecasts, and questions from the model."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ OWN_WORDS = "Something else …"
 
 
 class ClarifyDialog(RequestDialog[QuestionAsked, PersonAnswer]):
-    """Shows a question from the model with its choices, and accepts a free answer if the question allows one."""
+    """Shows a question from the model with its choices, and accepts a free answer if that is allowed."""
 
     enters = "answer"
     leaves = "no answer"

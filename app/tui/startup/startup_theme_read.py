@@ -68,7 +68,7 @@ def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
 
 
 def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the saved lines after the header, the skin as JSON last; empty if they are missing or outdated."""
+    """Return the saved lines after the header, the skin as JSON last; empty if missing or outdated."""
     place = path(environ)
     try:
         with open(place, "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes

@@ -52,7 +52,7 @@ class ModelMenu:
         self._home = Home.locate(self._environ)
 
     async def list_choices(self) -> list[ModelChoice]:
-        """Return the models of the settings, of known providers and on this machine, without network access."""
+        """Return the models of the settings, known providers and this machine, without network access."""
         return await asyncio.to_thread(self._list)
 
     async def detect_choices(self) -> list[ModelChoice]:
