@@ -197,6 +197,7 @@ TAGS = (
     *(f"<{bar}tool{gap}{name}{gap}begin{bar}>" for bar, gap in _BARS for name in ("calls", "call")),
     "✿FUNCTION✿",
     'functools[{"name"',
+    *("assistant to=functions.", "to=functions.", _MINIMAX := "]<]minimax[>["),
 )
 """Texts that announce a call, whatever precedes them."""
 
@@ -240,7 +241,7 @@ _SECTIONED = (
 )
 _PLAIN = (
     *("<tool_call|>", "<turn|>", "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]", "[TOOL_REQUEST]"),
-    *("[END_TOOL_REQUEST]", "✿FUNCTION✿:", "✿ARGS✿:"),
+    *("[END_TOOL_REQUEST]", "✿FUNCTION✿:", "✿ARGS✿:", _MINIMAX),
 )
 
 _NAMED = ("tools", "tool_code", "function_call", "TOOLCALL", "ToolCall")
@@ -264,10 +265,14 @@ MARKS = (
 
 
 _OPENED = rf"<{SPACE}(?:function=|function name=|invoke name=|tool_call name=)"
-_FUNCTION = lazy_pattern(rf'(?:{_OPENED}"?([\w.:-]+)"?\s*>|<\|open\|>call tool="([\w.:-]+)"[^<>|]*<\|sep\|>)')
+_FUNCTION = lazy_pattern(
+    rf'(?:{_OPENED}"?([\w.:-]+)"?\s*>|<\|open\|>call tool="([\w.:-]+)"[^<>|]*<\|sep\|>'
+    r"|(?:assistant )?to=functions\.([\w.:-]+)(?: commentary| analysis| json| code)*(?=\s*\{)"
+    r"|([A-Za-z_][\w.:-]*)\[ARGS\](?=\{))"
+)
 _FUNCTION_BEGUN = lazy_pattern(
     rf"{_OPENED}[^>]*$|<\|open\|>call tool=[^>]*(?:>sep)?\|?$|<\|tool_call>\s*call:[\w.:-]*$"
-    r"|<\|tool_call:begin\|>[\w-]*(?:<[|\w:]*)?$"
+    r"|<\|tool_call:begin\|>[\w-]*(?:<[|\w:]*)?$|(?:assistant )?to=functions\.[\w.:-]*[a-z\s]*$"
 )
 _FUNCTION_END = lazy_pattern(rf"\s*(?:</{SPACE}(?:function|invoke|tool_call)>|<\|close\|>call<\|sep\|>)")
 _PARAMETER = lazy_pattern(
@@ -302,6 +307,7 @@ _NAME_VALUE = lazy_pattern(
 )
 _PRINT_BEGUN = lazy_pattern(r"print\(\s*[\w.]*")
 _LIST_BEGUN = lazy_pattern(r"\[\s*([A-Za-z_][\w.]*)")
+_NAME_BEGUN = lazy_pattern(r"([A-Za-z_][\w.:-]*)(?:\[[ARGS]*\]?)?")
 _FENCE_BEGUN = lazy_pattern(r"`{1,3}(\w*)")
 
 Names = tuple[str, ...] | None
@@ -328,6 +334,7 @@ def read_calls(text: str) -> list[DraftedCall] | None:
 
 
 def _read_calls(text: str) -> list[DraftedCall] | None:
+    text = text.replace(_MINIMAX, "")
     drafts: list[DraftedCall] = []
     at, name, tagged = 0, "", False
     while at < len(text):
@@ -347,7 +354,7 @@ def _read_calls(text: str) -> list[DraftedCall] | None:
             arguments, at = read_gemma(text, gemma.end())
             found = None if arguments is None else [DraftedCall(gemma[1], arguments)]
         elif function := _FUNCTION.match(text, at):
-            found, at = _function(text, function[1] or function[2], function.end())
+            found, at = _function(text, function[function.lastindex or 1], function.end())
             name = ""
         elif element := _ELEMENT.match(text, at):
             found, at = _element(text, element[1], element.end())
@@ -404,14 +411,15 @@ def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "ope
         return "open"
     if python := LIST.match(rest) or (tagged and CALL.match(rest)):
         return "yes" if _is_offered(python[1].removesuffix(".call"), names) else "no"
-    if (begun := _LIST_BEGUN.fullmatch(rest)) and (names is None or _begins(begun[1], names)):
+    begun = _LIST_BEGUN.fullmatch(rest) or _NAME_BEGUN.fullmatch(rest)
+    if begun and (names is None or _begins(begun[1], names)):
         return "open"
     if rest[0] in "{[":
         return _json_verdict(rest, names, tagged)
     if fence := _FENCE_BEGUN.fullmatch(rest):
         return "open" if any(language.startswith(fence[1]) for language in LANGUAGES) else "no"
     if function := _FUNCTION.match(rest) or GEMMA_CALL.match(rest) or _ELEMENT.match(rest):
-        return "yes" if _is_offered(function[1] or function[2], names) else "no"
+        return "yes" if _is_offered(function[function.lastindex or 1], names) else "no"
     if _FUNCTION_BEGUN.match(rest) or _element_begun(rest, names):
         return "open"
     word = re.match(r"[A-Za-z_][\w.:-]*\s*", rest) if tagged else None
@@ -546,7 +554,7 @@ def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, 
         value, at = _json_value(text, start.end())
         end = _FUNCTION_END.match(text, at)
         return ([DraftedCall(name, value)] if isinstance(value, dict) else None), end.end() if end else at
-    arguments: dict[str, str] = {}
+    arguments, at = ({}, at) if _PARAMETER.match(text, at) else _children(text, at)
     while parameter := _PARAMETER.match(text, at):
         end = _PARAMETER_END.search(text, parameter.end())
         if end is None:
@@ -570,17 +578,23 @@ def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, i
         return (
             [DraftedCall(name, value)] if end and isinstance(value, dict) else None
         ), end.end() if end else at
-    arguments: dict[str, str] = {}
-    while child := _CHILD.match(text, at):
-        end = text.find(f"</{child[1]}>", child.end())
-        if end < 0 or child[1] in arguments:
-            return None, at
-        arguments[child[1]] = text[child.end() : end].removeprefix("\n").removesuffix("\n")
-        at = end + len(child[1]) + 3
+    arguments, at = _children(text, at)
     whole = text[at:].lstrip().startswith(closing)
     return ([DraftedCall(name, arguments, flat=True)] if whole else None), text.find(closing, at) + len(
         closing
     )
+
+
+def _children(text: str, at: int) -> tuple[dict[str, str], int]:
+    """Return arguments that are elements with their names, and the position after the last whole one."""
+    arguments: dict[str, str] = {}
+    while child := _CHILD.match(text, at):
+        end = text.find(f"</{child[1]}>", child.end())
+        if end < 0 or child[1] in arguments:
+            break
+        arguments[child[1]] = text[child.end() : end].removeprefix("\n").removesuffix("\n")
+        at = end + len(child[1]) + 3
+    return arguments, at
 
 
 LONGEST_LEAD = 500

@@ -106,6 +106,11 @@ WRITTEN_CALLS = [
     '<function name="terminal"><param name="command">ls</param></function>',
     "<longcat_tool_call>terminal\n<longcat_arg_key>command</longcat_arg_key>\n"
     "<longcat_arg_value>ls</longcat_arg_value>\n</longcat_tool_call>",
+    ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="terminal">]<]minimax[>[<command>ls'
+    "]<]minimax[>[</command>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+    'terminal[ARGS]{"command": "ls"}',
+    'assistant to=functions.terminal commentary json\n{"command": "ls"}',
+    'to=functions.terminal {"command": "ls"}',
     f"<ToolCall>{LS}</ToolCall>",
     f"[TOOL_REQUEST]{LS}[END_TOOL_REQUEST]",
     '✿FUNCTION✿: terminal\n✿ARGS✿: {"command": "ls"}',
@@ -187,6 +192,11 @@ ANSWERS = [
     f"{{{LS}",
     "✿FUNCTION✿: terminal",
     'print("ls")',
+    'It writes to=functions.terminal {"command": "ls"} there.',
+    'terminal[ARGS]{"command": "rm -rf bu',
+    '<invoke name="terminal"><command>rm -rf bu',
+    '<invoke name="terminal"><command>a</command><command>b</command></invoke>',
+    "terminal[ARGS] is a mark.",
 ]
 
 
