@@ -39,6 +39,14 @@ _FILTER_TEXT = lazy_pattern(
     re.IGNORECASE,
 )
 
+_OUTPUT_TEXT = lazy_pattern(
+    r"failed_generation|tool_use_failed|error parsing tool call|error in extracting tool call"
+    r"|failed to parse (?:input at pos|tool call arguments)|malformed function call|xml syntax error on line"
+    r"|unexpected tokens remaining in message header|tool call validation failed",
+    re.IGNORECASE,
+)
+"""What servers say when they cannot read a call that the model wrote, which is nobody's request."""
+
 _PAGE = lazy_pattern(r"<(?:!doctype\s+html|html|head|body|center|h1|title)\b[^>]*>", re.IGNORECASE)
 _TITLE = lazy_pattern(r"<(?:title|h1)\b[^>]*>(.{1,300}?)</", re.IGNORECASE | re.DOTALL)
 _OUTAGE = lazy_pattern(r"\b[45]\d\d\b|gateway|unavailable|time-?out|denied|forbidden|error", re.IGNORECASE)
@@ -175,6 +183,8 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
     dialect = dialect or load(DEFAULT)
     if complaint.page is not None and (status is None or status not in _ABOUT_THE_PERSON):
         return "overloaded"
+    if _OUTPUT_TEXT.search(f"{words} {text}"):
+        return "bad_reply"
     refusal = Refusal(status or 0, text, words)
     if is_overflow(dialect, refusal):
         return "overflow"
@@ -415,6 +425,8 @@ class Failures:
                 return f"{self.provider} refused the content of the conversation"
             case "images":
                 return f"{self.provider} does not take an image of the conversation"
+            case "bad_reply":
+                return f"{self.provider} could not read a call that the model wrote"
             case _:
                 return f"{self.provider} refused the request"
 

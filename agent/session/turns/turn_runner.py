@@ -468,6 +468,11 @@ class TurnRunner:
 
 def _nothing_said(reply: ModelReply) -> str:
     """Return a sentence for the person on why a turn without an answer failed."""
+    if reply.reasoning.strip():
+        return (
+            f"{reply.route} thought and then gave no answer, also when it was asked again; let it think less "
+            "(/effort low), or choose another model."
+        )
     sent = f" to {reply.usage.input:,} tokens" if reply.usage.input else ""
     return (
         f"{reply.route} answered nothing{sent}, also when it was asked again; a window that is full looks "

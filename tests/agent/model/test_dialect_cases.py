@@ -144,11 +144,14 @@ async def test_a_refusal_that_stays_fails_the_turn_and_the_next_message_works(tm
         assert b.seen(DialectLearned) == []
 
 
-async def test_three_answers_without_text_are_a_failure(tmp_path: Path) -> None:
-    async with bench(tmp_path, lambda _: say("")) as b:
+@pytest.mark.parametrize(
+    ("thought", "words"), [("", "answered nothing"), ("Hm.", "thought and then gave no")]
+)
+async def test_three_answers_without_text_are_a_failure(tmp_path: Path, thought: str, words: str) -> None:
+    async with bench(tmp_path, lambda _: say("", reasoning=thought)) as b:
         ended = await b.turn("say hi")
         assert (ended.outcome, ended.exit_code, len(b.server.requests)) == ("failed", 1, 3)
-        assert "answered nothing" in ended.error
+        assert words in ended.error
 
 
 @pytest.mark.thorough

@@ -62,6 +62,13 @@ OTHERS: list[tuple[int | None, str, ModelErrorKind]] = [
     (400, "The request was rejected because it was considered high risk", "content_filter"),
     (501, "not implemented", "overloaded"),
     (451, "unavailable for legal reasons", "bad_request"),
+    # What the model wrote is not the form of the request, from which something would be learned for good.
+    (500, "Failed to parse input at pos 12: <tool_call> the prompt is too long </tool_call>", "bad_reply"),
+    (500, "Failed to parse tool call arguments as JSON: parse error at line 1, column 62072", "bad_reply"),
+    (500, "error parsing tool call: raw='{', err=unexpected end of JSON input", "bad_reply"),
+    (500, "XML syntax error on line 9: element <parameter> closed by </function>", "bad_reply"),
+    (400, "Failed to call a function. See 'failed_generation' for more details.", "bad_reply"),
+    (400, "tool call validation failed: attempted to call tool 'Read'", "bad_reply"),
 ]
 
 
