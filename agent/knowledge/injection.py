@@ -21,14 +21,14 @@ from tools.kit.lazy_pattern import lazy_pattern
 Severity = Literal["low", "medium", "high", "critical"]
 
 LONGEST = 1_000_000
-"""Characters that are read; a longer text is reported as a finding."""
+"""The maximum number of characters scanned; a longer text is itself reported as a finding."""
 
 _INVISIBLE = lazy_pattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 _HIDDEN = lazy_pattern("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
-"""Characters that do not belong in notes; joiners and variation selectors occur in emoji and scripts."""
+"""Characters that do not belong in notes. Joiners and variation selectors do, in emoji and scripts."""
 
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕԁһԛԝАВЕКМНОРСТХІЈЅοαεικνρτυχΑΒΕΗΙΚΜΝΟΡΤΧΥΖ",
@@ -38,7 +38,7 @@ _LOOKALIKES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class InjectionFinding:
-    """One passage that reads like an attack. Lines count from 1, both ends included."""
+    """A passage that reads like an attack. Lines count from 1, both ends included."""
 
     rule: str
     category: str
@@ -272,11 +272,11 @@ _ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
         r"\b(?:add|give|grant)\b[^\n]{0,60}\b(?:root|sudo|administrator|admin)\b[^\n]{0,20}\b(?:rights?|access|group|privileges?)\b",
     ),
 )
-"""Actions that must not happen unattended; other texts may mention them."""
+"""Rules for actions that must not happen unattended; texts other than a job's prompt may mention them."""
 
 
 def scan_order(text: str) -> tuple[InjectionFinding, ...]:
-    """Return passages of a job's prompt that read like an attack or would do great harm unsupervised."""
+    """Return the passages of a job's prompt that read like an attack or would do great harm unattended."""
     return tuple(each for each in _scanned(text, (*_rules(), *_order_rules())) if not _is_own_service(each))
 
 

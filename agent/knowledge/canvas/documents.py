@@ -41,7 +41,7 @@ FENCES = {
     "Referrer-Policy": "no-referrer",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), clipboard-read=(), fullscreen=()",
 }
-"""Headers of a document: a separate origin without an address, and no network."""
+"""The HTTP headers for serving a document: they give it an origin of its own and no network access."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -54,13 +54,13 @@ iframe{{border:0;width:100%;height:100%}}
 
 
 class CanvasDocuments:
-    """The documents of the sessions of one home."""
+    """The store of the canvas documents of all sessions in one Hermes home folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, session: str, kind: CanvasKind, content: bytes) -> str:
-        """Store the content of a canvas and return its SHA-256. Raises `OSError`."""
+        """Store the content of a canvas; return the SHA-256 of its kind and content. Raises `OSError`."""
         digest = hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
         folder = private_folder(private_folder(self._folder) / session)
         path = folder / digest
@@ -69,7 +69,7 @@ class CanvasDocuments:
         return digest
 
     def read(self, session: str, digest: str) -> tuple[str, bytes] | None:
-        """Return kind and content of a document; None if it does not exist or was changed on disk."""
+        """Return the kind and content of a document; None if it does not exist or was changed on disk."""
         if not _HASH.fullmatch(digest) or Path(session).name != session or session.startswith("."):
             return None
         try:
@@ -102,9 +102,9 @@ class CanvasDocuments:
 
 
 def render_page(kind: str, content: bytes, words: str) -> str:
-    """Return a page for a browser, with `words` as its title. Pure.
+    """Return a page for a browser that shows the document, with `words` as its title. Pure.
 
-    HTML is returned unchanged. Anything else is embedded as a picture, in which no script runs.
+    HTML is returned unchanged. Anything else is embedded as an image, in which no script runs.
     """
     if kind == "html":
         return content.decode("utf-8", "replace")
@@ -130,7 +130,8 @@ def enclosed(document: str, title: str) -> str:
 
 
 def _declare_namespaces(drawing: bytes) -> bytes:
-    """Return an SVG with the namespace declarations that it needs as a picture, but not within a page.
+    """Return the SVG with the namespaces that it must declare as a separate image, though not inside HTML.
+
     Pure.
     """
     found = _SVG.search(drawing)
@@ -155,7 +156,7 @@ def _media(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanvasChanged(Event):
-    """A canvas has a new version, returned to an earlier one, or is no longer shown (then it has no
+    """The event that a canvas has a new version, returned to an earlier one, or was closed (then it has no
     versions).
     """
 
@@ -165,9 +166,9 @@ class CanvasChanged(Event):
 
 
 MOST = 20
-"""Canvases at a time."""
+"""The maximum number of canvases shown at a time."""
 KEPT = 100
-"""The stored versions of one canvas."""
+"""The maximum number of stored versions of one canvas."""
 
 
 class LiveCanvases(CanvasBoard):
@@ -191,7 +192,7 @@ class LiveCanvases(CanvasBoard):
         return self._canvases
 
     def replace(self, canvases: Sequence[Canvas]) -> None:
-        """Show these canvases, because the conversation continues from another message."""
+        """Replace the shown canvases by these, after the conversation moved to another message."""
         before, self._canvases = self._canvases, tuple(canvases)
         for each in changed_canvases(before, self._canvases):
             self._tell(each)

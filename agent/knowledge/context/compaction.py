@@ -39,7 +39,7 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line, plural, shorten
 
 MIN_MASKED = 400
-"""Characters below which masking a result saves nothing worth a cache miss."""
+"""The length in characters below which masking a result is not worth a cache miss."""
 
 KEPT_RESULTS = 3
 """The number of newest results left unmasked, so that current work can continue."""
@@ -56,7 +56,7 @@ class CompactionPlan:
     """The text that replaces the folded part for the model."""
 
     def sentence(self) -> str:
-        """A description of the plan on one line, for the user."""
+        """Return a description of the plan on one line, for the user."""
         if self.stage == "mask":
             count = len(self.data["nodes"])  # type: ignore[arg-type]
             return f"Made room: {plural(count, 'old tool result')} left out ({self.saved:,} characters)."
@@ -101,7 +101,7 @@ def path_after_compaction(path: Sequence[Node], data: dict[str, object]) -> list
 
 
 def size_of(node: Node) -> int:
-    """The approximate number of characters of a node in a request."""
+    """Return the approximate number of characters that a node takes up in a request."""
     return len(node.content) + _argument_size(node) + COUNTED * len(attachments_of(node.data))
 
 
@@ -137,11 +137,11 @@ class FoldRoom:
     """The room for each part of a fold (the text that replaces old messages), in characters."""
 
     tail: int
-    """Room for the end that stays complete."""
+    """Room for the newest messages, which stay complete."""
     words: int
     """Room for the user's messages."""
     pins: int
-    """Room for files carried in full."""
+    """Room for the content of files kept in full."""
 
 
 def plan_fold(
@@ -249,10 +249,10 @@ Only facts that later sessions need and that are not in memory yet, at most five
 """
 
 CUT = 2_000
-"""Characters of one result that the summarising model reads at most."""
+"""The maximum number of characters of one result that the summarising model reads."""
 LEAST_CUT = 120
 LEAST_SUMMARY = 40
-"""Characters below which a summary counts as empty."""
+"""The length in characters below which a summary counts as empty."""
 UNKNOWN_SHARE = 0.34
 """The share of unknown names in a summary above which it is rejected."""
 LEAST_UNKNOWN = 3
@@ -293,9 +293,9 @@ class SummaryTask:
 def summary_task(
     nodes: Sequence[Node], earlier: str, *, room: int, words: int, focus: str = "", remember: bool = False
 ) -> SummaryTask:
-    """Return the request for a summary of `nodes`.
+    """Return the request to a model for a summary of `nodes` in at most `words` words.
 
-    `earlier` is the summary so far, `room` the size of the record in characters.
+    `earlier` is the summary so far, `room` the maximum size of the record in characters.
     """
     record = record_of(nodes, earlier, room)
     wish = f"\nThe user asked to dwell on: {one_line(focus)[:500]}" if focus.strip() else ""
@@ -414,14 +414,14 @@ def _check_names(text: str, record: str) -> None:
 
 
 def _occurs(name: str, record: str) -> bool:
-    """Return whether the record contains the name, plain or in its JSON form, or the last component of it."""
+    """Return whether the record contains the name, plain or as in JSON, or its last path component."""
     escaped = json.dumps(name, ensure_ascii=False)[1:-1]
     last = name.rstrip("/").rpartition("/")[2]
     return name in record or escaped in record or (len(last) > 4 and last in record)
 
 
 def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return all decisions verbatim and without repeats; the oldest are dropped if space runs out."""
+    """Return the decisions verbatim, without repeats; the oldest are dropped beyond `room` characters."""
     kept: list[str] = []
     for each in reversed(tuple(dict.fromkeys([*before, *new]))):
         room -= len(each) + 3
@@ -432,7 +432,7 @@ def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tu
 
 
 def answers_of(nodes: Iterable[Node]) -> list[str]:
-    """Return the user's decisions when asked: answers to questions and reasons for refusals."""
+    """Return the user's answers to the agent's questions, one sentence each, oldest first."""
     found: list[str] = []
     for node in nodes:
         if node.kind != "tool" or node.data.get("tool") != "clarify":
@@ -448,8 +448,8 @@ def answers_of(nodes: Iterable[Node]) -> list[str]:
 
 
 def outline_of(nodes: Sequence[Node], room: int) -> str:
-    """Return one line for each event, the newest that fit into `room` characters. It substitutes for a
-    summary.
+    """Return an outline in place of a summary: one line for each event, the newest that fit into `room`
+    characters.
     """
     lines: list[str] = []
     for node in nodes:

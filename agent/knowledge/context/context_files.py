@@ -27,11 +27,11 @@ IMPORTING = ("CLAUDE.md",)
 """Names of project files whose imports are followed."""
 DEEPEST = 5
 MOST = 50
-"""The number of files one file may import, including indirect imports."""
+"""The maximum number of files that one file may import, including indirect imports."""
 
 _CODE = lazy_pattern(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _DOCUMENTS = (".md", ".mdc", ".markdown", ".txt", ".rst")
-"""Endings of mentions that certainly mean a file, so that a missing one is reported."""
+"""File name endings for which an import certainly means a file, so that a missing one is reported."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def _problem(real: Path, target: str, root: Path, depth: int, count: int) -> str
 
 FOLDER = (".cursor", "rules")
 MOST_RULES = 50
-"""The number of rules read from one folder."""
+"""The maximum number of rules read from one folder."""
 _HEAD_BYTES = 8_192
 _KEY = lazy_pattern(r"(\w+)\s*:\s*(.*)")
 
@@ -127,7 +127,7 @@ class CursorRule:
 
 
 def rules_of(folders: Iterable[Path], root: Path) -> tuple[CursorRule, ...]:
-    """Return the Cursor rules in these folders below `root`, sorted by name. Unreadable ones are left out."""
+    """Return the Cursor rules in these folders below `root`, by folder and path, without unreadable ones."""
     found: list[CursorRule] = []
     for folder in folders:
         place = folder.joinpath(*FOLDER)
@@ -161,7 +161,7 @@ def _rule(path: Path, base: Path, root: Path) -> CursorRule | None:
 
 
 def _head(lines: Sequence[str]) -> dict[str, str]:
-    """Return the values of the front matter by key in lower case; list items are joined by commas. Pure."""
+    """Return the front matter by key in lower case; empty if it has no end. Commas join list items. Pure."""
     said: dict[str, str] = {}
     if not lines or lines[0].strip() != "---":
         return said
@@ -213,16 +213,16 @@ PROJECT_NAMES = (
     (".cursorrules",),
     (".github/copilot-instructions.md",),
 )
-"""Kinds of project files in display order; of names of one kind the first existing one counts."""
+"""The kinds of project files in display order. Of the names of one kind, the first that exists is used."""
 
 MAX_BYTES = 4_000_000
-"""Bytes read of one file, whatever limit is set."""
+"""The maximum number of bytes read from one file, whatever limit is set."""
 
 _LOOKED_AT = 8_192
-"""Bytes at the start in which a NUL marks a file as not text."""
+"""The number of bytes at the start in which a NUL shows that a file is not text."""
 
 HEAD, TAIL = 0.7, 0.2
-"""Shares of the limit that the beginning and the end of a long file get."""
+"""The shares of the limit that go to the beginning and the end of a long file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class ContextFile:
     passages: tuple[KeptPassage, ...] = ()
     """Passages kept back because they read like an order to an agent."""
     notes: tuple[str, ...] = ()
-    """Notes for the user on how it is shown."""
+    """Notes for the user on how the file is shown."""
 
     def says_the_same(self, other: ContextFile) -> bool:
         """Return whether both files have the same text, including text that is hidden from the model."""
@@ -260,10 +260,10 @@ def paragraphs(text: str) -> tuple[str, ...]:
 
 
 def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
-    """Return the user's description of the agent; None if there is none. `limit` is in characters.
+    """Return the user's description of the agent; None if it is missing, empty or unreadable.
 
-    `allowed` are the hashes of suspicious passages that the user approved, here and in the functions that
-    follow.
+    `limit` is in characters; `allowed` are the hashes of suspicious passages that the user approved (also in
+    the functions below).
     """
     return read_context_file(path, limit, path.parent, allowed)
 
@@ -344,9 +344,9 @@ def read_context_file(path: Path, limit: int, inside: Path, allowed: Collection[
 
 
 def text_of(path: Path, inside: Path) -> str:
-    r"""Return the text of a plain file below `inside`, in any encoding that `read_file` knows.
+    r"""Return the text of a plain file below `inside`, in any encoding that the `read_file` tool can decode.
 
-    Line breaks become `\n`. Raises `OSError`, and `RuntimeError` for circular links.
+    Line breaks become `\n`. Raises `OSError`, also if it is not text, and `RuntimeError` for circular links.
     """
     real = path.resolve(strict=True)
     if not real.is_relative_to(inside.resolve()):
@@ -364,7 +364,7 @@ def text_of(path: Path, inside: Path) -> str:
 
 
 def unread(soul: Path, workspace: Path) -> list[str]:
-    """Return sentences about identity and project files that exist but cannot be read. Reads files."""
+    """Return a sentence for each identity or project file, or import, that cannot be read. Reads files."""
     root = repository_root(workspace)
     places = [(soul, soul.parent)]
     for folder in folders_between(root, workspace):
@@ -387,7 +387,7 @@ def unread(soul: Path, workspace: Path) -> list[str]:
 
 
 def _pieces(text: str, limit: int, path: Path) -> list[tuple[str, int]]:
-    """Return the parts of a text that are shown within `limit`, in order, each with its first line number."""
+    """Return the parts of a text to show within `limit` characters, each with its first line number."""
     if len(text) <= limit:
         return [(text, 1)]
     head, tail = int(limit * HEAD), int(limit * TAIL)

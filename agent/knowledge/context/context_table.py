@@ -1,12 +1,13 @@
-"""The table of the content of the model's window, layer by layer.
+"""The table of the content of the model's context window, layer by layer.
 
 It is derived only from the stored path, so it can be made at any time, even during a turn. Only the provider
 can count tokens exactly. The numbers of the layers are estimates at the ratio learned from its last count.
 
-The prompt prefix as a ledger: content that was sent is sent again unchanged. Providers cache prompts from the
-front, so one changed byte early in a request makes the rest expensive. Each frame is therefore made exactly
-once. A request is the same frames as before plus new ones at the end. A change of earlier frames must be
-declared as a break; an undeclared one is a bug, and is detected here.
+The module also keeps the ledger of the prompt prefix: content that was sent is sent again unchanged.
+Providers cache prompts from the front, so one changed byte early in a request makes the rest expensive. Each
+frame (a serialised message) is therefore made exactly once. A request is the same frames as before plus new
+ones at the end. A change to earlier frames must be declared as a break; an undeclared one is a bug, and is
+detected here.
 
 Cache marks tell a provider where its cached prefix should end. They move with every request and are not
 compared.
@@ -35,7 +36,7 @@ from tools.text.words import plural
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A declared point at which the next request does not begin with the previous one."""
+    """A point at which the next request does not begin with the previous one. Undeclared, it is a bug."""
 
     reason: str
     declared: bool
@@ -47,9 +48,9 @@ class Sending:
 
     frames: tuple[Frame, ...]
     marks: tuple[int, ...]
-    """Positions in `frames`, ascending, at most three: the system prompt has one, providers take four."""
+    """Cache marks as positions in `frames`, ascending: at most three, since the prompt has one of four."""
     broken: Break | None
-    """The break from the previous request, if any."""
+    """The break from the previous request; None if there is none."""
 
 
 class PrefixLedger:
@@ -120,7 +121,7 @@ class PrefixLedger:
 
 
 def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tuple[int, ...]:
-    """Return the indexes of the frames at which the provider should end its cache, ascending.
+    """Return the indexes of the frames at which the provider's cached prefixes should end, ascending.
 
     The newest frame is one, so that the next request finds all of this request in the cache. Another is the
     last frame of the request that the model last answered. It is needed after another model or process
@@ -147,7 +148,7 @@ def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tu
 
 
 KEY = "project_files"
-"""The key of folder files in a result, and in its node."""
+"""The key for folder files in a result and in the data of its node."""
 
 
 def in_view(path: Sequence[Node]) -> frozenset[Path]:
@@ -180,7 +181,7 @@ SYSTEM = "System prompt"
 SEARCHED = "Tools by search"
 
 NAMED = 3
-"""The number of left-out entries that are named."""
+"""The maximum number of left-out entries that a note names."""
 
 CONVERSATION: tuple[str, ...] = ("Your messages", "Answers and calls", "Tool results", "Notes")
 """The layers of the conversation."""
@@ -192,17 +193,17 @@ class ContextLayer:
 
     name: str
     tokens: int
-    """Estimated."""
+    """The estimated number of tokens."""
     count: int = 1
-    """Messages, tools or texts it is made of."""
+    """The number of messages, tools or texts it is made of."""
     source: str = ""
     """The file it was read from; empty if there is none."""
     notes: tuple[str, ...] = ()
-    """Notes such as that a part was left out."""
+    """Notes, for example that a part was left out."""
     budget: int | None = None
-    """Tokens shared with the other parts of its layer; None: unlimited."""
+    """The token budget that it shares with the other parts of its layer; None: unlimited."""
     digest: str = ""
-    """SHA-256 of its text, in hex; empty for what changes with each message."""
+    """The SHA-256 of its text, in hex; empty for content that changes with each message."""
     passages: tuple[KeptPassage, ...] = ()
     """Passages kept back because they read like an order to an agent."""
 
@@ -215,9 +216,9 @@ class Totals:
     input: int = 0
     output: int = 0
     cached: int = 0
-    """Part of `input`."""
+    """Input tokens read from the provider's cache, included in `input`."""
     cost: float | None = None
-    """US dollars."""
+    """The cost in US dollars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,11 +227,11 @@ class ContextTable:
 
     model: str
     layers: tuple[ContextLayer, ...]
-    """In the order they are sent."""
+    """The layers in the order in which they are sent."""
     searched: ContextLayer | None = None
-    """The tools that requests do not show, with what they would cost; None without any."""
+    """Tools found by search and absent from requests, with the tokens they would cost; None without any."""
     window: int | None
-    """Tokens the model can read and write in all; None is unknown."""
+    """The number of tokens that the model can read and write in all; None if unknown."""
     window_told: bool = False
     """Whether the server reported the window."""
     counted: int | None
@@ -258,7 +259,7 @@ class Sent:
     tools: tuple[ToolSpec, ...] = ()
     examples: tuple[Message, ...] = ()
     searched: tuple[ToolSpec, ...] = ()
-    """Tools that requests do not show."""
+    """The tools that must be searched for, which requests do not contain."""
 
 
 def part_records(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -323,7 +324,7 @@ def _with_tokens(layer: ContextLayer, size: int, ratio: float) -> ContextLayer:
 
 
 def _prompt_sizes(system: Node | None, sent: Sent) -> list[_Sized]:
-    """Return the sizes of the prompt parts, the tools and the worked examples."""
+    """Return the prompt parts, the tools and the worked examples, each with its size in bytes."""
     wire = sent.wire
     text = system.content if system is not None else ""
     plain = len(wire.format.system(text))
@@ -338,7 +339,7 @@ def _prompt_sizes(system: Node | None, sent: Sent) -> list[_Sized]:
 
 
 def _tool_size(wire: Wire, tools: Sequence[ToolSpec], prompt: str = "") -> int:
-    """Return the bytes of tools in a request. Modes without a field for tools describe them in the prompt."""
+    """Return the bytes that tools add to a request. Modes without a field for them use the prompt."""
     described = len(wire.system(prompt, tools)) - len(wire.format.system(prompt))
     return len(wire.tools(tools)) + max(described, 0)
 
@@ -439,7 +440,7 @@ def _totals(used: Mapping[str, int | float | None]) -> Totals:
 
 
 def _stored_breaks(path: Sequence[Node]) -> list[Break]:
-    """Return compactions, new prompts and model changes, in order."""
+    """Return the breaks that compactions, new prompts and model changes caused, in order."""
     found: list[Break] = []
     prompted, model = False, ""
     for node in path:

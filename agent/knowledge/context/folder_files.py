@@ -33,7 +33,7 @@ from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.results import ToolError
 
 FOREIGN = frozenset({"node_modules", "site-packages"})
-"""Folders of third-party programs; those that begin with a dot are left out too."""
+"""Names of folders of third-party code, which are skipped like those that begin with a dot."""
 
 TOLD = (
     "This call reached its folder for the first time. Written by the people of this project; follow them for "
@@ -51,11 +51,11 @@ class FolderRoom:
     """The limits on the size of folder files in one result."""
 
     file: int
-    """Characters taken from one file."""
+    """The maximum number of characters taken from one file."""
     layer: int
-    """Tokens of all files together."""
+    """The maximum number of tokens of all files together."""
     allowed: frozenset[str] = frozenset()
-    """Hashes of passages that the user let in."""
+    """Hashes of suspicious passages that the user approved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FolderFiles:
 
     parts: tuple[Part, ...]
     folders: tuple[Path, ...]
-    """The folders with files, in order."""
+    """The folder of each part, in the same order; for a Cursor rule, the path of the rule."""
 
     @property
     def text(self) -> str:
@@ -72,7 +72,7 @@ class FolderFiles:
         return "\n\n".join(part.text for part in self.parts)
 
     def data(self) -> list[dict[str, Any]]:
-        """The record for the node of the result; `agent.knowledge.context.context_table` reads it."""
+        """Return the record for the node of the result; `agent.knowledge.context.context_table` reads it."""
         folders = map(str, self.folders)
         return [{**about, "folder": next(folders, "")} for about in part_records(self.parts)]
 
@@ -80,7 +80,7 @@ class FolderFiles:
 def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:
     """Return the folders from `root` to each path in `reached`, outermost first. Pure.
 
-    The paths may name files.
+    Hidden and third-party folders and their contents are left out. The paths may name files.
     """
     ways: dict[Path, None] = {}
     for place in reached:
@@ -118,7 +118,7 @@ def read_folders(
 
 
 MOST_FOLDERS = 2_000
-"""The number of folders with project files that are read."""
+"""The maximum number of folders with project files that are read."""
 
 
 def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:

@@ -13,7 +13,7 @@ from agent.knowledge.memory.service import MemoryBlock
 from tools.parts import PartKind
 
 CHARACTERS_PER_TOKEN = 4
-"""The assumed ratio for prompt budgets, because none is known before the first request."""
+"""The ratio assumed for prompt budgets, because the real one is unknown before the first request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class Entries:
     hint: str = ""
     """How the model can get the left-out entries."""
     evenly: bool = False
-    """Whether the longest neighbour in a layer shrinks first, so that each keeps its beginning; by default
-    the last one does.
+    """Whether the longest of adjacent parts in a layer shrinks first, so that each keeps its beginning; by
+    default the last one shrinks first.
     """
 
 
@@ -52,13 +52,13 @@ class Part:
     entries: Entries | None = None
     """Pieces that can be left out one by one; None: it is shown unchanged."""
     layer: str = ""
-    """The layer it belongs to; set when the prompt is made, like the next two."""
+    """The layer it belongs to; set when the prompt is made, like `budget` and `left_out`."""
     budget: int | None = None
-    """Tokens that layer may take; None: no separate budget."""
+    """The maximum number of tokens of that layer; None: no separate budget."""
     left_out: tuple[str, ...] = ()
     """The beginnings of entries that were left out."""
     notes: tuple[str, ...] = ()
-    """Notes on further changes to it."""
+    """Notes on further changes to the part."""
     passages: tuple[KeptPassage, ...] = ()
     """Passages kept back because they read like an order to an agent."""
 
@@ -88,18 +88,18 @@ class Facts:
     project_files: Sequence[ContextFile]
     workspace: str
     date: str
-    """The day it began, without a time, so that the provider can cache the prompt."""
+    """The day the session began, without a time, so that the provider can cache the prompt."""
     tools: Collection[str]
     """The names of the offered tools."""
     platform: str
     tone: str = ""
-    """How to speak; empty is plain."""
+    """The tone of the agent; empty for the plain one."""
     memory: Sequence[MemoryBlock] = ()
     """Notes from earlier sessions, by scope."""
     learnings: Sequence[str] = ()
     """Failures and fixes of earlier sessions, a line each, the most certain first."""
     brief: bool = False
-    """Whether there is little room: built-in layers say only what matters most."""
+    """Whether there is little room, so that built-in layers contain only what matters most."""
     skills: Sequence[SkillEntry] = ()
     """The usable skills, nearest scope first."""
     plugins: Sequence[PromptSection] = ()
@@ -107,11 +107,11 @@ class Facts:
     branch: str = ""
     """The branch of git that is checked out; empty without one."""
     budgets: Mapping[str, int] = field(default_factory=dict)
-    """Tokens each layer may take, by name. Entries beyond are left out; a layer that can shorten its
-    entries instead reads this.
+    """The maximum number of tokens of each layer, by name. Entries beyond that are left out; a layer that can
+    shorten its entries instead reads this.
     """
     whole: int | None = None
-    """Tokens of all layers together; None: only their own budgets count."""
+    """The maximum number of tokens of all layers together; None: only their own budgets count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def of_file(name: str, file: ContextFile, text: str) -> Part:
 
 
 BEGINNING = 60
-"""Characters by which a left-out entry is named."""
+"""The number of characters by which a left-out entry is named."""
 
 
 def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None) -> tuple[Part, ...]:

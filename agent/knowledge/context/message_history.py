@@ -58,7 +58,7 @@ def carried(
     """Return the user's messages among `nodes`, oldest first, in at most `room` characters if possible.
 
     `shortened` are texts that already replace some messages, by node id. Even without any room the beginning
-    of each message and a mark remain. Pure.
+    of each message and a marker remain. Pure.
     """
     before = shortened or {}
     words = [
@@ -86,7 +86,7 @@ def carried(
 
 
 def mark(characters: int, node: int) -> str:
-    """Return the mark that replaces `characters` of the message in `node`."""
+    """Return the marker for a number of omitted `characters` of the message with the node id `node`."""
     return f"[{characters:,} {MARK}: id {node}]"
 
 
@@ -117,7 +117,7 @@ def _has_paste(text: str) -> bool:
 
 
 def _without_pastes(words: PersonsWords) -> str:
-    """Return the message with a mark for each pasted block; adjacent blocks share one mark."""
+    """Return the message with pasted blocks cut to their beginning and a marker; neighbours share one."""
     kept: list[str] = []
     gone = 0
     for block in _blocks(words.text):
@@ -146,7 +146,7 @@ def _has_long_line(text: str) -> bool:
 
 
 def _without_long_lines(words: PersonsWords) -> str:
-    """Return the message with its long lines shortened to their beginnings, since instructions are short."""
+    """Return the message with long lines cut to their beginnings, and at the end a marker if any were."""
     lines = words.text.split("\n")
     shown = [line if len(line) <= EXCERPT or MARK in line else f"{line[:BEGINNING]}…" for line in lines]
     gone = len(words.text) - len("\n".join(shown))
@@ -154,7 +154,7 @@ def _without_long_lines(words: PersonsWords) -> str:
 
 
 def _beginning(words: PersonsWords) -> str:
-    """Return the beginning of a message, and a mark for the rest."""
+    """Return the beginning of a message, and a marker for the rest."""
     start = words.text[:EXCERPT]
     return f"{start}… {mark(len(words.text) - len(start), words.node)}"
 
@@ -163,7 +163,7 @@ SHOWN = "shown"
 """The key under which a result's node lists the file lines in it."""
 
 WHY = 80
-"""Characters of a reason."""
+"""The maximum number of characters of a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class ReadFile:
     """First and last line of each part, in order."""
     why: str
     node: int
-    """The result that shows it."""
+    """The id of the node whose result shows it."""
     reads: int = 1
     """How often its unchanged content was read."""
 
@@ -210,7 +210,7 @@ def lines_shown(seen: Mapping[Path, SeenFile], count: int) -> list[dict[str, Any
 
 
 def shown_in(node: Node) -> tuple[FileLines, ...]:
-    """Return the lines of files that a result contains."""
+    """Return the lines of files that a result contains; empty if they were not recorded or cannot be read."""
     kept = node.data.get(SHOWN)
     if node.kind != "tool" or not isinstance(kept, list):
         return ()
@@ -261,7 +261,7 @@ def _with(before: ReadFile | None, lines: FileLines, why: str, node: int) -> Rea
 
 
 def recorded_files(files: Iterable[ReadFile]) -> list[dict[str, Any]]:
-    """Return the files as JSON; `files_of` reads it."""
+    """Return the files as data for JSON; `files_of` reads it."""
     return [
         {
             "path": each.path,
@@ -294,7 +294,7 @@ def files_of(data: Mapping[str, Any]) -> tuple[ReadFile, ...]:
 
 
 def ledger_line(file: ReadFile) -> str:
-    """Return one file as the model reads it."""
+    """Return the line with which the model is told of one file."""
     parts = ", ".join(f"{first}–{last}" for first, last in file.ranges)
     why = f": {file.why}" if file.why else ""
     return f"- {file.path} (lines {parts}; sha256 {file.digest[:12]}; id {file.node}){why}"
@@ -309,7 +309,7 @@ def _line(text: str) -> str:
 STAGE = "fold"
 
 MAX_LEDGER = 2_400
-"""Characters of the ledger of files that the model reads; about 600 tokens."""
+"""The maximum length of the list of files that the model reads, in characters (about 600 tokens)."""
 
 HEAD = (
     "[To make room, the conversation up to here was folded. This is what is kept of it. Only what stands "
@@ -323,29 +323,29 @@ class ContextFold:
     """The content kept of the nodes before `start`: the summary, the user's messages and the files read."""
 
     start: int
-    """The first node that is still sent whole."""
+    """The id of the first node that is still sent whole."""
     summary: str = ""
-    """By a model; empty if none gave a usable one."""
+    """The summary by a model; empty if none gave a usable one."""
     outline: str = ""
-    """What happened in single lines, made without a model, if there is no summary."""
+    """The events, one a line, found without a model; used if there is no summary."""
     decisions: tuple[str, ...] = ()
     """The decisions, word for word."""
     shortened: Mapping[int, str] = field(default_factory=dict)
-    """Messages of the user that are not carried in full, by node."""
+    """The shortened texts of user messages that are not kept in full, by node id."""
     files: tuple[ReadFile, ...] = ()
     pinned: tuple[int, ...] = ()
-    """Results carried in full: files that did not change since."""
+    """The node ids of results kept in full because their files did not change since."""
     words: bool = True
-    """Whether the user's messages are carried beside the summary."""
+    """Whether the user's messages are kept along with the summary."""
     focus: str = ""
-    """The user's focus for the summary."""
+    """The user's wish as to what the summary should dwell on."""
     automatic: bool = True
     before: int = 0
     after: int = 0
     """Tokens of the request before and after, estimated."""
 
     def data(self) -> dict[str, Any]:
-        """The data for the compaction node; `fold_of` reads it."""
+        """Return the data for the compaction node; `fold_of` reads it."""
         return {
             "stage": STAGE,
             "from": self.start,
@@ -364,7 +364,7 @@ class ContextFold:
 
 
 def fold_of(node: Node) -> ContextFold | None:
-    """Return the fold stored in a node; None if there is none."""
+    """Return the fold stored in a node; None if there is none or it cannot be read."""
     data = node.data
     if node.kind != "compaction" or data.get("stage") != STAGE:
         return None
@@ -460,7 +460,7 @@ def _ledger(files: Sequence[ReadFile]) -> str:
 
 
 def _pinned(node: Node) -> str:
-    """Return the lines of files in a result, without the rest of the result."""
+    """Return the path and lines of a file in a result, without the rest; the whole result if unreadable."""
     try:
         result = json.loads(node.content)
         return f"{result['path']} (id {node.id})\n{result['content']}"
@@ -528,7 +528,7 @@ def masked_result(tool: str, characters: int, node: int) -> str:
 
 
 def masked_arguments(arguments: str) -> str:
-    """Return the arguments of a call, with long texts shortened. The result is still a JSON object."""
+    """Return a call's arguments with long texts replaced by notes; unchanged if they are not an object."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -620,13 +620,13 @@ def _results(nodes: Sequence[Node], start: int) -> dict[str, Node]:
 
 
 def masked_nodes(path: Sequence[Node]) -> frozenset[int]:
-    """Return the results and calls that are sent shortened."""
+    """Return the ids of the nodes whose results or calls are sent shortened."""
     masks = (node.data for node in labelled(path, "compaction") if node.data.get("stage") == "mask")
     return frozenset(number for data in masks for number in data.get("nodes", ()))
 
 
 def refused_nodes(path: Sequence[Node]) -> frozenset[int]:
-    """Return the messages and results that a provider refused because of their content."""
+    """Return the node ids of the messages and results that a provider refused because of their content."""
     notes = (node.data for node in labelled(path, "notice") if node.data.get("kind") == "failure")
     return frozenset(number for data in notes for number in data.get("refused", ()))
 

@@ -25,22 +25,22 @@ from tools.text.redact import redact
 from tools.text.safe_text import clean
 
 LONGEST_SHOWN = 2_000
-"""Characters of a passage stored for showing it to the user."""
+"""The maximum number of characters of a passage stored to show it to the user."""
 MOST_NAMED = 3
-"""The number of passages reported one by one."""
+"""The maximum number of passages that are reported one by one."""
 SHORT = 12
-"""Digits of a hash by which users name a passage."""
+"""The number of hash digits by which users name a passage."""
 
 _ITEM = lazy_pattern(r"\s*(?:[-*+]|\d+[.)])\s|\s{0,3}#{1,6}\s")
 _HARMLESS = frozenset({"invisible-characters"})
-"""Findings that need no quarantine, because such characters are removed from everything read."""
+"""Rules whose findings need no quarantine, because such characters are removed from everything read."""
 _CARE = lazy_pattern(
     r"(?:\b(?:never|not|n['’]t|avoid|nothing|nobody|forbidden|prohibited)\b|[❌✗✘🚫⛔])"
     r"(?:(?!hesitat|wait|worr|bother|afraid|stop|paus|ask|need)(?:[^.!?]|\.(?=\S|,))){0,200}?"
     r"\b(?:without|skip|bypass)",
     re.IGNORECASE,
 )
-"""The plain rule not to act without approval, which many projects have."""
+"""Sentences that tell an agent not to act without approval: harmless, and found in many projects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +55,16 @@ class KeptPassage:
     rules: tuple[str, ...]
     """The names of the matching rules of the scan."""
     text: str
-    """Without secrets, at most `LONGEST_SHOWN` characters."""
+    """The text without secrets, cut to `LONGEST_SHOWN` characters."""
 
     @property
     def place(self) -> str:
-        """The file name and the line numbers, for people."""
+        """The file name and the line numbers, for the user."""
         lines = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
         return f"{self.file}:{lines}"
 
     def data(self) -> dict[str, Any]:
-        """The record for a node; `passages_of` reads it."""
+        """Return the record for a node; `passages_of` reads it."""
         return {**asdict(self), "rules": list(self.rules)}
 
 
@@ -109,9 +109,10 @@ def digest_of(text: str) -> str:
 def quarantined(
     text: str, file: str, allowed: Collection[str] = (), first: int = 1
 ) -> tuple[str, tuple[KeptPassage, ...]]:
-    """Return the text with a mark in place of each hidden passage, and the hidden passages. Pure.
+    """Return the text with a notice in place of each passage to hide, and the hidden passages. Pure.
 
-    `allowed` are hashes of passages that the user approved. `first` is the number of the first line.
+    `allowed` are the hashes of passages that the user approved. `first` is the number of the text's first
+    line.
     """
     findings = [each for each in scan(text) if each.rule not in _HARMLESS]
     if not findings:
@@ -172,8 +173,8 @@ def _touched(
 
 
 def _passages(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return index of the first line and of the line after the last, for each passage. Empty lines are left
-    out.
+    """Return, for each passage, the index of its first line and of the line after its last. Empty lines are
+    left out.
     """
     found: list[tuple[int, int]] = []
     start: int | None = None
@@ -207,7 +208,7 @@ def allowed_passages(home: Home) -> frozenset[str]:
 
 
 def allowed_places(home: Home) -> Mapping[str, str]:
-    """Return file and lines of each approved passage at the time of its approval, by hash."""
+    """Return file and lines of each approved passage when it was approved, by hash; empty if unknown."""
     places: dict[str, str] = {}
     for digest in sorted(allowed_passages(home)):
         places[digest] = ""

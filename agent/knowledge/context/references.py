@@ -19,9 +19,9 @@ Kind = Literal["file", "folder", "diff", "staged", "git", "url", "resource"]
 MOST_COMMITS = 10
 """The largest number of commits that `@git:N` shows."""
 MOST = 50
-"""The number of references read in one message."""
+"""The maximum number of references read in one message."""
 MOST_PLAIN = 500
-"""The number of plain mentions checked in one message; most may be handles or decorators."""
+"""The maximum number of plain mentions checked in one message; most may be handles or decorators."""
 
 _KINDS: tuple[Kind, ...] = ("file", "folder", "git", "url")
 _QUOTED = r'"[^"\n]*"|\'[^\'\n]*\'|`[^`\n]*`'
@@ -53,13 +53,13 @@ class Reference:
     """The first line, from 1; None for the whole file."""
     last: int | None = None
     server: str = ""
-    """The server of a resource."""
+    """The MCP server of a resource; empty for other kinds."""
     plain: bool = False
     """Whether it is written as `@PATH`, which is only a word if there is no such file."""
 
 
 def references(text: str, plain: bool = False) -> tuple[Reference, ...]:
-    """Return up to `MOST` references of a message, in order; with `plain` also mentions like `@PATH`."""
+    """Return up to `MOST` references in a message, in order; with `plain` also mentions like `@PATH`."""
     found: list[Reference] = []
     room = {False: MOST, True: MOST_PLAIN if plain else 0}
     blocks = code_blocks(text)

@@ -50,16 +50,16 @@ from tools.text.redact import redact
 LARGE = 4_000
 """The size in characters from which arguments or results are processed in a thread."""
 REMEMBERED = 60
-"""The number of calls remembered in a turn."""
+"""The maximum number of calls remembered in a turn."""
 FAILURES = 20
-"""The number of failures in a session that a learning may be about."""
+"""The maximum number of failures in a session that are remembered, so that a learning can be about them."""
 SUCCESSES = 2_000
-"""The number of successful calls remembered in a session."""
+"""The maximum number of successful calls remembered in a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A call that was held back, and whose result is not known yet."""
+    """A call that was held back (not run), and whose result is not known yet."""
 
     learning: Learning
     key: str
@@ -127,7 +127,7 @@ class CallLearnings:
         """Keys of successful calls in this session."""
 
     def turn_began(self) -> None:
-        """Begin a new turn, whose calls are not taken as fixes of failures in an earlier turn."""
+        """Begin a new turn. Its calls do not count as fixes of failures in earlier turns."""
         self._turn, self._open = [], []
         self._prepared.clear()
 
@@ -177,7 +177,7 @@ class CallLearnings:
         return self._steps_done(learning)
 
     async def _holds(self, learning: Learning) -> bool:
-        """Return whether the learning's dependencies are unchanged; otherwise mark it as stale."""
+        """Return whether the learning's dependencies are unchanged; if not, mark the learning as stale."""
         if not learning.depends or not await asyncio.to_thread(self._around.changed, learning.depends):
             return True
         await self._store.set_status(learning.id, "stale")
@@ -228,8 +228,8 @@ class CallLearnings:
         return " ".join(map(with_failure, told))
 
     async def _about(self, sign: Signature, failure: Failure, output: str) -> list[Learning]:
-        """Return learnings about a failure: those with its signature, else written ones whose error it
-        contains.
+        """Return learnings about a failure: those with its signature, or without any, those written by the
+        user or the agent whose error occurs in it.
         """
         if found := await self._store.for_failure(sign.key):
             return found
@@ -439,12 +439,12 @@ class SessionLearnings(LearningKeeper):
         return await self.store.keep(learning, calls_of(made))
 
     async def _candidate(self, seen: SeenFailure) -> Learning | None:
-        """Return the unapproved learning that was recorded when this failure was observed."""
+        """Return the learning recorded when this failure was observed; None if there is none."""
         found = await self.store.for_failure(seen.signature.key)
         return next((each for each in found if each.origin == "observed"), None)
 
     async def _promote(self, number: int, texts: LearningNote) -> Learning:
-        """Turn a candidate into a learning with the texts of a note."""
+        """Turn a candidate into a stored learning with a note's texts. Raises `LearningRefusedError`."""
         known = await self.store.get(number)
         if known is None:
             raise LearningRefusedError(

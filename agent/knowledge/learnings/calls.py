@@ -16,7 +16,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import shorten
 
 LONGEST = 20_000
-"""Characters that are split into words; the rest is one word."""
+"""The number of characters that are split into words; the rest is one word."""
 
 _SPACE = lazy_pattern(r"(?:[^\S\n]|\\\n)+")
 _COMMENT = lazy_pattern(r"#[^\n]*")
@@ -145,7 +145,7 @@ def _literal(text: str) -> str:
 
 
 def names(text: str) -> frozenset[str]:
-    """Return the words in a text, separated by spaces, as a set."""
+    """Return the set of the words in a text that are separated by spaces."""
     return frozenset(text.split())
 
 
@@ -153,7 +153,7 @@ _SETUP = names(
     "cd pushd popd export set unset source . echo printf true false : sleep test [ umask ulimit alias shopt "
     "trap wait"
 )
-"""Commands before or after the one that matters."""
+"""Commands that only prepare or accompany the one that matters."""
 _WRAPPERS: Mapping[str, frozenset[str]] = {
     "sudo": frozenset({"-u", "-g", "-h", "-p"}),
     "env": frozenset({"-u", "-C", "-S"}),
@@ -162,7 +162,7 @@ _WRAPPERS: Mapping[str, frozenset[str]] = {
     "stdbuf": frozenset({"-i", "-o", "-e"}),
     **dict.fromkeys(("time", "nohup", "command", "exec", "builtin", "!", "then", "do", "else"), frozenset()),
 }
-"""Programs that run another one, with their options that take a value."""
+"""Programs that run another program, with their options that take a value."""
 _WITH_SUBCOMMANDS: Mapping[str, frozenset[str]] = {
     "git": frozenset({"-C", "-c", "--git-dir", "--work-tree"}),
     "docker": frozenset({"-H", "--host", "--context", "-f", "--file", "-p"}),
@@ -184,7 +184,7 @@ _WITH_SUBCOMMANDS: Mapping[str, frozenset[str]] = {
         frozenset[str](),
     ),
 }
-"""Programs whose first operand is a subcommand, with earlier options that take a value."""
+"""Programs whose first operand is a subcommand, with the options before it that take a value."""
 _SHOWN_ONLY = frozenset({"head", "tail", "cat", "less", "more", "tee"})
 """Programs at the end of a pipe that only select output."""
 _NOWHERE = lazy_pattern(r"[012]?>{1,2}|&>{1,2}")
@@ -197,7 +197,7 @@ class SingleCommand:
     """One program with its arguments, without wrappers and variable assignments."""
 
     program: str
-    """The program without its folder; empty if there is none."""
+    """The name of the program without its folder; empty if there is none."""
     subcommand: str
     arguments: tuple[str, ...]
     """All words after the program, as written."""
@@ -223,12 +223,12 @@ class CommandForm:
     text: str
     """The normalised text, without what only selects the output."""
     place: str
-    """The folder it runs in, relative to the workspace; empty for the workspace."""
+    """The folder it runs in, relative to the workspace if inside; empty for the workspace."""
     commands: tuple[SingleCommand, ...]
 
     @property
     def main(self) -> SingleCommand:
-        """The first command that is more than a preparation."""
+        """The first command that is more than a preparation; the first one if all are preparations."""
         named = [each for each in self.commands if each.program]
         chosen = next((each for each in named if each.program not in _SETUP), None)
         return chosen or (named[0] if named else SingleCommand("", "", ()))
@@ -386,7 +386,7 @@ def _subcommand(program: str, arguments: Sequence[str]) -> str:
 
 
 LONGEST_SHOWN = 400
-"""Characters of a call stored for people to read."""
+"""The maximum number of characters of a call stored for the user to read."""
 COMMAND_TOOLS: Mapping[str, str] = {"terminal": "command"}
 """Tools that run a shell text, each with the name of that argument."""
 _HOW_LONG = frozenset({"timeout", "notify_on_complete", "watch_patterns", "limit", "offset", "char_limit"})
@@ -411,13 +411,13 @@ class CallForm:
     text: str
     """The normalised essential arguments."""
     shown: str
-    """The call as it was made, for people: a command, or arguments."""
+    """The call as it was made, for the user: a command, or arguments."""
     key: str
     """The key, equal for equivalent calls."""
     timed_key: str
-    """The key, also equal only if the time limit is."""
+    """A key that is equal only if the time limit is equal too."""
     command: CommandForm | None = None
-    """The command of tools that run one."""
+    """The command, for tools that run one."""
     options: str = ""
     """The options besides the command: `workdir=sub, background`."""
 
@@ -464,7 +464,7 @@ def _value(key: str, value: Any, place: CallPlace) -> Any:
 
 
 def _format_arguments(given: Mapping[str, Any]) -> str:
-    """Return the arguments as text for people: `path=src, pattern=x`."""
+    """Return the arguments as text for the user: `path=src, pattern=x`."""
     return ", ".join(
         key if value is True else f"{key}={value if isinstance(value, str) else _json(value)}"
         for key, value in given.items()

@@ -21,9 +21,9 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line, shorten
 
 LONGEST_LINE = 300
-"""Characters stored of an error line."""
+"""The maximum number of characters stored of an error line."""
 _HEAD, _TAIL = 4_000, 12_000
-"""Characters read at the start and the end of an output."""
+"""The numbers of characters read at the start and the end of an output."""
 
 _EXCEPTION = lazy_pattern(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))(?::\s|$)")
 _CODED = lazy_pattern(r"\berror(?:\[(\w+)\]| ([A-Z]{1,4}\d{2,5}))|\bERR! code (\w+)")
@@ -81,7 +81,7 @@ _NUMBER = lazy_pattern(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*")
 _QUOTES = str.maketrans(dict.fromkeys('"`´‘’“”«»', "'"))
 _MARKS = lazy_pattern(r"(<(?:path|time|url|n)>)(?:[:.,-]?<(?:path|time|url|n)>)+")
 _PASSES = 6
-"""Passes over a text, because a removal may join its neighbours."""
+"""The maximum number of passes over a text: what one pass removes may create matches for the next."""
 
 _REPORTS: Mapping[str, frozenset[int]] = {
     **dict.fromkeys(
@@ -109,7 +109,7 @@ _REPORTING_SUBCOMMANDS: Mapping[tuple[str, str], frozenset[int]] = {
     ("git", "merge-base"): frozenset({1}),
 }
 _NOT_OURS = frozenset({130, 137, 143})
-"""Exit codes of commands that somebody ended."""
+"""Exit codes of commands that were ended by a signal."""
 _AWAY = frozenset({"blocked", "declined", "interrupted", "held_back", "denied"})
 """Result states of calls that did not fail but were not allowed to run."""
 TIMED_OUT = 124
@@ -123,7 +123,7 @@ class Failure:
     kind: str
     """A short name: `ModuleNotFoundError`, `command not found`, `exit 2`."""
     line: str
-    """The error line, unchanged."""
+    """The error line on one line, cut to `LONGEST_LINE` characters."""
     error: str
     """The error line, normalised."""
     code: int | None = None
@@ -133,7 +133,8 @@ class Failure:
 def failure_of(result: Mapping[str, Any], form: CommandForm | None) -> Failure | None:
     """Return the failure in a call's result; None if the call succeeded or did not run.
 
-    `form` is the command, for tools that run one.
+    Commands that a signal ended, and exit codes that report findings, are no failures. `form` is the command,
+    for tools that run one.
     """
     if not is_run(result):
         return None
@@ -157,12 +158,12 @@ def is_run(result: Mapping[str, Any]) -> bool:
 
 
 def is_unknown_command(failure: Failure) -> bool:
-    """Return whether a program was missing or could not start. Changes of files rarely fix that."""
+    """Return whether a program was missing or could not start. Changes to files rarely fix that."""
     return failure.code in (126, 127) or failure.kind == "command not found"
 
 
 def telling_line(output: str) -> str:
-    """Return the line of an output that states the error; empty for an empty output."""
+    """Return the line of an output that most likely states the error; empty for an empty output."""
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     lines = [one_line(each) for each in text.splitlines()]
     lines = [each for each in lines if any(map(str.isalnum, each))]
@@ -178,7 +179,7 @@ def telling_line(output: str) -> str:
 def normalise(line: str) -> str:
     """Return an error line without the parts that differ from run to run. Idempotent.
 
-    Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are unified.
+    Paths, addresses, times, numbers and hexadecimal become placeholders; quotes and spaces are unified.
     """
     text = clean(line).translate(_QUOTES)
     for _ in range(_PASSES):
@@ -218,7 +219,7 @@ def _reports(command: SingleCommand, code: int) -> bool:
 
 
 EVERYWHERE = ""
-"""The project of general learnings."""
+"""The project id of learnings that apply to all projects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,7 @@ class Signature:
     error: str
     """The normalised error."""
     project: str
-    """Id of the project, as in the list of trusted ones; empty for general learnings."""
+    """The id of the project, as in the list of trusted projects; empty for general learnings."""
 
     @property
     def key(self) -> str:
@@ -253,15 +254,15 @@ FixKind = Literal["instead", "first", "words"]
 """`instead`: another call; `first`: something before the same call; `words`: a sentence."""
 
 MOST_STEPS = 3
-"""Calls that may have to be made first."""
+"""The maximum number of calls that a fix may require before the failed one."""
 REACH = 12
-"""Calls after a failure that are searched for a fix."""
+"""The maximum number of calls after a failure that are searched for a fix."""
 ALIKE = 0.6
 """The similarity from which two words, or two calls of a tool, count as the same."""
 MOST_ALIKE = 0.8
-"""The similarity for whole commands, which have much in common anyway."""
+"""The similarity required of whole commands, which have much in common anyway."""
 LONGEST_COMPARED = 2_000
-"""Characters of two texts that are compared; longer ones count as different."""
+"""The maximum length in characters of texts that are compared; longer ones count as different."""
 _FAMILIES = tuple(
     map(
         names,
@@ -283,7 +284,7 @@ _FAMILIES = tuple(
         ),
     )
 )
-"""Interchangeable programs."""
+"""Groups of interchangeable programs."""
 _EDITORS = frozenset({"write_file", "patch"})
 _WITHOUT_CANDIDATES = frozenset({"write_file", "patch", "execute_code", "process"})
 """Tools whose failures depend on the content of a call, not on its form."""
@@ -296,16 +297,16 @@ class MadeCall:
     form: CallForm
     failure: Failure | None
     node: int | None = None
-    """The message that asked for it."""
+    """The id of the message that asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """The calls that fixed a failure."""
+    """What fixed a failure: other calls, or a sentence."""
 
     kind: FixKind
     text: str
-    """For people and models: commands, or a sentence."""
+    """The fix for users and models to read: commands, or a sentence."""
     key: str = ""
     """The key, equal for equivalent calls; empty for sentences."""
     steps: tuple[str, ...] = ()
@@ -313,7 +314,7 @@ class Fix:
 
 
 OnlyLooks = Callable[[CallForm], bool]
-"""A test whether a call changes nothing."""
+"""The type of a function that tells whether a call changes nothing."""
 
 
 def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fix | None:

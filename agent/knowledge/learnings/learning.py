@@ -25,13 +25,13 @@ STATUSES: tuple[Status, ...] = ("candidate", "learning", "retired", "stale")
 refuted twice. `stale`: a dependency has changed since.
 """
 Origin = Literal["observed", "agent", "person"]
-"""The author: nobody (it was observed), the agent, the user."""
+"""The author: none (recorded automatically), the agent, or the user."""
 
 RETIRED_AT = 2
-"""Refutations after which a learning is no longer shown."""
+"""The number of refutations after which a learning is no longer shown."""
 
 LONGEST: Mapping[str, int] = {"pattern": 400, "error_type": 120, "fix": 600, "context": 1_000}
-"""Largest lengths of its texts in characters."""
+"""The maximum lengths of its texts in characters, by field."""
 MOST_TAGS = 12
 
 
@@ -43,7 +43,7 @@ class Learning:
     key: str
     """The key of its signature; see `agent.knowledge.learnings.failures`."""
     project: str
-    """Id of the project it applies to; empty: all."""
+    """The id of the project it applies to; empty: all."""
     status: Status
     origin: Origin
     tool: str
@@ -52,30 +52,30 @@ class Learning:
     error: str = ""
     """The normalised error."""
     pattern: str
-    """The failing call, as a person writes it."""
+    """The failing call, as a user would write it."""
     error_type: str
     """The name of the error."""
     fix: str
     fix_kind: FixKind = "words"
     fix_key: str = ""
-    """The key of the call that worked."""
+    """The key of the call that worked; empty for a fix in words."""
     context: str = ""
     """When it applies, in words."""
     tags: tuple[str, ...] = ()
     created_at: float
     updated_at: float
     times_used: int = 0
-    """How often it was shown, or a call held back for it."""
+    """How often it was shown or a call was held back for it."""
     confirmed: int = 0
     refuted: int = 0
     session: str = ""
     """The session it came from; empty if the user wrote it."""
     node: int | None = None
-    """The message of that session."""
+    """The id of the message in that session."""
     evidence: Mapping[str, str] = field(default_factory=dict)
-    """The observations: `failed`, `error`, `worked`."""
+    """The observations by name, such as `failed`, `error` and `worked`."""
     depends: Mapping[str, str] = field(default_factory=dict)
-    """Stamps of the lock files and the program it was learned with."""
+    """The stamps of the lock files and the program that it was learned with, by name."""
 
 
 _RANKS: tuple[Origin, ...] = ("person", "agent", "observed")
@@ -95,15 +95,15 @@ def same(one: Learning, other: Learning) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a text without code marks and final full stop, for comparisons."""
+    """Return a text without backquotes and final punctuation, for comparisons."""
     return normalise(text.replace("`", "")).rstrip(" .!")
 
 
 def merge_learnings(one: Learning, other: Learning) -> Learning:
     """Merge two equivalent learnings under the id of `one`; their counts are added.
 
-    The texts of the more trusted origin are kept, the user's before the agent's. With equal origins the newer
-    ones are.
+    The texts of the more trusted origin are kept: the user's before the agent's before observed ones. With
+    equal origins the newer texts are kept.
     """
     first, second = sorted((one, other), key=lambda each: (_RANKS.index(each.origin), -each.updated_at))
     newest = max(one, other, key=lambda each: each.updated_at)
@@ -202,7 +202,7 @@ def with_failure(learning: Learning) -> str:
 
 
 def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
-    """Return the active learnings for the system prompt, one line each. Those that read like orders are left
+    """Return one line about each of the learnings for the system prompt. Those that read like orders are left
     out.
     """
     lines = (
@@ -219,8 +219,8 @@ class LearningRefusedError(HermesError):
 
 
 def check_note(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
-    """Return the note with its texts on one line, cut and without secrets. Raises an error for orders to an
-    agent.
+    """Return the note with its texts on one line, cut and without secrets. Raises `LearningRefusedError` for
+    orders to an agent.
     """
     texts = {
         name: short(name, redact(getattr(note, name), secrets))
@@ -270,7 +270,7 @@ def standing(learning: Learning) -> str:
     """Return one word for the certainty of a learning.
 
     `candidate`, `stale` and `retired` are the status. An active learning is `confirmed` or `refuted`,
-    whichever happened more often, or `learning` before the first outcome.
+    whichever happened more often (`refuted` if equal), or `learning` before the first outcome.
     """
     if learning.status != "learning" or not (learning.confirmed or learning.refuted):
         return learning.status
@@ -293,17 +293,17 @@ def record(learning: Learning) -> dict[str, Any]:
 
 
 SHORTEST = 6
-"""Characters that a text needs to identify an error."""
+"""The minimum length in characters of a text that identifies an error."""
 _COMMON = frozenset(
     {"error", "failed", "failure", "exit <n>", "exception", "unknown", "timed out", "not found"}
 )
 """Error names that carry no information."""
 _LOOKED_AT = 20_000
-"""Characters searched at the end of an output."""
+"""The number of characters searched at the end of an output."""
 
 
 def speaks_of(learning: Learning, failure: Failure, output: str) -> bool:
-    """Return whether the learning's error occurs in the output of a failed call."""
+    """Return whether the learning's error or pattern occurs in the output of a failed call."""
     said = f"{normalise(failure.line)}\n{failure.kind.lower()}"
     whole = output[-_LOOKED_AT:].lower()
     for text in (learning.error_type, learning.pattern):
@@ -373,7 +373,7 @@ def restamped(depends: Mapping[str, str], root: Path) -> dict[str, str]:
 
 
 def of_any_project(depends: Mapping[str, str]) -> dict[str, str]:
-    """Return the stamps that apply to every project; that of a lock file applies to one."""
+    """Return the stamps that apply to every project: those of programs, not of lock files."""
     return {name: stamp for name, stamp in depends.items() if name.startswith(_PROGRAM)}
 
 
@@ -394,7 +394,7 @@ def _stamp(path: Path) -> str:
 
 
 def _program_stamp(path: Path) -> str:
-    """Return the stamp of a program file: link target, size and modification time."""
+    """Return the stamp of a program file: real path, size and modification time; `missing` without one."""
     try:
         real = path.resolve()
         seen = real.stat()
@@ -432,7 +432,7 @@ class LearningEnvironment:
         return restamped(depends, self.root)
 
     def only_looks(self, form: CallForm) -> bool:
-        """Return whether a call only reads. Parses the command, which takes a moment."""
+        """Return whether a call is a command that only reads. Parses the command, which takes a moment."""
         if form.command is None:
             return False
         from agent.safety.effects import deed
@@ -449,7 +449,7 @@ class LearningEnvironment:
         )
 
     def call_of(self, learning: Learning) -> MadeCall | None:
-        """Return the call that a learning is about; None if it is unknown."""
+        """Return the failed command that a learning is about; None if it is not about a known program."""
         pattern = learning.evidence.get("failed") or learning.pattern
         name = "command" if learning.tool == "terminal" else ""
         if not name or not learning.program:

@@ -39,13 +39,13 @@ _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * (len(_NAMES) - 1))
 _SETS = ", ".join(f"{name} = ?" for name in _NAMES[1:])
 _SCANNED = 500
-"""The number of rows searched by words."""
+"""The maximum number of learnings about programs that are read at once."""
 _TEXTS = ("pattern", "error_type", "fix", "context", "error", "program", "subcommand", "session")
 _TITLES = {"pattern": "pattern", "error_type": "name of the error", "fix": "fix", "context": "context"}
 
 
 class LearningStore:
-    """The learnings of a project, and the general ones. Each method is one transaction; all raise
+    """The learnings of a project, and the general ones. Each method is one transaction and may raise
     `StoreError`.
     """
 
@@ -55,7 +55,7 @@ class LearningStore:
         """Set up the store of a project.
 
         `promote_after` is how often a candidate must work to become a learning automatically (0: never).
-        `most_candidates` is the number of candidates that are kept.
+        `most_candidates` is the number of candidates that are kept; older ones are deleted.
         """
         self._database = database
         self.project = project
@@ -111,7 +111,7 @@ class LearningStore:
             _remove(connection, learning)
 
     async def replace(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
-        """Update a stored learning, and merge equivalent ones into it."""
+        """Update a stored learning, and merge equivalent ones into it; return the result."""
         keys = tuple(calls)
 
         def work(connection: Connection) -> Learning:
@@ -170,7 +170,8 @@ class LearningStore:
     async def list_learnings(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
-        """Return the learnings that apply to this project, or all, the most certain and newest first.
+        """Return the learnings that apply to this project, or with `all_projects` those of all, the most
+        certain and newest first.
 
         A limit of -1 means no limit.
         """
@@ -189,14 +190,14 @@ class LearningStore:
     async def search(
         self, query: str, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 10
     ) -> list[Learning]:
-        """Return the learnings that contain words of `query`, those with most words first; all for an empty
-        query.
+        """Return up to `limit` learnings that contain words of `query`, those with most words first; any for
+        an empty query.
         """
         found = await self.list_learnings(statuses, all_projects=all_projects)
         return matching(found, query)[:limit]
 
     async def remove(self, learning: int) -> bool:
-        """Delete a learning; False if there is none with that number."""
+        """Delete a learning; return False if there is none with that number."""
         return await self._database.write(lambda c: _remove(c, learning))
 
 
@@ -230,7 +231,7 @@ class UnknownLearningError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class LearningChange:
-    """One change, recorded so that it can be undone."""
+    """One change to a learning, recorded so that it can be undone."""
 
     before: Learning | None
     """The earlier learning; None for a new one."""
@@ -242,7 +243,7 @@ class LearningChange:
 
 @dataclass(frozen=True, slots=True)
 class LearningBook:
-    """The learnings of all projects, for use in one project. All methods raise `HermesError`."""
+    """The learnings of all projects, for use in one project. All methods may raise `HermesError`."""
 
     database: Database
     workspace: Path
@@ -255,14 +256,15 @@ class LearningBook:
     async def look(
         self, query: str = "", statuses: Sequence[Status] = (), *, all_projects: bool = False
     ) -> list[Learning]:
-        """Return the learnings that apply to this project, or all, the most certain first.
+        """Return the learnings that apply to this project, or with `all_projects` those of all, the most
+        certain first.
 
-        With a query only matching ones are returned.
+        With a query only matching ones are returned, those with most words first.
         """
         return matching(await self.store.list_learnings(statuses, all_projects=all_projects, limit=-1), query)
 
     async def get(self, number: int) -> Learning:
-        """Return a learning of any project."""
+        """Return a learning of any project. Raises `UnknownLearningError`."""
         found = await self.database.read(lambda c: _get(c, number))
         if found is None:
             raise UnknownLearningError(number)
@@ -289,7 +291,7 @@ class LearningBook:
         return await self.database.write(work)
 
     async def reword(self, number: int, fix: str) -> LearningChange:
-        """Replace the fix of a learning."""
+        """Replace the fix of a learning with the user's words. Raises `LearningRefusedError` if unusable."""
         note = self._check_lengths(LearningNote(fix=fix))
         if not note.fix:
             raise LearningRefusedError("Say what works; an empty fix helps nobody.")
@@ -315,7 +317,7 @@ class LearningBook:
         return await self._describe_change(known, changed)
 
     async def remove(self, number: int) -> LearningChange:
-        """Delete a learning."""
+        """Delete a learning of any project. Raises `UnknownLearningError`."""
 
         def work(connection: Connection) -> LearningChange:
             known, calls = _get(connection, number), _calls(connection, number)
@@ -347,8 +349,8 @@ class LearningBook:
         return await self.database.write(work)
 
     def _check_lengths(self, note: LearningNote) -> LearningNote:
-        """Raise an error for texts that are too long. Texts of the user are never cut, unlike those of the
-        agent.
+        """Return the checked note. Raises `LearningRefusedError` for texts that are too long: texts of the
+        user are never cut, unlike those of the agent.
         """
         for name, most in LONGEST.items():
             if (size := len(" ".join(getattr(note, name).split()))) > most:

@@ -30,7 +30,7 @@ SEPARATOR = "§"
 DELIMITER = f"\n{SEPARATOR}\n"
 
 PREVIEW = 80
-"""Characters of an entry that an error quotes."""
+"""The maximum number of characters of an entry that an error quotes."""
 
 Action = Literal["add", "replace", "remove"]
 Entries = tuple[str, ...]
@@ -134,7 +134,7 @@ def _content(text: str) -> str:
 
 
 def _find(entries: Sequence[str], old_text: str) -> int:
-    """Return the index of the only entry that equals or contains `old_text`."""
+    """Return the index of the only entry that equals or contains `old_text`. Raises `MemoryWriteError`."""
     wanted = clean(old_text).strip()
     if not wanted:
         raise MemoryWriteError("old_text is empty; give a part of the entry that only it contains.")
@@ -161,9 +161,9 @@ def preview(text: str) -> str:
 
 VERSION = 1
 MOST_VERSIONS = 64
-"""The number of remembered versions; an undo may restore any of them."""
+"""The maximum number of remembered versions; an undo may restore any of them."""
 MOST_ENTRIES = 2_000
-"""Entries with a stored origin, also removed ones, because an undo restores both."""
+"""The maximum number of entries with a stored origin. Removed ones count, as an undo restores both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +171,11 @@ class Origin:
     """The time and the session in which an entry was written, and whether agent or user wrote it."""
 
     created: float
-    """Seconds since the epoch."""
+    """The time in seconds since the epoch."""
     session: str = ""
     """The session; empty if the user wrote it by hand or on the command line."""
     node: int | None = None
-    """The message of that session at which it was written."""
+    """The id of the message of that session at which it was written."""
     by: str = "agent"
     """`agent`, `person`, or `file` if it was found in a file edited by the user."""
 
@@ -216,7 +216,7 @@ def digest(entry: str) -> str:
 
 
 def dump(origins: Origins) -> bytes:
-    """Serialise the origins."""
+    """Serialise the origins as JSON; `load` reads it."""
     data = {
         "version": VERSION,
         "versions": list(origins.versions),
@@ -226,7 +226,7 @@ def dump(origins: Origins) -> bytes:
 
 
 def load(content: bytes) -> Origins | None:
-    """Parse the origins in a file; None if it holds none. Broken entries are left out."""
+    """Parse the origins in a file's content; return None if it holds none. Broken entries are left out."""
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):
@@ -252,9 +252,9 @@ def _origin(value: Any) -> Origin | None:
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 LARGEST = 1_000_000
-"""Bytes of a memory file that is read; a larger file is not read as memory."""
+"""The maximum size of a memory file in bytes; a larger file is refused."""
 MOST_TRIES = 8
-"""Restarts of a write because another program wrote the file in the meantime."""
+"""The maximum number of attempts at a write while another program keeps writing the file."""
 
 
 class MemoryFileError(HermesError):
@@ -274,7 +274,7 @@ class MemoryContents:
     note: str = ""
     """A notice for the user about this read or write; usually empty."""
     on_disk: bool = True
-    """Whether `path` is a file; otherwise it only names the service."""
+    """Whether `path` is a file; otherwise it only names the remote service."""
 
 
 class MemoryFile:
@@ -356,7 +356,7 @@ class MemoryFile:
             return MemoryContents(self.path, entries, origins, self.limit, content is not None)
 
     def _content(self) -> bytes | None:
-        """Read the bytes of the file; None if there is none."""
+        """Return the bytes of the file; None if there is none. Raises `MemoryFileError`."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:

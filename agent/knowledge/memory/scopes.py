@@ -39,7 +39,7 @@ class MemoryFolders:
     """The folders of the memory files."""
 
     root: Path
-    """The folder `memories` of the home."""
+    """The folder `memories` of the Hermes home."""
 
     def path(self, scope: Scope, project: Path) -> Path:
         """Return the file of a scope; `project` is the root of the current repository."""

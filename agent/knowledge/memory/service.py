@@ -53,7 +53,7 @@ class MemoryProvider(Protocol):
     """A store of memory for one workspace."""
 
     def leaving(self) -> Action | None:
-        """Return the action of sending a note to a remote service, for the gate; None for local files."""
+        """Return the action to be permitted if notes go to a remote service; None for local files."""
         ...
 
     async def read(self, scope: Scope) -> MemoryContents:
@@ -97,7 +97,7 @@ class MemoryFiles:
         return None
 
     def file(self, scope: Scope) -> MemoryFile:
-        """The file of a scope."""
+        """Return the file of a scope."""
         return MemoryFile(self._folders.path(scope, self._project), self._limits[scope])
 
     async def read(self, scope: Scope) -> MemoryContents:
@@ -145,8 +145,8 @@ def refuse_injection(content: str) -> None:
 def vet_entries(memory: MemoryContents) -> tuple[Entries, str]:
     """Return the entries that a model may see, and a notice for the user.
 
-    An entry that reads like an attack is replaced by a mark. It stays in the file, so the user can read and
-    delete it.
+    An entry that reads like an attack is replaced by a placeholder. It stays in the file, so the user can
+    read and delete it.
     """
     shown: list[str] = []
     blocked = 0
@@ -168,15 +168,15 @@ def vet_entries(memory: MemoryContents) -> tuple[Entries, str]:
 
 
 MOST_REFUSALS = 3
-"""Refused writes of one turn after which the model is told to stop trying."""
+"""The number of refused writes in one turn after which the model is told to stop trying."""
 
 FULL = 0.8
-"""Share of the limit from which the user is notified."""
+"""The share of the limit from which the user is notified."""
 
 
 @dataclass(slots=True)
 class SessionMemory:
-    """The memory of the main agent, one object per session; `node` returns the current message."""
+    """The memory of the main agent, one object per session; `node` returns the id of the current message."""
 
     provider: MemoryProvider
     session: str

@@ -38,7 +38,7 @@ class Embedder(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """True if texts leave this machine, which takes time and may cost something."""
+        """Whether texts leave this machine, which takes time and may cost something."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
@@ -62,17 +62,17 @@ def as_kept(vectors: Vectors) -> Sequence[bytes]:
 
 
 TIME_LIMIT = 20.0
-"""Seconds a provider has to answer."""
+"""The time limit for the answer of a provider, in seconds."""
 _LIMITS = DoorLimits(size=32 << 20, unpacked=32 << 20, seconds=TIME_LIMIT, redirects=0)
 _AT_ONCE = 64
-"""Texts of one request."""
+"""The maximum number of texts in one request."""
 _CHARS_SENT = 4_000
-"""Characters sent of a text."""
+"""The maximum number of characters sent of one text."""
 _DIMENSIONS = 8_192
 
 
 class EndpointEmbedder:
-    """Requests vectors from one model of one provider. Secrets in the texts are masked."""
+    """A source of vectors that asks one model of one provider for them. Secrets in the texts are masked."""
 
     is_remote = True
 
@@ -172,12 +172,12 @@ def _vectors(answer: Any, count: int) -> list[list[float]]:
 
 PACKAGE = "wordllama"
 INSTALL_MEANING = add_hint("semantic")
-"""The command that installs it."""
+"""The command that installs the package."""
 
 _CHARS = 2_000
-"""Characters of a text that count, because further ones hardly change a mean."""
+"""The number of characters of a text that count, because further ones hardly change a mean."""
 _SECONDS = 20.0
-"""The time limit of one request; reading the weights takes a quarter of a second."""
+"""The time limit of one request, in seconds; reading the weights takes a quarter of a second."""
 
 
 def folder() -> Path | None:
@@ -190,11 +190,11 @@ def folder() -> Path | None:
 
 
 _IDLE = 15.0
-"""Seconds without a request after which its process ends."""
+"""Seconds without a request after which the process of an embedder ends."""
 
 
 class StaticEmbedder:
-    """Makes vectors in a local process that starts in half a second and takes 30 µs a text.
+    """A source of vectors in a local process, which starts in half a second and takes 30 µs a text.
 
     The process needs 80 MB until it has been idle for a while.
     """
@@ -248,7 +248,7 @@ _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, StaticEmbedder]
 
 
 def shared_embedder(place: Path) -> StaticEmbedder:
-    """Return the embedder shared by all sessions of an event loop, because its process needs 50 MB.
+    """Return the embedder shared by all sessions of an event loop, because each has a large process.
 
     When a session closes it, the process ends between two requests. The next request starts the process
     again.

@@ -23,7 +23,7 @@ APPLICATION_ID = 0x4865_7272
 VERSION = 2
 
 PLACES = 6
-"""Bits of a position that count places in its line."""
+"""The number of low bits of a position that hold its place in the line."""
 
 LONGEST_LINE = 1 << PLACES
 
@@ -72,7 +72,7 @@ class Row(NamedTuple):
     kind: str
     created: float
     size: int
-    """Characters."""
+    """The length of the message in characters."""
     text: str
     """The indexed text, including the words of its date."""
 
@@ -84,7 +84,7 @@ class PathLine:
     line: int
     session: str
     tip: int
-    """The last node."""
+    """The id of the last node."""
     next: int
     """The next free place."""
     first: float
@@ -98,7 +98,7 @@ def line_of(position: int) -> int:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Create the tables, or recreate them if their version differs. Within a transaction."""
+    """Create the tables, or recreate them if their version differs. Must run within a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION or not _is_whole(connection):
         clear(connection)
@@ -110,7 +110,7 @@ def _is_whole(connection: sqlite3.Connection) -> bool:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Delete all rows, so that the index is built again. Within a transaction."""
+    """Delete all rows, so that the index is built again. Must run within a transaction."""
     changes, removals = _changes(connection)
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -141,8 +141,9 @@ def marked(connection: sqlite3.Connection) -> tuple[int, float]:
 
 
 def added_since(connection: sqlite3.Connection, before: Mark) -> tuple[int, int]:
-    """Return the lowest and the highest position added since `before`; the lowest is larger if there is
-    none.
+    """Return the lowest and the highest position that may have been added since `before`.
+
+    If none was added, both are the first position of the next line.
     """
     low, high = connection.execute(
         "SELECT min(position), max(position) FROM places WHERE node > ?", (before.node,)
@@ -237,7 +238,7 @@ def drop_lines(connection: sqlite3.Connection, names: Sequence[str]) -> None:
 
 
 def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> bool:
-    """Merge some pages of the index, so that removed words leave the file.
+    """Merge some pages of the index, so that removed words leave the file; `first` begins the merge.
 
     Returns False when nothing is left to merge.
     """

@@ -31,7 +31,7 @@ APPLICATION_ID = 0x48657276
 VERSION = 1
 
 MOST = 200_000
-"""The newest messages searched by meaning: 0.4 s of CPU for each 100,000."""
+"""The number of newest messages searched by meaning, which takes 0.4 s of CPU for each 100,000."""
 
 _ROWS_AT_ONCE = 4_096
 
@@ -64,7 +64,7 @@ class VectorRow(NamedTuple):
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Create the tables, or recreate them if their version differs. Within a transaction."""
+    """Create the tables, or recreate them if their version differs. Must run within a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version != VERSION or not found.issuperset(_NAMES):
@@ -72,7 +72,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Delete all vectors. Within a transaction."""
+    """Delete all vectors. Must run within a transaction."""
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in _TABLES:
@@ -82,7 +82,7 @@ def clear(connection: sqlite3.Connection) -> None:
 
 
 def begin(connection: sqlite3.Connection, space: str) -> VectorMark:
-    """Return the progress for this vector space; delete vectors of another one. Within a transaction."""
+    """Return the progress for a vector space; delete vectors of others. Must run within a transaction."""
     before = mark(connection)
     if before.space != space:
         clear(connection)
@@ -109,7 +109,7 @@ def add(
 
 
 def sessions(connection: sqlite3.Connection) -> set[str]:
-    """Return the sessions of which messages have vectors."""
+    """Return the sessions whose messages have vectors."""
     return {session for (session,) in connection.execute("SELECT DISTINCT session FROM vectors")}
 
 
@@ -121,9 +121,7 @@ def remove(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 
 def likeness(connection: sqlite3.Connection, question: Vectors, nodes: Iterable[int]) -> Mapping[int, float]:
-    """Return the cosine similarity to `question`, which is one row, of each of these nodes that has a
-    vector.
-    """
+    """Return the cosine similarity to `question` (one vector) of each of these nodes that has a vector."""
     rows = connection.execute(
         "SELECT node, vector FROM vectors WHERE node IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),
@@ -187,18 +185,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 64
-"""Texts per request for vectors: two milliseconds of another process."""
+"""The maximum number of texts per request for vectors; they take two milliseconds of another process."""
 
 _QUESTIONS = 64
 _TEXTS = 2_000
-"""The number of questions and passages with cached vectors."""
+"""The maximum numbers of questions and of passages whose vectors are cached."""
 
 
 class Meaning:
     """Search by meaning in one store. One object per process and store."""
 
     hurried = 0.1
-    """Seconds of patience below which nothing is sent anywhere, and only some messages are searched."""
+    """The patience of a search, in seconds, below which nothing is sent to a provider."""
 
     def __init__(self, path: Path, store: Store, embedder: Embedder) -> None:
         self.path = path
@@ -289,7 +287,7 @@ class Meaning:
     # Asking
 
     async def question(self, text: str, patience: float) -> Vectors | None:
-        """Return the vector of a question; None if it takes more than `patience` seconds. Never raises."""
+        """Return the vector of a question; None if it fails or takes over `patience` seconds."""
         if self._embedder.is_remote and patience < self.hurried:
             return None
         task = self._asked.pop(text, None)

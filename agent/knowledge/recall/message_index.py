@@ -28,12 +28,12 @@ from agent.knowledge.recall.scoring import IndexedMessage, Known, Scored, common
 from tools.kit.files import create_file
 
 INDEXED_CHARS = 20_000
-"""Characters indexed of one message."""
+"""The number of characters indexed of one message."""
 
 _CHARS_AT_ONCE = 200_000
 _NODES_AT_ONCE = 400
 _STEPS_UP = 64
-"""Entries without text that are skipped between two messages."""
+"""The maximum number of nodes without text that are skipped between two messages."""
 
 _COLUMNS = (
     "id, session, parent, kind, nodes.created, size, "
@@ -76,7 +76,7 @@ def newest_texts(
 
 
 def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | None:
-    """Return the node itself if it can be searched, else the nearest earlier one on its path."""
+    """Return the node itself if it can be searched, or the nearest earlier one on its path, or None."""
     for _ in range(_STEPS_UP):
         row = connection.execute("SELECT parent, body IS '' FROM nodes WHERE id = ?", (node,)).fetchone()
         if row is None:
@@ -302,14 +302,14 @@ def _discard(path: Path) -> None:
 
 
 _CLOSE, _CLOSE_NARROWED = 120, 20_000
-"""Places scored with details of their messages; more if filters drop some of them."""
+"""The numbers of places scored with details of their messages: without filters, and with some."""
 
 _REMOVED_AT_ONCE = 200
 
 _MANY = 10_000
 """The number of messages from which reading a common word's places slows a search noticeably."""
 _LATELY, _BEGINNING = 2_000, 1_000
-"""The newest messages whose words are counted, and the characters counted of each."""
+"""The number of newest messages whose words are counted, and the characters counted of each."""
 _COMMON, _WARMED = 0.02, 200
 """The share of messages that makes a word common, and how many such words are read in advance."""
 
@@ -325,7 +325,7 @@ class FoundMessages:
 
 
 class MessageIndex:
-    """The index of the words of all messages. One object per process and store."""
+    """The index of the words of all messages. There is one object per process and store."""
 
     def __init__(self, path: Path, store: Store) -> None:
         self.path = path
@@ -450,7 +450,8 @@ class MessageIndex:
     ) -> FoundMessages:
         """Return the best messages for these words, best first, with their scores.
 
-        Only `sessions` count. `narrowed` says that the caller will filter the result further.
+        Only `sessions` count (None: all), and only messages written between `since` and `until`. `narrowed`
+        says that the caller will filter the result further.
         """
         moment = time.time() if now is None else now
 
@@ -475,7 +476,7 @@ class MessageIndex:
     # The file
 
     async def _check(self, database: Database) -> None:
-        """Rebuild the index if it belongs to another store or contains deleted sessions."""
+        """Clear the index if it belongs to another store, or remove deleted sessions from it."""
         node, created = await database.read(tables.marked)
         source = self._store.database
         last = await source.read(newest)

@@ -4,8 +4,8 @@ The query may be a few words or a full question. A few words, quotes and symbols
 messages with all of them come first. A question is answered by the ranking of
 `agent.knowledge.recall.scoring`.
 
-The search in the form in which tools use it (`tools.context.SessionSearch`). Each hit includes the messages
-around it.
+The module also has the search in the form in which tools use it (`tools.context.SessionSearch`). Each hit
+includes the messages around it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _REST, _SLICE = 0.002, 0.5
 
 
 class Upkeep:
-    """Indexes new messages soon after they were written. Must be used in one event loop."""
+    """The background indexing of messages soon after they are written. Must be used in one event loop."""
 
     def __init__(self, index: MessageIndex, meaning: Meaning | None) -> None:
         self._index = index
@@ -60,13 +60,13 @@ class Upkeep:
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
-        """Index new messages, if there are any, when there is time."""
+        """Request that new messages are indexed in the background; return at once."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_up())
         self._stirred.set()
 
     async def close(self) -> None:
-        """Stop indexing; the rest is indexed another time."""
+        """Stop indexing; what is left is indexed after the next start."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -87,7 +87,7 @@ class Upkeep:
                 await asyncio.sleep(_LONG_PAUSE)
 
     async def _is_left_alone(self) -> bool:
-        """Wait for a while; return whether no new message came: the process that makes vectors is large."""
+        """Wait a few seconds; return whether no new message came, so that making vectors disturbs nothing."""
         try:
             async with asyncio.timeout(_MEANING_PAUSE):
                 await self._stirred.wait()
@@ -108,23 +108,23 @@ SearchMode = Literal["auto", "words", "meaning"]
 MODES: tuple[SearchMode, ...] = get_args(SearchMode)
 
 MESSAGES = "messages"
-"""The source that always exists."""
+"""The name of the source that always exists."""
 
 FEW = 3
 """The number of words up to which a search is literal."""
 
 _AT_ONCE = 200
-"""Nodes checked against filters at once: a few milliseconds."""
+"""The number of nodes checked against filters at once: a few milliseconds."""
 
 _NEAR, _NEAR_ALONE, _NEAR_NARROWED = 20, 100, 2_000
-"""Messages added by meaning: with words, alone, and if filters drop some of them."""
+"""The numbers of messages added by meaning: with words, alone, and if filters drop some of them."""
 _NEAR_PASSAGES = 300
 _SHOWN = 2_000
-"""Characters shown of a passage."""
+"""The maximum number of characters shown of a passage."""
 _HURRIED, _TYPING = 0.1, 2.0
-"""Seconds of patience of a search while typing, and how long notes are not read again then."""
+"""The patience in seconds below which the user is typing, and for how long notes are reused then."""
 _FIRST = 3
-"""Passages listed before the newest messages, if they contain the whole query."""
+"""The maximum number of passages with the whole query that are listed before the newest messages."""
 _LIKE, _LIKE_OF_FEW = 0.12, 0.25
 """The smallest cosine that counts, since something is always nearest and one word is near to much."""
 
@@ -143,7 +143,7 @@ class _Found(NamedTuple):
 
     score: float
     scored: scoring.Scored | None = None
-    """The matching words; None: it contains the exact query."""
+    """The score by words; None: it contains the exact query, or was found only by meaning."""
     node: int = 0
     session: str = ""
     """The session of a node; empty if it does not matter."""
@@ -194,7 +194,7 @@ class Recall:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """Return the names of the sources that are searched."""
+        """The names of the sources that are searched."""
         return (MESSAGES, *(source.name for source in self._sources))
 
     def stir(self) -> None:
@@ -272,7 +272,7 @@ class Recall:
     async def _exact(
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
     ) -> tuple[list[int], bool]:
-        """Return the messages that contain the whole query, and whether more may exist.
+        """Return the messages that contain the whole query, and whether the search was complete.
 
         The result is empty if the query is not meant literally.
         """
@@ -514,7 +514,7 @@ def _every(found: _Found) -> int:
 
 
 def _is_named(found: _Found, words: Sequence[str]) -> bool:
-    """Return whether the words of the query are the title of the passage."""
+    """Return whether the title of the passage contains all words of the query."""
     return found.passage is not None and set(words_of(found.passage.title)).issuperset(words)
 
 
@@ -542,14 +542,14 @@ def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping
 T = TypeVar("T")
 
 SHARE = 0.1
-"""The smallest weight of meaning."""
+"""The smallest weight of meaning in the ranking."""
 
 _ENOUGH = 0.6
 """The share of the possible score at which words count as found."""
 _STEEPNESS = 2
 """How fast the weight of meaning rises as fewer words are found."""
 _KEPT = 20
-"""The number of places by words that are protected."""
+"""The number of best hits by words whose places are protected."""
 _FOUND = 0.4
 """The confidence from which sessions keep their places."""
 
@@ -651,7 +651,8 @@ def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
 
 
 def _tight(latest: Collection[int], place: int) -> int | None:
-    """Return the first place limit up to which there is room only for limited items, counted from `place`.
+    """Return the first limit in `latest` that holds only if limited items fill all places from `place` up to
+    it.
 
     Returns None without such a limit.
     """
@@ -685,7 +686,7 @@ class ToolSearch(SessionSearch):
         window: int = 3,
         mode: str = "auto",
     ) -> tuple[int, list[FoundSession | FoundNote]]:
-        """See `tools.context.SessionSearch.search`."""
+        """Return the number of hits and one page of them; see `tools.context.SessionSearch.search`."""
         hits = await self._recall.search(
             query,
             filters=Filters(roles=tuple(roles), session=session, since=since, until=until),

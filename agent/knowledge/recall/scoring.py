@@ -31,12 +31,12 @@ from agent.knowledge.recall.index_tables import LONGEST_LINE, PLACES, Mark, Path
 from tools.kit.lazy_pattern import lazy_pattern
 
 WIDTH = 1 << PLACES
-"""Places in a line."""
+"""The number of places in a line."""
 
 _ALL_BITS = (1 << WIDTH) - 1
 
 _DENSE = 32
-"""Places per set place below which a set counts as dense."""
+"""The number of places per set place below which a set counts as dense."""
 
 
 def joined(masks: Iterable[int]) -> int:
@@ -45,7 +45,7 @@ def joined(masks: Iterable[int]) -> int:
 
 
 def move_places(places: int, by: int, lines: int) -> int:
-    """Return the places, each moved by `by` within its line; those that leave their line are dropped."""
+    """Return the set bits, each shifted by `by` within its line; those that leave their line are dropped."""
     if by > 0:
         return (places & _move_mask(lines, by)) << by
     return (places & _move_mask(lines, by)) >> -by
@@ -53,7 +53,7 @@ def move_places(places: int, by: int, lines: int) -> int:
 
 @cache
 def _move_mask(lines: int, by: int) -> int:
-    """Return the mask of the places that remain in their line when moved by `by`."""
+    """Return the mask of the bits that remain in their line, one of `lines`, when shifted by `by`."""
     mask = _ALL_BITS >> by if by > 0 else _ALL_BITS & ~((1 << -by) - 1)
     return joined([mask] * lines)
 
@@ -98,7 +98,7 @@ class Sums:
 
 
 def highest(bits: int, most: int) -> int:
-    """Return the `most` highest bits that are set."""
+    """Return `bits` with only the `most` highest of the set bits."""
     spare = bits.bit_count() - most
     if spare <= 0:
         return bits
@@ -168,7 +168,7 @@ _FUNCTION_WORDS = frozenset(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the search words of a text, normalised, in lower case and without repeats. Pure.
+    """Return up to `MAX_WORDS` search words of a text, normalised, in lower case and without repeats. Pure.
 
     Function words such as "the" are left out, unless the text has no other words.
     """
@@ -179,7 +179,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def common_words(texts: Iterable[str], least: int) -> list[str]:
-    """Return the words in at least `least` of the texts, the most common first. Pure."""
+    """Return the words in at least `least` of the texts, the most common first. No function words. Pure."""
     counts = Counter(word for text in texts for word in {*_WORD.findall(fold(text).lower())})
     return [word for word, count in counts.most_common() if count >= least and word not in _FUNCTION_WORDS]
 
@@ -193,7 +193,7 @@ _DATE_NAMES = frozenset((*_MONTHS, *_DAYS))
 
 
 def date_words(created: float) -> str:
-    """Return the local date of a time as the words used in a question: `2023 may 8 monday`."""
+    """Return the local date of a time in the words of a question, `2023 may 8 monday`; empty if invalid."""
     try:
         day = time.localtime(created)
     except (OverflowError, OSError, ValueError):
@@ -222,13 +222,13 @@ def names_a_day(word: str) -> bool:
 
 
 MOST = 50_000
-"""The newest places read of a word. A word in more messages is worth almost nothing."""
+"""The maximum number of newest places read for a word. A word in more messages is worth almost nothing."""
 
 _FREQUENT = 200
 """The number of places from which a word is cached, because fewer are read quickly."""
 
 _REMEMBERED = 24 << 20
-"""The size of the cache in bytes; the longest unused words go first."""
+"""The size of the cache in bytes; the least recently used words are dropped first."""
 
 
 @dataclass(slots=True)
@@ -400,13 +400,13 @@ DATE = 1.0
 """The weight of a word that names the day."""
 
 _EVENNESS = 0.7
-"""The power of a rarity with which it counts, so that one rare word does not outweigh all others."""
+"""The exponent applied to a rarity, so that one rare word does not outweigh all others."""
 _SATURATION = 0.8
 _STRETCH, _STRETCH_SATURATION = 0.4, 4.0
 _COVER = 0.15
 
 _LINES, _LINES_NARROWED = 300, 20_000
-"""Lines examined closely; more if filters drop most of their messages."""
+"""The numbers of lines examined closely: normally, and if filters drop most of their messages."""
 _STEPS = 24
 """The integer for the rarest word's weight when places are chosen."""
 
@@ -428,11 +428,11 @@ class Scored(NamedTuple):
     position: int
     score: float
     own: int
-    """Matching words in the message."""
+    """The number of matching words in the message."""
     nearby: int
-    """Matching words only in its neighbours."""
+    """The number of matching words that are only in its neighbours."""
     dated: int
-    """Words that name its day."""
+    """The number of words that name its day."""
 
 
 class _Rated(NamedTuple):
@@ -460,9 +460,9 @@ def score_places(
 ) -> list[Scored]:
     """Return the `most` best places, best first. Positions without a message may be among them.
 
-    `lines` is the number of lines, `within` (as bits) those that count, and `missing` the weight of further
-    words of the question. `narrowed` says that filters will drop some places; `alone`, that places have no
-    neighbours.
+    `lines` is the number of lines, `within` (as bits) those that are searched, and `missing` the weight of
+    further words of the question. `narrowed` means that filters will drop some places; `alone`, that places
+    have no neighbours.
     """
     told = [
         (
@@ -487,7 +487,7 @@ def score_places(
 
 
 def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int | None) -> list[int]:
-    """Return the lines that contain most of a question; of equal ones the newest."""
+    """Return up to `most` lines that contain most of a question; of equal ones the newest."""
     sums = Sums()
     held = 0
     weights = _whole([gain + _STRETCH * tells for _, gain, tells in told])
@@ -499,7 +499,7 @@ def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int
 
 
 def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
-    """Return the places in the chosen lines that should be scored exactly."""
+    """Return, as bits, the places in the chosen lines that should be scored exactly."""
     sums = Sums()
     reached = 0
     gains = _whole([each.gain for each in rated])
@@ -618,7 +618,7 @@ def sources(scored: Scored, words: int) -> tuple[str, ...]:
 
 
 Known = Mapping[int, tuple[int, str, float, int]]
-"""Node, kind, moment and characters by position."""
+"""Node id, kind, time and number of characters by position."""
 
 
 class IndexedMessage(NamedTuple):
@@ -627,7 +627,7 @@ class IndexedMessage(NamedTuple):
     node: int
     session: str
     before: int | None
-    """The nearest earlier searchable message on its path."""
+    """The id of the nearest earlier searchable message on its path; None if there is none."""
     kind: str
     created: float
     size: int

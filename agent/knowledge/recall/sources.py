@@ -31,18 +31,18 @@ class Passage:
     """One note that can be found by the search."""
 
     title: str
-    """Its location, for the user."""
+    """Its name or location, for the user."""
     text: str
     created: float = 0.0
     """Seconds since the epoch; 0: unknown."""
     session: str = ""
     node: int = 0
-    """The message it is based on, if any."""
+    """The id of the message it is based on; 0 if there is none."""
     kind: str = ""
     """Its kind within the source, such as the scope of a note."""
     every: int = 1
-    """Passages like it take at most each n-th place among the hits; 1: unrestricted. Passages found in
-    every home say little about what was meant.
+    """Passages like it take at most each n-th place among the hits; 1: unrestricted. Passages that every
+    installation has say little about what was meant.
     """
 
 
@@ -60,7 +60,7 @@ class RecallSource(Protocol):
 
 
 _MOST = 100
-"""The number of hits from one source."""
+"""The maximum number of hits from one source."""
 
 
 class Shelf:

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 DEEPEST = 3
 """Folder levels below a root that are searched: category, sub-category, skill."""
 MOST_FOLDERS = 5_000
-"""The number of folders checked in one root."""
+"""The maximum number of folders checked in one root."""
 
 PROJECT_FOLDERS = (".hermes", ".agents", ".claude")
-"""Project folders whose `skills` are read, nearest first."""
+"""Project folders whose subfolder `skills` is read, nearest first."""
 
 BUNDLED = Path(__file__).with_name("bundled")
 """The skills that ship with the program. They are read in place, never copied."""
 
 _NAMED = 3
-"""The number of broken skills named when a session begins."""
+"""The maximum number of broken skills named when a session begins."""
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", ".git", ".hub", ".quarantine"})
 
 
@@ -82,7 +82,7 @@ class SkillSet:
     """Skills hidden by a nearer one of the same name."""
     broken: tuple[BrokenSkill, ...] = ()
     off: tuple[SkillOff, ...] = ()
-    """Skills that would be active but are switched off."""
+    """Skills that would be active but may not be used, with the reason."""
     notes: tuple[str, ...] = ()
     """Notices for the user, a sentence each."""
     renewed: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class SkillSet:
         return (*self.notes, *broken)
 
     def get(self, name: str) -> Skill | None:
-        """Return the skill with that name."""
+        """Return the active skill with that name; None if there is none."""
         return next((each for each in self.skills if each.name == name), None)
 
 
@@ -116,7 +116,7 @@ def roots(
     """Return the folders searched for skills, nearest first.
 
     `home` is the home of Hermes, `user` the home of the user. `project` is the root of a project whose skills
-    are trusted, else None. `further` are folders from the settings, `plugins` folders of single skills.
+    are trusted, otherwise None. `further` are folders from the settings, `plugins` folders of single skills.
     """
     found: list[SkillRoot] = []
     if project is not None:
@@ -129,7 +129,7 @@ def roots(
 
 
 class SkillIndex:
-    """Reads skills, and caches them."""
+    """A reader of skills that caches what it read."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int, int], Skill | BrokenSkill]] = {}
@@ -232,9 +232,9 @@ def _leads(entry: os.DirEntry[str]) -> bool:
 
 
 MOST_FILES = 5_000
-"""Files of all skills of a project."""
+"""The maximum number of files of all skills of a project."""
 MOST_BYTES = 50_000_000
-"""Bytes of all skills of a project together."""
+"""The maximum size of all skills of a project together, in bytes."""
 
 ProjectState = Literal["none", "trusted", "untrusted", "too_much"]
 
@@ -285,7 +285,7 @@ def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
 
 
 def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
-    """Return whether the skills of a project are trusted."""
+    """Return whether a project has skills, and whether they are trusted or too large to check."""
     if project is None:
         return "none"
     if not project.digest:
@@ -295,7 +295,7 @@ def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
 
 
 def trust_skills(home: Home, project: ProjectSkills) -> None:
-    """Trust these skills in their current state from now on. Raises `ConfigError`."""
+    """Trust these skills in their current state; no effect if unreadable. Raises `ConfigError`."""
     if project.digest:
         trust.trust_digest(home, project.root, project.digest, "skills")
 
@@ -364,7 +364,7 @@ class SkillOriginals:
         write_atomically(self._path, json.dumps(kept, indent=1).encode(), PRIVATE_FILE)
 
     def prefer_bundled(self, found: SkillSet) -> SkillSet:
-        """Return the skills with unchanged copies replaced by the bundled originals.
+        """Return the skills with unchanged copies replaced by newer versions of the bundled originals.
 
         Changed copies get a note.
         """
@@ -412,7 +412,7 @@ _INDEX = SkillIndex()
 """The cache of this process; unchanged skills are not read again."""
 
 Doubt = Callable[[Skill], str]
-"""Why a skill must not be used, in half a sentence; empty if it may."""
+"""A function that returns why a skill must not be used, as half a sentence; empty if it may be used."""
 
 NOT_TRUSTED = "This project brings skills, which are not used; see `hermes config trust`."
 

@@ -78,7 +78,7 @@ class SkillWrite:
 
 
 def draft_change(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft:
-    """Prepare a change without writing anything. Touches the disk. Raises `ToolError`."""
+    """Prepare a change without writing anything. Reads files. Raises `ToolError`."""
     write = _new(change, found, home) if change.act == "create" else _changed(change, found, home)
     if not write.paths():
         raise ToolError("That is what the skill says already; there is nothing to change.")
@@ -100,7 +100,7 @@ def draft_change(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft
 
 
 def carried_out(write: SkillWrite) -> None:
-    """Write a prepared change, each file atomically. Touches the disk. Raises `ToolError`."""
+    """Write a prepared change, each file atomically. Raises `ToolError`, also if a file was changed since."""
     for path, content in write.before.items():
         if _content(path) != content:
             raise ToolError(f"{path.name} was changed meanwhile; look at the skill again.")
@@ -123,7 +123,7 @@ def carried_out(write: SkillWrite) -> None:
 
 
 def folders_of(write: SkillWrite) -> tuple[Path, ...]:
-    """Return the folders that become empty and are removed with the files, outermost first."""
+    """Return the folders that a change leaves without files and so removes, outermost first."""
     gone = {path for path, content in write.after.items() if content is None}
     folders = {parent for path in gone for parent in path.parents if parent.is_relative_to(write.folder)}
     return tuple(sorted(folder for folder in folders if _all_gone(folder, gone)))
@@ -231,7 +231,7 @@ def _copy_of(
 
 
 def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
-    """Return the skill with that name in the Hermes home."""
+    """Return the skill with that name in the Hermes home; None if there is none."""
     root = home.skills.resolve()
     every = (*found.skills, *(each.skill for each in found.off), *found.shadowed)
     return next(
@@ -240,7 +240,7 @@ def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
 
 
 def _refuse_installed(skill: Skill, home: Home) -> None:
-    """Raise an error if a skill was installed from outside: only updates and the user may change it."""
+    """Raise `ToolError` if a skill was installed from outside: only updates and the user may change it."""
     from agent.knowledge.skills.hub.lock import LockFile
 
     lock = LockFile(home)
@@ -341,7 +341,7 @@ def _problems_before(write: SkillWrite) -> set[str]:
 
 
 def _scanned(write: SkillWrite) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return new critical findings of the scanner, and other new ones, as sentences.
+    """Return the critical findings of the scanner that are new, and the other new ones, as sentences.
 
     Findings that the text had before the change are left out.
     """
@@ -428,7 +428,7 @@ class SessionSkills:
         return await asyncio.to_thread(self._instructions, skill, (match[2] or "").strip())
 
     def enter(self, skill: Skill) -> tuple[str, ...] | None:
-        """Apply the restrictions of a skill from now on; return the tools that it allows, None for all."""
+        """Apply the restrictions of a skill from now on; return the tools that it allows (None: all)."""
         found = capabilities(skill, self.tools, self.catalog.workspace, self.catalog.user)
         if found is not None and skill.name not in self.in_force.names and found.unknown:
             named = ", ".join(found.unknown[:8])

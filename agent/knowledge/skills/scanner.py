@@ -1,7 +1,7 @@
 """The scanner of skills: passages that read like an attack, and a verdict.
 
-The scanner only advises; the gate decides what a skill may do. Texts are scanned in normalised form (see
-`agent.knowledge.injection`), and long base64 in them is decoded and scanned too.
+The scanner only advises; the permission check decides what a skill may do. Texts are scanned in normalised
+form (see `agent.knowledge.injection`), and long base64 in them is decoded and scanned too.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Verdict = Literal["safe", "caution", "dangerous"]
 
 MOST_FILES = 50
 MOST_BYTES = 1_000_000
-"""The size limit of all files together."""
+"""The size limit of all files together, in bytes."""
 LARGEST_FILE = 256_000
-"""Bytes of one file."""
+"""The size limit of one file, in bytes."""
 MOST_FINDINGS = 200
-"""The number of findings kept."""
+"""The maximum number of findings kept."""
 
 RULES = Path(__file__).with_name("rules")
 
@@ -80,7 +80,7 @@ class SkillScan:
 
     @property
     def verdict(self) -> Verdict:
-        """Return `dangerous` for any critical finding, `caution` for any high one, else `safe`."""
+        """`dangerous` for any critical finding, `caution` for any high one, otherwise `safe`."""
         severities = {finding.severity for finding in self.findings}
         return "dangerous" if "critical" in severities else "caution" if "high" in severities else "safe"
 

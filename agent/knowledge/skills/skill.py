@@ -34,7 +34,7 @@ COMPATIBILITY_LENGTH = 500
 FIELDS = frozenset({"name", "description", "license", "allowed-tools", "metadata", "compatibility"})
 
 DEEPEST = 20
-"""The nesting levels read."""
+"""The maximum nesting depth of the YAML that is read."""
 
 _LOOSE_NAME = lazy_pattern(r"[a-z0-9][a-z0-9._-]*")
 _FENCE = lazy_pattern(r"^---[ \t]*$", re.MULTILINE)
@@ -57,7 +57,7 @@ class Frontmatter:
     fields: Mapping[str, Any]
     body: str
     warnings: tuple[str, ...] = field(default=())
-    """Tolerated mistakes."""
+    """Descriptions of mistakes that were tolerated."""
 
 
 def read(text: str) -> Frontmatter:
@@ -92,7 +92,7 @@ def read(text: str) -> Frontmatter:
 
 
 def _fields(head: str, warnings: list[str]) -> dict[str, Any]:
-    """Return the fields in the frontmatter. Raises an error if name or description is missing."""
+    """Return the fields in the frontmatter. Raises `SkillFormatError` without a name or description."""
     fields = _lenient(head, warnings)
     for key in ("name", "description"):
         value = fields.get(key)
@@ -119,7 +119,7 @@ def _split_document(text: str, warnings: list[str]) -> tuple[str, str]:
 
 
 def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
-    """Return the fields of the frontmatter. Lines that are not valid YAML are quoted and parsed again."""
+    """Return the fields of the frontmatter; if it is not valid YAML, after quoting values in it."""
     try:
         data = _load(head)
     except YamlSyntaxError as fault:
@@ -134,7 +134,7 @@ def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
 
 
 _OTHER_BREAKS = {ord(each): " " for each in "\x85\u2028\u2029"}
-"""Line breaks of YAML 1.1 that are plain characters in YAML 1.2; a blank replaces them."""
+"""Line breaks of YAML 1.1 that are plain characters in YAML 1.2; a space replaces them."""
 
 
 _FORM = YamlForm("a skill", depth=DEEPEST, aliases=False, text_only=True)
@@ -142,7 +142,7 @@ _STRICT = replace(_FORM, anchors=False, tags=False, flow=False)
 
 
 def _load(head: str, form: YamlForm = _FORM) -> Any:
-    """Parse the frontmatter. Raises `YamlSyntaxError` for invalid YAML, else `SkillFormatError`."""
+    """Parse the frontmatter. Raises `YamlSyntaxError` for invalid YAML, otherwise `SkillFormatError`."""
     try:
         return load_yaml(head.translate(_OTHER_BREAKS), form)
     except YamlSyntaxError:
@@ -213,7 +213,7 @@ def _strict(head: str) -> dict[str, Any]:
 
 
 def _refuse_unclear(node: Node | None) -> None:
-    """Raise an error for duplicate keys, and for sibling mappings with different indentation."""
+    """Raise `SkillFormatError` for duplicate keys and for sibling mappings with different indentation."""
     if isinstance(node, MappingNode):
         keys = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
         doubled = sorted({key for key in keys if keys.count(key) > 1})
@@ -284,9 +284,9 @@ SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "bundled")
 LARGEST = 1_000_000
 """The size limit in bytes of a SKILL.md."""
 LINKED_FOLDERS = ("references", "templates", "scripts", "assets")
-"""Folders of a skill whose files are named to the model."""
+"""Subfolders of a skill whose files are listed for the model."""
 MOST_FILES = 200
-"""The number of linked files named."""
+"""The maximum number of linked files listed."""
 
 _PLATFORMS: Mapping[str, tuple[str, ...]] = {
     "linux": ("linux",),
@@ -316,7 +316,7 @@ class Skill:
 
     @property
     def allowed_tools(self) -> tuple[str, ...] | None:
-        """Return the entries of `allowed-tools`, as written; None if there are none."""
+        """The entries of `allowed-tools`, as written; None if there are none."""
         value = self.fields.get("allowed-tools")
         if isinstance(value, str):
             names = tuple(each for each in re.split(r"[\s,]+(?![^(]*\))", value.strip()) if each)
@@ -328,7 +328,7 @@ class Skill:
 
     @property
     def required_variables(self) -> tuple[str, ...]:
-        """Return the required environment variables."""
+        """The names of the required environment variables."""
         found: list[str] = []
         for entry in _as_list(
             self._about("required_environment_variables", "required-environment-variables")
@@ -340,18 +340,18 @@ class Skill:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Return the supported systems, such as `linux`; empty means all."""
+        """The supported systems, such as `linux`; empty means all."""
         return tuple(
             str(each).strip().lower() for each in _as_list(self._about("platforms")) if str(each).strip()
         )
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags of the skill."""
+        """The tags of the skill."""
         return tuple(clean(str(each)) for each in _as_list(self._about("tags")))
 
     def _about(self, *keys: str) -> Any:
-        """Return a field from the top level, or from `metadata` or `metadata.hermes`."""
+        """Return a field from the top level, or from `metadata` or `metadata.hermes`; None if missing."""
         metadata = self.fields.get("metadata")
         inner = metadata.get("hermes") if isinstance(metadata, Mapping) else None
         for place in (self.fields, metadata, inner):
@@ -363,7 +363,7 @@ class Skill:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return a list unchanged; split a text of names separated by commas or spaces."""
+    """Return a list unchanged; split a text of names separated by commas or spaces; else an empty list."""
     if isinstance(value, str):
         return [each for each in re.split(r"[\s,\[\]]+", value) if each]
     return list(value) if isinstance(value, list) else []
@@ -376,7 +376,7 @@ def for_platform(skill: Skill, platform: str = sys.platform) -> bool:
 
 
 _TITLE = lazy_pattern(r"[^\W_][\w .&'()-]{0,79}")
-"""Names with blanks, as some collections write them."""
+"""The form of names with spaces, as some collections write them."""
 
 
 def skill_name(folder: str) -> str:
@@ -442,8 +442,9 @@ def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
 
 
 def linked_files(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Return the files of a skill by folder, as relative paths. Links that lead out of the skill are left
-    out.
+    """Return the files of a skill by folder, as relative paths, at most `MOST_FILES`.
+
+    Links that lead out of the skill are left out.
     """
     found: dict[str, tuple[str, ...]] = {}
     root = folder.resolve()
@@ -479,7 +480,7 @@ POLICY: dict[Trust, dict[Verdict, Decision]] = {
 def trust_of(source: str) -> Trust:
     """Return the trust in a source.
 
-    It may be `official`, `agent`, `owner/repository[/path]`, an address or a folder.
+    The source may be `official`, `agent`, `owner/repository[/path]`, an address or a folder.
     """
     name = source.strip()
     lower = name.lower()
@@ -502,7 +503,7 @@ def trust_of(source: str) -> Trust:
 
 
 def decide(trust: Trust, verdict: Verdict, *, force: bool = False) -> Decision:
-    """Return whether a skill may be installed.
+    """Return whether a skill may be installed: `yes`, `no`, or `ask` the user.
 
     `force` overrides the verdict `caution`; it overrides `dangerous` only for skills made by the agent.
     """

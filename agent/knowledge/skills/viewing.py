@@ -24,9 +24,9 @@ from tools.text.safe_text import clean
 LARGEST_FILE = 1_000_000
 """The size limit in bytes of a shown linked file."""
 FOLDER_NAMES = ("${HERMES_SKILL_DIR}", "${CLAUDE_SKILL_DIR}", "${SKILL_DIR}", "{baseDir}")
-"""Placeholders in skills for their own folder."""
+"""Placeholders that skills use for their own folder."""
 _MOST = 500
-"""The number of skills in one list."""
+"""The maximum number of skills in one list."""
 
 
 def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
 
 
 def one(found: SkillSet, name: str) -> Skill:
-    """Return the skill with that name. The `ToolError` for an unknown name lists the existing ones."""
+    """Return the active skill with that name. Raises `ToolError`; for an unknown name it lists the others."""
     wanted = name.strip().removeprefix("/")
     skill = found.get(wanted)
     if skill is not None:
@@ -171,7 +171,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "askuserquestion": ("clarify",),
     "skill": ("skill_view",),
 }
-"""Tools of other programs in lower case, with our equivalents."""
+"""Tools of other programs, in lower case, with the equivalent tools of Hermes."""
 
 _ENTRY = lazy_pattern(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _RULED: tuple[tuple[tuple[type[Action], ...], str, frozenset[str]], ...] = (
@@ -192,7 +192,7 @@ class Capabilities:
     patterns: Mapping[str, tuple[str, ...]]
     """The patterns, as written, of tools that may be used in part."""
     unknown: tuple[str, ...] = ()
-    """Entries that name no tool."""
+    """Entries that name no known tool."""
     rules: RuleSet | None = None
     """The patterns, compiled."""
 
@@ -257,14 +257,14 @@ def _split_entry(entry: str) -> tuple[str, str | None]:
 
 
 def _tools_named(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the tools that a name stands for. Tools of servers need not exist yet."""
+    """Return the tools that a name stands for; empty if unknown. Tools of MCP servers need not exist yet."""
     if name in known or name.startswith("mcp__"):
         return (name,)
     return OTHER_NAMES.get(name.lower(), ())
 
 
 def _rules(tools: Iterable[str], pattern: str, setting: Setting) -> Iterable[PermissionRule]:
-    """Return one rule that allows the pattern for each tool. If the pattern is invalid, none is returned."""
+    """Yield one permission rule per kind of tool that allows the pattern; none if the pattern is invalid."""
     names = {rule for _, rule, about in _RULED if about & set(tools)}
     for name in sorted(names):
         for text in _translated(name, pattern):
@@ -297,7 +297,7 @@ class CapabilitiesInForce:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the skills that allow only some tools."""
+        """The names of the skills that allow only some tools."""
         return tuple(self._found)
 
     def enter(self, found: Capabilities | None) -> None:
@@ -335,7 +335,7 @@ SKILL_TOOLS = frozenset({"skill_view", "skill_manage"})
 
 @dataclass(slots=True)
 class SaveOffer:
-    """Follows the events of a session, and offers once to save a skill."""
+    """A listener to a session's events that suggests once to save a long task as a skill."""
 
     emit: Callable[[Event], None]
     calls: int = 0

@@ -18,7 +18,7 @@ _BETWEEN = "\n§\n"
 
 
 def remembered(facts: Facts, names: Mapping[str, str]) -> Iterator[Part]:
-    """Yield one part for each scope in `names`, in their order."""
+    """Yield one part of the prompt for each scope in `names` that has notes, in their order."""
     blocks = {block.scope: block for block in facts.memory}
     for scope, name in names.items():
         if (block := blocks.get(scope)) is not None:  # pyright: ignore[reportCallIssue, reportArgumentType]

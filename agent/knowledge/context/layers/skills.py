@@ -53,7 +53,7 @@ def _length(skills: Sequence[SkillEntry], purposes: Sequence[str], room: int) ->
 
 
 def _shortened(purpose: str, length: int) -> str:
-    """Return the first sentence of a purpose, or as many whole words of it as fit."""
+    """Return the purpose; if longer than `length`, its first sentence or as many whole words of it as fit."""
     if len(purpose) <= length:
         return purpose
     first = purpose.partition(". ")[0]

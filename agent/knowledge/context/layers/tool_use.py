@@ -17,7 +17,7 @@ TOOL_HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("session_search",), "When the user refers to earlier work, look it up with session_search."),
 )
-"""(tools that must be on offer, sentence)"""
+"""Pairs of the tools that must all be available and the sentence that the prompt then contains."""
 
 
 def _parts(facts: Facts) -> Iterator[Part]:

@@ -53,7 +53,7 @@ class HubLimitError(HubRefusedError):
 
 LONGEST_PATH = 400
 LONGEST_NAME = 200
-"""Characters of one part of a path."""
+"""The maximum length of one part of a path, in bytes."""
 
 SKILL_FILES = ("SKILL.md", "skill.md")
 
@@ -85,11 +85,11 @@ class Limits:
 
     files: int
     total: int
-    """Bytes of all files."""
+    """The maximum number of bytes of all files."""
     each: int
-    """Bytes of one file."""
+    """The maximum number of bytes of one file."""
     binaries: bool = False
-    """Whether pictures, fonts and the like are accepted. Programs and archives never are."""
+    """Whether images, fonts and the like are accepted. Programs and archives never are."""
 
 
 STRICT = Limits(MOST_FILES, MOST_BYTES, LARGEST_FILE)
@@ -125,7 +125,7 @@ def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillF
 
 
 def check_count(count: int, total: int, size: int, path: str, limits: Limits) -> None:
-    """Raise `HubRefusedError` if the number of files, their total size or the size of one exceeds the
+    """Raise `HubLimitError` if the number of files, their total size or the size of one exceeds the
     limits.
     """
     if size > limits.each:
@@ -197,7 +197,7 @@ def skill_text(files: Iterable[SkillFile]) -> str:
 _TAR_OVERHEAD = 2_048
 """Bytes of headers and padding per file of a tar archive."""
 _MOST_ENTRIES = 5_000
-"""The number of entries read in an archive, folders included."""
+"""The maximum number of entries read in an archive, folders included."""
 _ENCRYPTED = 0x1
 
 
@@ -263,7 +263,7 @@ def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
 
 
 def _inflated(data: bytes, limits: Limits) -> bytes:
-    """Return the decompressed gzip stream, limited to the size of a skill with its tar headers."""
+    """Return the decompressed gzip stream. Raises `HubRefusedError` if it is damaged or over the limits."""
     most = limits.total + (limits.files + 200) * _TAR_OVERHEAD
     stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
@@ -315,7 +315,7 @@ def _check_entries(count: int) -> None:
 MOST_FOLDER_FILES = WIDE.files * 2
 MOST_FOLDER_BYTES = WIDE.total * 2
 NOT_PLAIN = "not a plain file"
-"""The value in place of the hash of a link or a device."""
+"""The value used instead of a hash for a link or a device."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OF_THE_DESKTOP = frozenset({".DS_Store"})
@@ -325,7 +325,7 @@ Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
 def signature(folder: Path) -> Signature:
-    """Return values that change when any file does: path, times, size and number. Raises `HubError`."""
+    """Return values that change when any file does: path, times, size and inode. Raises `HubError`."""
     return tuple(
         (name, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         for name, status in _files(folder)
@@ -367,7 +367,7 @@ def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
 
 
 def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """Return all entries that are not folders, sorted by path, each with its file status."""
+    """Return all entries other than folders, by path, each with its file status. Raises `HubError`."""
     found: list[tuple[str, os.stat_result]] = []
     total = 0
     waiting = [folder]
@@ -416,7 +416,7 @@ class SkillOffer:
     name: str
     description: str = ""
     version: str = ""
-    """A commit, a version or a digest that identifies the content; empty if the source does not say."""
+    """A commit, a version or a digest that identifies the content; empty if the source gives none."""
     address: str = ""
     """The location of the source: an address or a folder."""
     origin: str = ""
@@ -435,10 +435,10 @@ class FetchedSkill:
 
 
 class SkillSource(Protocol):
-    """A source of skills. Every method may touch network or disk, and raises `HubError`."""
+    """A source of skills. Every method may use the network or the disk, and may raise `HubError`."""
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return matching skills, best first; an empty query lists all."""
+        """Return up to `limit` matching skills, best first; any for an empty query."""
         ...
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
@@ -451,7 +451,7 @@ class SkillSource(Protocol):
 
 
 def matches(query: str, *texts: str) -> int:
-    """Return how well the texts match a query, 0 for not at all. The first text, a name, weighs most."""
+    """Return how well the texts match a query, 0 (not at all) to 4. The first text, a name, weighs most."""
     words = query.casefold().split()
     if not words:
         return 1

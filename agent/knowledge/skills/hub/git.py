@@ -47,9 +47,9 @@ from tools.kit.private_folders import PrivateFolder
 from tools.text.words import brief
 
 MOST_SKILLS = 500
-"""The number of skills read in one tree."""
+"""The maximum number of skills read in one tree."""
 MOST_DESCRIBED = 120
-"""The number of skills in one tree whose descriptions are read for a search."""
+"""The maximum number of skills in one tree whose descriptions are read for a search."""
 _AT_ONCE = 8
 
 
@@ -60,9 +60,9 @@ class TreeEntry:
     path: str
     kind: Literal["file", "link", "submodule", "other"]
     size: int
-    """The size in bytes, if the tree says it."""
+    """The size in bytes; 0 if the tree does not give it."""
     id: str = ""
-    """The tree's key for its content."""
+    """The key by which the tree finds the content."""
     executable: bool = False
 
 
@@ -76,11 +76,11 @@ class FileTree(Protocol):
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """Return all files, in any order."""
+        """All files, in any order."""
         ...
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents of files by path, each at most `limit` bytes long."""
+        """Return the contents of files by path. Raises `HubRefusedError` for one over `limit` bytes."""
         ...
 
 
@@ -89,12 +89,12 @@ class TreeSkill:
     """A skill in a tree of files."""
 
     folder: str
-    """Empty if it is the whole tree."""
+    """The path of the folder; empty if the skill is the whole tree."""
     file: TreeEntry
 
 
 def skills_in(entries: Iterable[TreeEntry], below: str = "") -> tuple[TreeSkill, ...]:
-    """Return folders with a SKILL.md, sorted by path, except those inside another skill."""
+    """Return up to `MOST_SKILLS` folders with a SKILL.md below `below`, outside other skills, by path."""
     begin = f"{below}/" if below else ""
     found: dict[str, TreeSkill] = {}
     for entry in entries:
@@ -135,7 +135,7 @@ def pick(skills: Sequence[TreeSkill], wanted: str, where: str) -> TreeSkill:
 
 
 def bundle(tree: FileTree, folder: str, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
-    """Return the files of the skill in `folder`. Sizes are checked before anything is read."""
+    """Return the files of the skill in `folder`. Sizes are checked first. Raises `HubRefusedError`."""
     begin = f"{folder}/" if folder else ""
     chosen: list[TreeEntry] = []
     total = 0
@@ -196,12 +196,12 @@ class TreeSource:
     address: str
     tree: FileTree
     below: str = ""
-    """The folder of the tree that counts."""
+    """The folder of the tree in which skills are searched; empty for all."""
     repository: str = ""
     """`owner/repository` if that names the responsible owner."""
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return skills whose path, name or description contains all words."""
+        """Return skills whose path, name or description contains all words, the best matches first."""
         skills = skills_in(self.tree.entries, self.below)
         known = described(self.tree, skills[:MOST_DESCRIBED], STRICT.each)
         found = [
@@ -212,12 +212,12 @@ class TreeSource:
         return tuple(offer for _, offer in ranked[:limit])
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return the skill with this path or folder name."""
+        """Return the offer of the skill with this path or folder name. Raises `HubMissingError`."""
         skill = self._pick(item)
         return self._offer(skill, *head_of(self._text(skill), skill.folder))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return the skill's files."""
+        """Return the skill's files. Raises `HubMissingError`, or `HubRefusedError` for unusable ones."""
         skill = self._pick(item)
         files = bundle(self.tree, skill.folder, limits)
         content = next(file.content for file in files if file.path in SKILL_FILES)
@@ -257,7 +257,7 @@ class TreeSource:
 
 
 def subfolder(path: object, what: str) -> str:
-    """Return a relative folder from an outside document, without `./`; empty for the root."""
+    """Return an outside document's relative folder without `./`; empty for the root. Raises `HubError`."""
     if not isinstance(path, str):
         raise HubError(f"{what} is not a path.")
     plain = path.strip().removeprefix("./").strip("/")
@@ -302,7 +302,7 @@ class GitPlace:
 def place(address: str, base: Path) -> GitPlace:
     """Parse `[git+]URL[@ref][#folder]`; a relative path counts from `base`.
 
-    Raises `HubRefusedError` for an unsupported protocol.
+    Raises `HubRefusedError` for an unsupported protocol or address, `HubError` for an impossible ref.
     """
     text, _, folder = address.removeprefix("git+").partition("#")
     ref = ""
@@ -357,7 +357,7 @@ class GitTree:
     entries: tuple[TreeEntry, ...]
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents of files by path, read from the repository."""
+        """Return the contents of files by path. Raises `HubRefusedError` for one over `limit` bytes."""
         for entry in wanted:
             if entry.size > limit:
                 raise HubRefusedError(f"{brief(entry.path)} is larger than {limit:,} bytes.")
@@ -378,14 +378,14 @@ class GitTree:
 
 @contextmanager
 def fetched(where: GitPlace, version: str = "", seconds: float = SECONDS) -> Iterator[GitTree]:
-    """Fetch one commit into a temporary repository. Raises `HubError`."""
+    """Fetch one commit into a temporary repository, removed after the block. Raises `HubError`."""
     with PrivateFolder("git") as folder:
         store = folder / "store"
         yield fetch_into(store, where, version, seconds)
 
 
 def fetch_into(store: Path, where: GitPlace, version: str = "", seconds: float = SECONDS) -> GitTree:
-    """Fetch one commit into a new bare repository. Raises `HubError`."""
+    """Fetch one commit into the new bare repository `store`; return its files. Raises `HubError`."""
     ref = version or where.ref or "HEAD"
     if not _REF.fullmatch(ref):
         raise HubError(f"{brief(ref)!r} is not a name of a branch, tag or commit.")
@@ -431,7 +431,7 @@ def run_git(
     """Run git and return its output.
 
     Git may contact only the address in `allowed`. `watched` is a folder whose size is limited. Raises
-    `HubMissingError` for a missing repository or revision, else `HubError`.
+    `HubMissingError` for a missing repository or revision, otherwise `HubError`.
     """
     program = shutil.which("git", path=SYSTEM_PATH)
     if program is None:

@@ -51,11 +51,11 @@ class HubHttp:
 
     connect: float = 8.0
     read: float = 15.0
-    """The time limit without a byte."""
+    """The time limit for the next part of an answer to arrive."""
     whole: float = 90.0
     """The time limit of a whole answer."""
     tokens: Mapping[str, str] = field(default_factory=dict)
-    """A bearer token by origin; it is sent nowhere else."""
+    """Bearer tokens by origin; each is sent only to its origin."""
 
     def get(self, url: str, *, limit: int = LARGEST_ANSWER, accept: str = "application/json") -> HttpAnswer:
         """Return the answer to one GET; see `HubSession.get`."""
@@ -88,7 +88,8 @@ class HubSession:
         """Return the answer to a GET, of at most `limit` bytes.
 
         Raises `HubMissingError` for 404 and 410, and `HubUnreachableError` if no answer comes in time. Raises
-        `HubRefusedError` for an answer that is too large or redirects to another origin, else `HubError`.
+        `HubRefusedError` for an answer that is too large or redirects to another origin, otherwise
+        `HubError`.
         """
         import httpx2
 
@@ -158,7 +159,7 @@ def _too_large(url: str, limit: int) -> HubRefusedError:
 
 
 def check_address(url: str) -> None:
-    """Raise `HubRefusedError` for anything but a plain http(s) address."""
+    """Raise `HubRefusedError` for anything but an http(s) address without a user name and password."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -172,14 +173,14 @@ def check_address(url: str) -> None:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of an address."""
+    """Return scheme, host and port of an address as `scheme://host:port`."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
 def host(url: str) -> str:
-    """Return the host name of an address, for messages."""
+    """Return the host name of an address, with a given port, for messages."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""

@@ -38,7 +38,7 @@ _OTHER_VERSION = "it is of another version of Hermes"
 
 @dataclass(frozen=True, slots=True)
 class LockedSkill:
-    """One installed skill."""
+    """One installed skill, as recorded in the lock file."""
 
     name: str
     folder: str
@@ -56,11 +56,11 @@ class LockedSkill:
     approved: str
     """The digest of all files that may be used: as delivered, or as approved by the user later."""
     installed: float
-    """Seconds since 1970."""
+    """The time of installation, in seconds since 1970."""
 
     @property
     def digest(self) -> str:
-        """Return the digest of all files as delivered."""
+        """The digest of all files as delivered."""
         return tree_digest(self.files)
 
 
@@ -74,7 +74,7 @@ class LockFile:
         self.before = self.folder / "lock.json.bak"
 
     def read(self) -> dict[str, LockedSkill]:
-        """Return the installed skills by name. Raises `LockFileError`."""
+        """Return the installed skills by name; empty without a lock file. Raises `LockFileError`."""
         problem = ""
         for path in (self.path, self.before):
             try:
@@ -91,7 +91,7 @@ class LockFile:
         )
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """Return a value that changes with the lock file."""
+        """Return a value that changes with the lock file or its previous version."""
         found = []
         for path in (self.path, self.before):
             try:
@@ -119,7 +119,7 @@ class LockFile:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the lock on installed skills, so that no other process changes them. Raises `HubError`."""
+        """Hold the lock on installed skills in this block; other processes wait. Raises `HubError`."""
         try:
             self._private()
             descriptor = open_lock(self.folder / "lock")
@@ -201,7 +201,7 @@ class SnapshotRow:
 
 
 def render_snapshot(rows: Iterable[LockedSkill]) -> str:
-    """Return the snapshot as JSON."""
+    """Return the skills as a snapshot in JSON; `parse_snapshot` reads it."""
     listed = [
         SnapshotRow(
             row.name,

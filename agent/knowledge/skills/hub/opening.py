@@ -69,7 +69,7 @@ class FolderTree:
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """Return all files. Raises `HubError` for a folder that is unreadable or has too many files."""
+        """All files. Raises `HubError` for a folder that is unreadable or has too many files."""
         return self._entries
 
     @cached_property
@@ -83,7 +83,7 @@ class FolderTree:
 
     @property
     def revision(self) -> str:
-        """Return an empty text: a folder has no versions, only hashes of its files."""
+        """An empty text: a folder has no versions, only hashes of its files."""
         return ""
 
     def _walk(self) -> Iterator[TreeEntry]:
@@ -113,7 +113,7 @@ class FolderTree:
         return TreeEntry(name, "file", status.st_size, executable=bool(status.st_mode & 0o111))
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents by path. Raises `HubRefusedError` for a file that grew or changed its type."""
+        """Return the contents by path. Raises `HubRefusedError` for a file that grew or became unreadable."""
         found: dict[str, bytes] = {}
         for entry in wanted:
             try:
@@ -167,7 +167,7 @@ class SourcePlace:
     url: str
     """An address, `owner/repository`, or a folder."""
     token: str = field(default="", repr=False)
-    """A token sent to the origin of the address and nowhere else."""
+    """A token that is sent only to the origin of the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class SkillSources:
     git_seconds: float = git.SECONDS
 
     def search_places(self) -> tuple[SourcePlace, ...]:
-        """Return the sources to search: the built-in one, and the configured ones or else the public ones."""
+        """Return the sources to search: the built-in and the configured ones (if none, the public ones)."""
         return (self._official, *(self.configured or PUBLIC))
 
     def source(self, name: str) -> SourcePlace:
@@ -221,7 +221,7 @@ class SkillSources:
         return SourcePlace(OFFICIAL, "folder", str(self.bundled))
 
     def reference(self, text: str) -> SkillReference | None:
-        """Parse a skill identifier; None for a name without a source, which any source may have.
+        """Parse a skill identifier; return None for a name without a source, which any source may have.
 
         Raises `HubError` for an invalid identifier.
         """
@@ -333,7 +333,7 @@ class SkillSources:
         return HubHttp(self.http.connect, self.http.read, self.http.whole, tokens)
 
     def _site(self, address: str, http: HubHttp) -> SiteTree | None:
-        """Return the marketplace served as plain files at an address; None for a repository address."""
+        """Return the marketplace served as plain files at an address; None if there is none."""
         if not address.startswith(("http://", "https://")) or address.endswith(".git"):
             return None
         root = address.rstrip("/")
@@ -349,7 +349,7 @@ class SkillSources:
 
     @contextmanager
     def _open_tree(self, address: str, version: str) -> Iterator[OpenTree]:
-        """Open the files of a marketplace at `owner/repository`, an address or a folder."""
+        """Open a marketplace's files at `owner/repository`, an address or a folder. Raises `HubError`."""
         http = self._http(SourcePlace("marketplace", "marketplace", address))
         parts = urlsplit(address) if "://" in address else None
         site = self._site(address, http) if parts is not None else None
@@ -378,7 +378,7 @@ def _is_interface(address: str) -> bool:
 
 
 _STALE = 24 * 3600
-"""Seconds after which leftovers of a killed process are removed."""
+"""Seconds after which folders left in quarantine by a killed process are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +406,7 @@ class Candidate:
         return self.skill.name
 
     def decision(self, *, force: bool = False) -> Decision:
-        """Return whether the skill may be installed."""
+        """Return whether the skill may be installed; `force` overrides mild findings."""
         return decide(self.trust, self.scan.verdict, force=force)
 
 
@@ -420,7 +420,8 @@ def quarantined(
     delivered: Mapping[str, str] | None = None,
     bundled: Path = BUNDLED,
 ) -> Iterator[Candidate]:
-    """Write the skill into quarantine; afterwards the folder is deleted, unless it was moved.
+    """Write the skill into quarantine and scan it; after the block its folder is deleted, unless it was
+    moved.
 
     `delivered` are the hashes of the delivery, if `fetched` also holds edits. Raises `HubError`.
     """
@@ -446,7 +447,7 @@ def quarantined(
 
 
 def _name(fetched: FetchedSkill) -> str:
-    """Return the name in the SKILL.md. Raises `HubRefusedError`."""
+    """Return the skill's name in the SKILL.md. Raises `HubRefusedError`."""
     try:
         name = str(read(skill_text(fetched.files)).fields["name"]).strip()
     except SkillFormatError as error:

@@ -34,7 +34,7 @@ from tools.text.redact import redact
 from tools.text.words import brief
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The fixed time in archives, which reveal no local times; zip has no earlier one."""
+"""The fixed file time in archives, so that they do not reveal local times; the earliest that zip allows."""
 _AUTHOR = re.compile(r"[^<>\n\0]{1,200} <[^<>\s\0]{1,200}>")
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/$|\.$))[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 
@@ -86,7 +86,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
 
 
 def publish_archive(skill: Skill, files: Sequence[SkillFile], target: Path) -> PublishedSkill:
-    """Write a reproducible `.tar.gz` or `.zip`. Raises `HubError`."""
+    """Write a reproducible `.tar.gz` or `.zip`. Raises `HubError`, also if `target` exists."""
     if target.name.endswith((".tar.gz", ".tgz")):
         data = _tar(files)
     elif target.suffix == ".zip":
@@ -136,7 +136,7 @@ def _zip(files: Sequence[SkillFile]) -> bytes:
 
 
 def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> PublishedSkill:
-    """Write the checked files into `parent/NAME`, ready for a pull request. Raises `HubError`."""
+    """Write the checked files into a new `parent/NAME`, ready for a pull request. Raises `HubError`."""
     target = parent / skill.folder.name
     if target.exists() or target.is_symlink():
         raise HubError(f"There is something at {target} already; move it away or name another folder.")
@@ -152,7 +152,7 @@ def push(
     """Commit the files on top of the repository's newest commit, and push that as a branch. Raises
     `HubError`.
 
-    Nothing is checked out, so nothing of the repository runs here. The server refuses the push if the branch
+    Nothing is checked out, so no code of the repository runs here. The server refuses the push if the branch
     has advanced in the meantime.
     """
     if not _BRANCH.fullmatch(branch):

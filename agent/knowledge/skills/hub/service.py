@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from agent.core.config.schema import Settings
 
 CATEGORY = "installed"
-"""The folder for skills from elsewhere, unless another is named."""
+"""The folder for installed skills, unless another is named."""
 KEPT_REMOVED = 20
-"""The number of removed skills that can be restored."""
+"""The number of removed skills that are kept and can be restored."""
 
 _CATEGORY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -70,7 +70,7 @@ class Removed:
     folder: Path
     """The folder that holds it now."""
     target: str
-    """Its earlier folder, below the skills of the home."""
+    """Its earlier folder, relative to the skills of the home."""
     row: LockedSkill | None
     """Its row of the lock file; None for a skill that was not installed from elsewhere."""
 
@@ -94,7 +94,7 @@ class InstalledSkills:
         return rows[name]
 
     def install(self, candidate: Candidate, *, category: str = "", force: bool = False) -> LockedSkill:
-        """Move a candidate out of quarantine into the home.
+        """Move a candidate out of quarantine into the home; return its row of the lock file.
 
         Raises `HubError`, and then nothing has changed.
         """
@@ -163,8 +163,7 @@ class InstalledSkills:
         return scan_folder(self.lock.place(row), outside=row.trust in ("trusted", "community"))
 
     def changes(self, row: LockedSkill) -> dict[str, str]:
-        """Return the files that differ from the delivered ones, with `added`, `removed` or `changed` for each
-        path.
+        """Return the files that differ from the delivered ones: `added`, `removed` or `changed` by path.
 
         Raises `HubError` for a folder that cannot be read.
         """
@@ -224,7 +223,7 @@ class InstalledSkills:
             return _removed(aside) or Removed(name, "", aside, name, row)
 
     def removed(self) -> tuple[Removed, ...]:
-        """Return the removed skills, newest first."""
+        """Return the removed skills that can be restored, newest first."""
         try:
             folders = sorted(self._trash.iterdir(), reverse=True)
         except OSError:
@@ -252,7 +251,7 @@ class InstalledSkills:
             return found
 
     def _own(self, name: str) -> Path | None:
-        """Return the folder of a skill with that name in the home, whatever its origin."""
+        """Return the folder of a skill with that name in the home, whatever its origin; None without one."""
         known = SkillIndex().find([SkillRoot(self.lock.skills, "user")])
         everything = (*known.skills, *known.shadowed)
         return next((skill.folder for skill in everything if skill.name == name), None)
@@ -331,13 +330,13 @@ def _name_installed(rows: Mapping[str, LockedSkill]) -> str:
 
 
 Side = Literal["mine", "theirs"]
-"""Whose version counts if the user and the source both changed a file."""
+"""Whose version is kept if the user and the source both changed a file."""
 _DIFF_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class SkillFileChange:
-    """The change of one file by an update."""
+    """The effect of an update on one file."""
 
     path: str
     what: Literal["added", "removed", "changed", "kept"]
@@ -361,7 +360,7 @@ def merged(
     newer: Iterable[SkillFile],
     side: Side | None = None,
 ) -> Merge:
-    """Merge a newer version with the installed files; `base` are the hashes of the earlier version."""
+    """Merge a newer version with the installed files; `base` are the hashes of the earlier version. Pure."""
     mine = {file.path: file for file in installed}
     theirs = {file.path: file for file in newer}
     files: list[SkillFile] = []
@@ -422,7 +421,7 @@ class SearchResult:
     offers: tuple[SkillOffer, ...]
     problems: tuple[str, ...]
     asked: int
-    """The queried sources."""
+    """The number of sources that were searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +439,7 @@ class UpdatePlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditedSkill:
-    """The difference between an installed skill and its approved files."""
+    """The result of comparing an installed skill with its approved files."""
 
     row: LockedSkill
     state: AuditState
@@ -453,7 +452,7 @@ class AuditedSkill:
 
 
 class SkillHub:
-    """Search, fetch, install, audit. Every method may touch network and disk, and raise `HubError`."""
+    """Search, fetching, installing, audit. Every method may use network and disk, and raise `HubError`."""
 
     def __init__(self, home: Home, sources: SkillSources) -> None:
         self.home = home
@@ -461,7 +460,7 @@ class SkillHub:
         self.installed = InstalledSkills(home)
 
     def search(self, query: str, limit: int = 20, source: str = "") -> SearchResult:
-        """Return matching skills of all sources, each source in its order, and the sources that failed."""
+        """Return matching skills of all sources, mixed, and the sources that failed. Raises if all failed."""
         places = (self.sources.source(source),) if source else self.sources.search_places()
         with ThreadPoolExecutor(max(1, len(places))) as pool:
             found = list(pool.map(lambda place: self._search_place(place, query, limit), places))
@@ -504,7 +503,7 @@ class SkillHub:
             return type(error)(f"{place.name}: {error}")
 
     def reference(self, text: str, version: str = "") -> SkillReference:
-        """Return a reference to the skill with an identifier or a name."""
+        """Return a reference to the skill with an identifier or a name. Raises `HubMissingError`."""
         found = self.sources.reference(text)
         if found is None:
             hits = [offer for offer in self.search(text, 50).offers if offer.name == text]
@@ -521,13 +520,13 @@ class SkillHub:
 
     @contextmanager
     def candidate(self, text: str, version: str = "", *, force: bool = False) -> Iterator[Candidate]:
-        """Fetch and scan a skill in quarantine. `force` widens the limits of a trusted source."""
+        """Fetch and scan a skill in quarantine, for this block. `force` widens limits of a trusted source."""
         with self.examine(self.reference(text, version), force=force) as found:
             yield found
 
     @contextmanager
     def snapshot_candidate(self, row: SnapshotRow, *, force: bool = False) -> Iterator[Candidate]:
-        """Fetch a skill of a snapshot into quarantine. Fails if it no longer has the recorded digest."""
+        """Fetch a skill of a snapshot into quarantine. Raises `HubRefusedError` if its digest differs."""
         wanted = SkillReference(SourcePlace(row.source, row.kind, row.url), row.item, row.version)
         if row.kind in ("folder", "well-known"):  # their versions are digests, which cannot be asked for
             wanted = replace(wanted, version="")
@@ -538,7 +537,7 @@ class SkillHub:
 
     @contextmanager
     def examine(self, wanted: SkillReference, *, force: bool = False) -> Iterator[Candidate]:
-        """Fetch and scan a skill of a source in quarantine."""
+        """Fetch a skill of a source into quarantine and scan it; the folder is deleted after the block."""
         source = self.sources.open(wanted.place)
         limits = STRICT
         if force and wanted.place.kind in ("github", "marketplace", "folder"):
@@ -559,7 +558,7 @@ class SkillHub:
     def update(
         self, row: LockedSkill, version: str = "", *, side: Side | None = None, force: bool = False
     ) -> Iterator[UpdatePlan]:
-        """Fetch the newest version into quarantine, merged with the installed files.
+        """Fetch a version (by default the newest) into quarantine, merged with the installed files.
 
         Raises `HubRefusedError` for an installed skill with unapproved changes. With `side` set to `theirs`
         these changes are discarded instead.
@@ -624,7 +623,7 @@ def limits_of(trust: Trust, present: Sequence[SkillFile], *, force: bool) -> Lim
     """Return the size limits of a new version.
 
     They are wider for a trusted source if `force` is set or the installed files already exceed the strict
-    ones.
+    limits.
     """
     if trust not in ("builtin", "trusted"):
         return STRICT

@@ -92,12 +92,12 @@ class GitHubTree:
 
     @property
     def revision(self) -> str:
-        """The commit of the reference; the reference itself if the server does not say."""
+        """The commit of the reference; the reference itself if the server does not name the commit."""
         return self._commit
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """Return all files of the commit."""
+        """All files of the commit."""
         return self._entries
 
     @cached_property
@@ -186,7 +186,7 @@ def _entry(record: Any) -> TreeEntry | None:
 
 
 def _decoded(answer: HttpAnswer, limit: int) -> bytes:
-    """Decode the content of a file from an answer of the API: JSON with base64."""
+    """Decode the content of a file from an answer of the API: JSON with base64. Raises `HubError`."""
     record = answer.json()
     text = record.get("content") if isinstance(record, dict) else None
     if not isinstance(text, str) or record.get("encoding") != "base64":
@@ -209,7 +209,7 @@ class GitHubSource:
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return matching skills of the repository."""
+        """Return matching skills of the repository. Raises `HubError` if the address names none."""
         if not self.place.repository:
             raise HubError(
                 f"The source {self.name} names no repository to search; write it into its address."
@@ -222,7 +222,7 @@ class GitHubSource:
         return self._source(where, version).inspect(inner)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one skill at a commit, tag or branch; without `version` at the newest commit."""
+        """Return one skill's files at a commit, tag or branch; without `version` at the newest commit."""
         where, inner = self._where(item)
         return self._source(where, version).fetch(inner, limits=limits)
 
@@ -252,17 +252,17 @@ class GitSource:
     seconds: float = SECONDS
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return matching skills."""
+        """Return matching skills, the best matches first."""
         with self._tree("") as source:
             return source.search(query, limit)
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return one skill."""
+        """Return the description of one skill."""
         with self._tree(version) as source:
             return source.inspect(item or self.place.folder)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one skill at a commit, tag or branch."""
+        """Return the files of one skill at a commit, tag or branch; without `version`, as configured."""
         with self._tree(version) as source:
             return source.fetch(item or self.place.folder, limits=limits)
 

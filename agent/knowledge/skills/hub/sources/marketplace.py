@@ -79,7 +79,7 @@ class OpenTree:
 
 
 TreeOpener = Callable[[str, str], AbstractContextManager[OpenTree]]
-"""Opens `owner/repository` or a git address at a revision (empty: the default). Raises `HubError`."""
+"""A function that opens `owner/repository` or a git address at a revision (empty: the default one)."""
 
 
 def parse_catalog(content: bytes) -> tuple[Plugin, ...]:
@@ -138,18 +138,18 @@ def _plugin_place(source: object, root: object) -> PluginPlace | None:
 
 
 def _folders(value: object) -> tuple[str, ...]:
-    """Return folders of skills from a field that holds one path or a list."""
+    """Return folders of skills from a field that holds one path or a list. Raises `HubError`."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return tuple(subfolder(each, "A folder of skills") for each in listed if isinstance(each, str))
 
 
 @dataclass(frozen=True, slots=True)
 class MarketplaceSource:
-    """The skills of all plugins of one marketplace. `PLUGIN/SKILL` is the name of one."""
+    """The skills of all plugins of one marketplace; each is named `PLUGIN/SKILL`."""
 
     name: str
     address: str
-    """`owner/repository`, a git address, or a folder: what `opener` takes."""
+    """`owner/repository`, a git address, or a folder, as `opener` accepts it."""
     opener: TreeOpener
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
@@ -186,13 +186,13 @@ class MarketplaceSource:
         ]
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return one skill."""
+        """Return the description of one skill."""
         with self._open_plugin(item, version) as (opened, plugin, skill):
             content = opened.tree.read([skill.file], STRICT.each)[skill.file.path]
             return self._offer(plugin, skill, opened, *head_of(content, skill.folder))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one skill."""
+        """Return the files of one skill."""
         with self._open_plugin(item, version) as (opened, plugin, skill):
             files = bundle(opened.tree, skill.folder, limits)
             content = next(file.content for file in files if file.path in SKILL_FILES)
@@ -247,7 +247,7 @@ class MarketplaceSource:
 
 
 def _check_elsewhere(repository: str, home: str) -> None:
-    """Raise an error unless a repository is public or on the host of the marketplace.
+    """Raise `HubRefusedError` unless a repository has an https address or the host of the marketplace.
 
     The document that names it comes from outside.
     """
@@ -261,7 +261,7 @@ def _check_elsewhere(repository: str, home: str) -> None:
 
 
 def _skills(tree: FileTree, plugin: Plugin) -> tuple[TreeSkill, ...]:
-    """Return the skills of a plugin: in the folders it names, else below `skills`, else in its root."""
+    """Return the skills of a plugin: in the folders it names, otherwise below `skills` and in its root."""
     assert plugin.place is not None
     root = plugin.place.folder
     named = plugin.skills or _manifest_skills(tree, root)
@@ -293,7 +293,7 @@ _NAMED = re.compile(r"\b((?:scripts|references|assets|templates)/[\w./-]*\w)")
 
 @dataclass(frozen=True)
 class SiteTree:
-    """The files of a marketplace on a plain web server: catalogue, SKILL.md files, and the files they
+    """The files of a marketplace on a plain web server: catalog, SKILL.md files, and the files they
     mention.
     """
 
@@ -304,16 +304,16 @@ class SiteTree:
 
     @property
     def revision(self) -> str:
-        """Return an empty text: a file server has no revision."""
+        """An empty text: a file server has no revision."""
         return ""
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """Return all files found."""
+        """All files found."""
         return tuple(TreeEntry(path, "file", len(content)) for path, content in self._files.items())
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents by path."""
+        """Return the contents of files by path; `limit` was applied when they were fetched."""
         return {entry.path: self._files[entry.path] for entry in wanted}
 
     @cached_property

@@ -51,7 +51,7 @@ def _version(version: str) -> str:
 
 
 def _text(record: Any, *keys: str) -> str:
-    """Return the first of these fields that holds text, on one line."""
+    """Return the first of these fields that holds text, on one line; empty if none does."""
     if isinstance(record, Mapping):
         for key in keys:
             if isinstance(record.get(key), str) and record[key].strip():
@@ -71,7 +71,7 @@ def _records(answer: HttpAnswer, *keys: str) -> list[Mapping[str, Any]]:
 
 
 def _packed(answer: HttpAnswer, limits: Limits) -> tuple[SkillFile, ...]:
-    """Return the files in a zip after checking it against the hash that came with it."""
+    """Return the files in a zip. Raises `HubRefusedError` if it does not match the hash sent with it."""
     named = next(
         (value for key, value in answer.headers.items() if key.lower() == "x-clawhub-artifact-sha256"), ""
     )
@@ -93,7 +93,7 @@ class ClawHubSource:
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return the registry's search results."""
+        """Return the registry's search results; for an empty query, its list of skills."""
         wanted = {"limit": str(limit)}
         if query.strip():
             answer = self._get(f"search?{urlencode({'q': query, **wanted})}")
@@ -117,7 +117,7 @@ class ClawHubSource:
         return offer
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one version of a skill; without `version` the newest."""
+        """Return the files of one version of a skill; without `version` of the newest."""
         offer = self.inspect(item)
         chosen = _version(version or offer.version)
         wanted = {"slug": _slug(item)} | ({"version": chosen} if chosen else {})
@@ -167,14 +167,14 @@ class LobeHubSource:
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return the market's search results."""
+        """Return the market's search results; for an empty query, its list of skills."""
         wanted = {"page": "1", "pageSize": str(min(limit, 50))} | ({"q": query} if query.strip() else {})
         answer = self.http.get(f"{self._base}?{urlencode(wanted)}")
         offers = (self._offer(each) for each in _records(answer, "items", "skills", "data"))
         return tuple(offer for offer in offers if offer.item)[:limit]
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return one skill and its newest version."""
+        """Return the description of one skill and its newest version."""
         data = self.http.get(f"{self._base}/{quote(_slug(item), safe='')}").json()
         if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
             data = data["data"]
@@ -183,7 +183,7 @@ class LobeHubSource:
         return self._offer(data, item)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one version of a skill; without `version` the newest."""
+        """Return the files of one version of a skill; without `version` of the newest."""
         try:
             offer = self.inspect(item)
         except HubMissingError:
@@ -310,14 +310,14 @@ def _hex(digest: object, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WellKnownSource:
-    """The skills listed by a site."""
+    """The skills that a site lists in its index under `/.well-known`."""
 
     name: str
     url: str
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return entries whose name or description contains all words."""
+        """Return entries whose name or description contains all words, the best matches first."""
         where, entries = self._index()
         found = [(matches(query, each.name, each.description), self._offer(where, each)) for each in entries]
         ranked = sorted((each for each in found if each[0]), key=lambda each: (-each[0], each[1].name))
@@ -329,7 +329,7 @@ class WellKnownSource:
         return self._offer(where, self._pick(entries, item))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one skill after checking its files against the digests of the index."""
+        """Return the files of one skill, after comparing them with the index's digests, if it has any."""
         where, entries = self._index()
         entry = self._pick(entries, item)
         files = self._archived(entry, limits) if entry.archive else self._single(entry, limits)
