@@ -1,8 +1,9 @@
-"""The engine of one open session: commands, queries and a view that follows its events, for every surface.
+"""The engine of one open session: commands and queries for every surface, and properties that follow its
+events.
 
-All arguments and results are data: `agent.api.remote` encodes them as JSON, so the same interface works
-over a socket. Properties are available without a request and reflect the last event. Methods
-with a result are coroutines. They raise `HermesError`.
+All arguments and results are data: `agent.api.remote` encodes them as JSON, so the same interface works over
+a socket. Properties are available without a request and reflect the last event. Methods with a result are
+coroutines. They raise `HermesError`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MARKING = "Marking the turn, so that it can be undone,"
-"""How a notice names that."""
+"""How a warning names the recording of a turn."""
 
 
 class Engine:
@@ -158,8 +159,8 @@ class Engine:
     async def set_mode(self, mode: ModeName) -> Mode:
         """Choose the permission mode for the rest of the session; return the mode now in force.
 
-        It is stored with the session: one that is stricter than the configured one holds when the session is
-        opened again.
+        The choice is stored with the session; when the session is reopened, it holds only if it is stricter
+        than the configured mode.
         """
         self._gate.mode = mode
         self.stream.emit(ModeChanged(mode=self._gate.mode))
@@ -179,7 +180,7 @@ class Engine:
 
     @property
     def effort(self) -> str:
-        """The model's thinking effort, in the form that `SessionOpened` has."""
+        """The model's thinking effort, in the same form as in `SessionOpened`."""
         return self._effort.word
 
     async def set_effort(self, text: str) -> str:
@@ -199,7 +200,7 @@ class Engine:
         return effort.word
 
     async def watch(self, on: bool) -> None:
-        """Start or stop watching the project for changes by others; a notice reports them.
+        """Start or stop watching the project for changes by other programs; a notice confirms it.
 
         Raises `HermesError` in an unattended session.
         """
@@ -209,7 +210,7 @@ class Engine:
 
     @property
     def watches(self) -> bool:
-        """True while the project is watched for changes by others."""
+        """True while the project is watched for changes by other programs."""
         return self._watch is not None and self._watch.enabled
 
     @property
@@ -230,9 +231,9 @@ class Engine:
 
     @property
     def agents(self) -> Agents:
-        """The session's agents in the form for surfaces.
+        """The session's agents, as commands and queries for surfaces.
 
-        Each method raises `HermesError` if there are none.
+        Each method raises `HermesError` if the session cannot have agents.
         """
         return Agents(lambda: self.scheduler, self.history)
 
@@ -242,7 +243,7 @@ class Engine:
         return self._turn_queue.queue
 
     def set_queue(self, texts: Sequence[str]) -> None:
-        """Replace the queued messages with the texts that the person edited."""
+        """Replace the queued messages with the texts that the user edited."""
         self._turn_queue.set_queue(texts)
 
     def send_queue(self) -> None:
@@ -255,7 +256,8 @@ class Engine:
     def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
         """Begin a turn with a message, or queue it after the running turn.
 
-        `received` is the row of a message from a messenger. It is marked as taken in the same commit.
+        `received` is the database row of a message that a messenger delivered. It is marked as processed in
+        the same commit.
         """
         if self._put_off(partial(self.submit, text, attachments, received)):
             return
@@ -276,9 +278,9 @@ class Engine:
             self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
 
     def _put_off(self, asked: Callable[[], None]) -> bool:
-        """Return whether `asked` is done a moment later, as the turn that was stopped is known to have ended.
+        """Return whether `asked` was postponed until the turn that is being stopped has ended.
 
-        In the queue it would wait for the person, who takes it for sent.
+        In the queue, its message would wait for the user, who believes that it was sent.
         """
         if not self._stopping or self._later is None:
             return False
@@ -286,8 +288,8 @@ class Engine:
         return True
 
     def interrupt(self) -> None:
-        """Stop the running turn, and drop the messages that wait in `run`. Pending questions are resolved
-        first, as cancelled.
+        """Stop the running turn, and drop messages that still wait in `run`. Pending requests are first
+        resolved as cancelled.
         """
         self._stops += 1
         self.pending_requests.cancel_all(MAIN_AGENT)
@@ -311,10 +313,10 @@ class Engine:
         self.stream.emit(Noticed(kind="process", text=text))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """Work on one message until the turn ends, for surfaces that handle one message at a time.
+        """Work on one message and return the end of its turn, for surfaces that handle one message at a time.
 
-        It begins when nothing else runs: what was queued or steered at the end of the last turn goes first.
-        A message that is interrupted or cancelled before that never begins.
+        The turn begins when nothing else runs: messages queued or steered at the end of the last turn go
+        first. A message that is interrupted or cancelled before that never begins.
         """
         stops = self._stops
         while self._task is not None and not self._task.done():
@@ -369,7 +371,7 @@ class Engine:
         return replace(found, files=files)
 
     async def export(self, node: int) -> Path:
-        """Write the conversation up to a node as an HTML page with secrets masked; return the file."""
+        """Write the conversation up to a node as an HTML page with secrets masked; return its path."""
         from agent.session.export.html_page import page_of
         from tools.registry import registry
 
@@ -389,7 +391,7 @@ class Engine:
         return file
 
     async def aclose(self) -> None:
-        """Stop all work and close everything in order, also if this is cancelled or a part fails."""
+        """Stop all work and close everything in order, even if this call is cancelled or a part fails."""
         self.interrupt()
         try:
             await self.idle()
@@ -403,7 +405,7 @@ class Engine:
         self._start(partial(self._turn, message, origin, kept), "turn")
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, T]], name: str) -> asyncio.Task[T]:
-        """Begin a turn or a compaction, which goes on from where a running move leads."""
+        """Start a turn or a compaction as a task that first waits for a running move through the history."""
 
         async def after_move() -> T:
             await self.history.wait_for_move()
@@ -414,7 +416,7 @@ class Engine:
         return task
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
-        """Run a turn, and make it undoable when it has ended. What others changed before it is told first."""
+        """Report changes by other programs, run a turn, and make it undoable when it has ended."""
         if self._watch is not None:
             await self._helpers.ask(WATCHING, self._watch.catch_up, None)
         before = await self._helpers.ask(MARKING, self.history.place, None)

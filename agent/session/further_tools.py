@@ -1,4 +1,4 @@
-"""The tools that requests show, and access to all others by search or by their own names.
+"""The tools that requests show, and access to all others by search or by name.
 
 The selection is fixed when a session is opened, so that the prompt prefix stays stable while servers come and
 go. `tool_search` finds all tools that exist now, and `tool_call` calls them.
@@ -28,16 +28,16 @@ from tools.text.tool_ranking import LONGEST_QUERY, Findable, ranked
 from tools.text.words import plural
 
 SHARE = 0.1
-"""The part of a model's window that tools of servers and plugins may take to be shown in each request."""
+"""The largest part of a model's context window that tools of servers and plugins may fill in each request."""
 CEILING = 10_000
-"""Tokens they may take at most."""
+"""The most tokens that they may fill."""
 CHARACTERS_PER_TOKEN = 4
 MATCHES = 5
 MOST_MATCHES = 20
 PLACE = 1_800
-"""Between the tools of Hermes and those of servers and plugins."""
+"""The sort position of the two tools: between the tools of Hermes and those of servers and plugins."""
 MOST_NAMES = 6
-"""Tools of one kind that the description of `tool_search` names one by one."""
+"""The most tools of one kind that the description of `tool_search` names individually."""
 BOTH = frozenset({SEARCH, CALL})
 
 _SEARCH_SCHEMA: dict[str, Any] = {
@@ -70,7 +70,7 @@ _CALL_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """The tools that an agent may use: those shown in requests, and those left to the search."""
+    """The tools that an agent may use: those shown in requests, and those that only the search finds."""
 
     direct: tuple[ToolSpec, ...]
     searched: tuple[ToolSpec, ...] = ()
@@ -79,10 +79,11 @@ class ToolOffer:
 def divide_tools(
     specs: Sequence[ToolSpec], direct: Collection[str], brought: Collection[str], window: int | None
 ) -> ToolOffer:
-    """Divide the tools into those shown in requests and those left to the search. Pure.
+    """Divide the tools into those shown in requests and those that only the search finds. Pure.
 
-    Those named in `direct` are shown, and those of servers and plugins (`brought`) unless they take too much
-    room. `window` is the model's context window in tokens; None if unknown. Without the search all are shown.
+    Tools named in `direct` are shown, and those of servers and plugins (`brought`) unless they take too much
+    room. `window` is the model's context window in tokens; None if unknown. Without the search tools, all are
+    shown.
     """
     if not {spec.name for spec in specs} >= BOTH:
         return ToolOffer(tuple(specs))
@@ -97,7 +98,7 @@ def divide_tools(
 
 
 def with_names(offer: ToolOffer, brought: Collection[str], *, more: bool) -> ToolOffer:
-    """Return the offer with the names of what is left to the search in the description of the search. Pure.
+    """Return the offer with the names of the tools not shown added to the description of the search. Pure.
 
     Tools of servers and plugins (`brought`) are not named, since they come and go; `more` tells whether there
     can be any. Without anything to find, the search is not shown.
@@ -121,14 +122,14 @@ def with_names(offer: ToolOffer, brought: Collection[str], *, more: bool) -> Too
 
 
 def in_profile(offer: ToolOffer, profile: Profile) -> ToolOffer:
-    """Return the offer in the form of a profile. One that names its tools has no others."""
+    """Return the offer as a profile restricts it. A profile that lists its tools has no searched ones."""
     if profile.tools is not None:
         return ToolOffer(profile.offer((*offer.direct, *offer.searched)))
     return ToolOffer(profile.offer(offer.direct), offer.searched)
 
 
 def changes_since(new: Sequence[str], gone: Sequence[str]) -> str:
-    """Return a sentence on tools added and removed since a session was closed; empty if there are none.
+    """Return a sentence on tools added and removed since a session was last open; empty if there are none.
     Pure.
     """
     told = [f"{len(new)} new ones are found by tool_search ({_some(new)})"] if new else []
@@ -145,7 +146,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def size(spec: ToolSpec) -> int:
-    """Return the approximate number of characters of a tool in a request."""
+    """Return the approximate number of characters that a tool takes in a request."""
     about = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return len(json.dumps(about, ensure_ascii=False))
 
@@ -160,8 +161,8 @@ class FurtherTools(Service):
         fits: Callable[[str], bool] = lambda _name: True,
         shown: Collection[str] = (),
     ) -> None:
-        """`allowed` returns the names of all tools that the settings allow in the session; `fits` tells which
-        of them the agent may have. Requests show those in `shown`.
+        """Create the access of one agent. `allowed` returns the names of all tools that the settings allow in
+        the session; `fits` tells whether the agent may have a tool. `shown` names the tools in its requests.
         """
         self._registry = registry
         self._allowed = allowed
@@ -170,7 +171,7 @@ class FurtherTools(Service):
         self._known: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     def of_agent(self, fits: Callable[[str], bool], shown: Collection[str]) -> FurtherTools:
-        """Return those of the tools that an agent may have, whose requests show those in `shown`."""
+        """Return the access of an agent that may have tools that meet `fits`; its requests show `shown`."""
         return FurtherTools(self._registry, self._allowed, fits, shown)
 
     def inner(self, call: ToolCall) -> ToolCall:
@@ -189,7 +190,7 @@ class FurtherTools(Service):
     def reaches(self, name: str) -> bool:
         """Return whether the agent may call the tool, and it is available.
 
-        A tool that a server or plugin provided before counts as available: it says itself that it is gone.
+        A tool that a server or plugin once provided counts as available: its call reports that it is gone.
         """
         entry = self._registry.get(name)
         if entry is None or entry.name not in self._reachable():
@@ -214,20 +215,20 @@ class FurtherTools(Service):
         return self._known[1]
 
     def there(self) -> list[ToolEntry]:
-        """Return the tools to be found now, in the order of the registry: all of servers and plugins, and
-        ours that requests do not show.
+        """Return the tools that the search can find now, in the order of the registry: all of servers and
+        plugins, and those of Hermes that requests do not show.
         """
         brought = self._registry.with_trait("brought")
         wanted = self._reachable() - (frozenset(self._shown) - brought)
         return [each for each in self._registry.entries() if each.name in wanted and each.available()]
 
     def notes(self, toolsets: Collection[str], texts: Sequence[str]) -> list[str]:
-        """Return what belongs to all tools of these toolsets, unless one of the texts says it."""
+        """Return the notes on whole toolsets, except those that one of the texts already contains."""
         notes = [self._registry.notes[each] for each in sorted(toolsets) if each in self._registry.notes]
         return [note for note in notes if not any(note in text for text in texts)]
 
     def _unmade(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
-        """Return the result of a `tool_call` that does not contain a valid call."""
+        """Refuse a `tool_call` that does not contain a valid call. Always raises `ToolError`."""
         name = clean(arguments["name"].strip())[:100]
         if self._registry.get(name) is not None:
             raise ToolError(f"{name} cannot be called here; tool_search finds the tools that can.")
@@ -281,7 +282,7 @@ class ToolAccess:
     registry: Registry
     offered: frozenset[str]
     result_limit: int
-    """Characters of one result at most."""
+    """The maximum number of characters of one result."""
     further: FurtherTools | None
     """The tools that are reached through `tool_call`; None if the agent has none."""
     in_force: CapabilitiesInForce | None
@@ -294,16 +295,16 @@ class ToolAccess:
             self.further = None
 
     def inner(self, call: ToolCall) -> ToolCall:
-        """Return the call inside a `tool_call`, or the given call."""
+        """Return the call inside a `tool_call`; the given call unchanged if there is none."""
         return call if self.further is None else self.further.inner(call)
 
     def blocked(self, tool: str) -> str:
-        """Return the result of a call that an active skill forbids; empty if the tool may be called."""
+        """Return the result for a call that an active skill forbids; empty if the tool may be called."""
         reason = "" if self.in_force is None else self.in_force.refusal(tool)
         return reason and json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
 
     def refusal(self, tool: str, shown: str) -> str:
-        """Return the result of a call of a tool that the agent may not call; empty if it may.
+        """Return the result for a call to a tool that the agent may not call; empty if it may.
 
         `shown` is the name of the tool in that result.
         """
@@ -316,8 +317,8 @@ class ToolAccess:
         return self.blocked(tool)
 
     def misuse(self, tool: str, arguments: dict[str, Any]) -> str:
-        """Return the result of a call with wrong arguments of a tool that requests do not show, with its
-        parameters; empty if they are right.
+        """Return the result for a call with wrong arguments to a tool that requests do not show; empty if
+        they are valid. The result includes the tool's parameters.
         """
         entry = self.registry.get(tool)
         if entry is None or entry.name in self.offered:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tools.services.editor import EditorSide
 
 PREVIEWED = 100
-"""Nodes at the end of a session that are shown while the others are read."""
+"""The number of nodes at the end of a session that are shown while the others are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +25,19 @@ class Options:
     """The folder to work in, resolved."""
     model: str | None = None
     resume: str | None = None
-    """Id, start of an id, or title of a session to continue with."""
+    """Id, start of an id, or title of the session to resume; None for a new one."""
     resume_last: bool = False
     here: bool = False
-    """True if a resumed session moves to `workspace`; else it keeps its folder."""
+    """True if a resumed session moves to `workspace`; otherwise it keeps its folder."""
     approve: ModeName | None = None
     """A mode for this session that overrides settings and permissions."""
     effort: str | None = None
-    """The thinking effort, as `/effort` takes it."""
+    """The thinking effort, in the form that `/effort` accepts."""
     max_steps: int | None = None
     surface: str = ""
     """The surface: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
-    """True if a person can answer questions."""
+    """True if a user can answer questions."""
     allow: tuple[str, ...] = ()
     """Rules, `tool(pattern)`, that allow in this session in addition to those of permissions.yaml."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -49,4 +49,4 @@ class Options:
     after: str = ""
     """The session that a new one replaces, as with `/new`; empty without one."""
     preview: Callable[[Sequence[Node]], None] | None = None
-    """Called with the last nodes of a resumed session, before all of it is read."""
+    """A callback that receives the last nodes of a resumed session, before all of it is read."""

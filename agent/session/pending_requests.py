@@ -1,7 +1,7 @@
-"""Requests that wait for a person: questions, approvals, forecasts, ceilings that were reached.
+"""Requests that wait for the user: questions, approvals, forecasts, ceilings that were reached.
 
-Each is an event with a future. A surface resolves it. An interrupt first resolves every pending one as
-cancelled. In an unattended session it is resolved at once.
+Each is an event with a future, which a surface resolves. An interrupt first resolves every pending request as
+cancelled. In an unattended session a request is resolved at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class PendingRequests:
         attended: bool,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """`secrets` are values, by name, that approvals replace with their names.
+        """Create the requests of an engine. `secrets` maps names to values; approvals show the name instead
+        of the value.
 
         Nothing else is masked in approvals: text that only looks like a token may be part of the command.
         """
@@ -62,7 +63,7 @@ class PendingRequests:
 
     @property
     def attended(self) -> bool:
-        """True if a person can answer."""
+        """True if a user can answer."""
         return self._attended
 
     def pending(self) -> tuple[Asked, ...]:
@@ -71,7 +72,7 @@ class PendingRequests:
     async def ask(
         self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
     ) -> PersonAnswer:
-        """Ask the person a question. In an unattended session it counts as declined at once."""
+        """Ask the user a question. In an unattended session it counts as declined at once."""
         return await self.ask_person(
             QuestionAsked, agent, question=question, choices=tuple(choices), allow_freetext=allow_freetext
         )
@@ -84,8 +85,8 @@ class PendingRequests:
         impact: Impact = NOT_TOLD,
         account: Account | None = None,
     ) -> Decision:
-        """Ask the person to allow an action, with the verdict of the rules, the impact of the action, and
-        the sentence about it.
+        """Ask the user to allow an action, and show the verdict of the rules, the impact, and a sentence
+        about it.
 
         In an unattended session the request expires at once.
         """
@@ -106,7 +107,7 @@ class PendingRequests:
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
-        """Ask the person whether to start agents that may use as much as the forecast says.
+        """Ask the user whether to start agents that may use as much as the forecast says.
 
         In an unattended session the request expires at once.
         """
@@ -115,7 +116,7 @@ class PendingRequests:
         return await self.ask_person(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
 
     async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
-        """Ask the person what to do about a ceiling; `again` is the proposed new ceiling.
+        """Ask the user what to do about a ceiling; `again` is the proposed new ceiling.
 
         In an unattended session the request expires at once.
         """
@@ -132,8 +133,7 @@ class PendingRequests:
         )
 
     async def ask_person(self, kind: type[Asked], agent: str = "main", **fields: Any) -> Any:
-        """Send a request of any kind to the person and wait for the reply; `fields` are the fields of the
-        kind.
+        """Send a request of any kind to the user and wait for the reply; `fields` are the fields of the kind.
 
         In an unattended session it is answered at once with the default of the kind.
         """
@@ -188,5 +188,5 @@ class Approvals:
         return await self._grants.give(grant)
 
     async def pending(self) -> Sequence[Asked]:
-        """Return every request that waits for a person, oldest first."""
+        """Return every request that waits for the user, oldest first."""
         return self._asked()

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 
 STORED = (SessionOpened, UserMessageAdded, AssistantMessageAdded, ToolFinished, TurnEnded, Noticed)
-"""Called when searchable text has been stored."""
+"""Events that mean that searchable text may have been stored."""
 
 
 async def open_engine(
@@ -99,7 +99,7 @@ async def open_engine(
     database: Database | None = None,
     automation: Automation = NO_AUTOMATION,
 ) -> Engine:
-    """Open a session, new or resumed, ready for its first message.
+    """Open a session, new or resumed, and return its engine, ready for the first message.
 
     Uses `database`, or a new connection without it. Raises a `HermesError` if there is no model, no usable
     store, or no such session.
@@ -168,7 +168,7 @@ def _load_settings(home: Home, environ: dict[str, str], options: Options) -> Loa
 
 
 def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
-    """Return the values that are masked in all text shown, stored or sent."""
+    """Return the secrets, by name, that are masked in all text shown, stored or sent."""
     keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.all}
     providers = loaded.settings.providers.values()
     headers = [provider.headers for provider in providers]
@@ -278,7 +278,7 @@ async def _assemble(
 
 
 def _web(base: SharedServices) -> WebServices:
-    """Return the services that read the web for all agents of the session."""
+    """Return the services with which all agents of the session read the web."""
     web = open_web(
         base.home,
         base.settings.web,
@@ -337,7 +337,7 @@ def _spec(
 
 
 async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
-    """Return the stored decisions of the person for the whole session."""
+    """Return the user's stored decisions for the whole session, applied to its ceilings."""
     decisions = Decisions(talk.session, base.emit)
     if talk.opened.path:
         await decisions.recall()
@@ -349,7 +349,7 @@ async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
 def _background(
     base: SharedServices, place: AgentWorkspace, steps: Steps, turn_queue: TurnQueue
 ) -> BackgroundChanges:
-    """Return the service that checks the file changes of background programs."""
+    """Return the service that finds the file changes of background programs."""
 
     def tell(text: str) -> None:
         base.emit(Noticed(kind="warning", text=text))
@@ -359,9 +359,7 @@ def _background(
 
 
 async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
-    """Check the changes of background programs after all of them have ended, while steps are
-    still recorded.
-    """
+    """Find the changes of background programs once all have ended, while steps are still recorded."""
     for each in looks:
         await each.aclose()
 
@@ -392,7 +390,7 @@ async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue
 
 
 async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ChangeReporter | None:
-    """Return the watcher of the workspace for changes by the person; None in an unattended session."""
+    """Return the watcher of the workspace for changes by the user; None in an unattended session."""
     options = base.options
     if not options.attended:
         return None
@@ -409,7 +407,7 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ChangeReporter 
 
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
-    """Return the hooks of the person and of plugins, and notices about hooks without consent."""
+    """Return the hooks of the user and of plugins, and notices about hooks without consent."""
     agreed = (
         await asyncio.to_thread(HookConsent(base.home.hooks).agreed_digests) if base.hooks else frozenset()
     )
@@ -474,7 +472,7 @@ def _services(
 
 
 def _effort(base: SharedServices, talk: Conversation) -> SessionEffort:
-    """Return the thinking effort: from the command line, the session's choice, or the settings."""
+    """Return the thinking effort: from the command line, the session's last choice, or the settings."""
     effort = SessionEffort.of(base.settings.model.thinking, talk.session.path)
     if base.options.effort is not None:
         try:
@@ -491,7 +489,7 @@ def _team(
     beginning: FirstRequest,
     closers: list[Closer],
 ) -> SessionAgents | None:
-    """Return the agents that the session may start; None if it may start none."""
+    """Return the service for the agents that the session may start; None if it may start none."""
     settings = services.settings.subagents
     if settings.depth == 0:
         return None

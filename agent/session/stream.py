@@ -10,13 +10,13 @@ from agent.events import Event
 
 
 class EventStream(Listeners):
-    """The events of one session, numbered."""
+    """The ordered events of one session, which are numbered and passed to listeners."""
 
     number: Callable[[], int] | None = None
-    """Gives each event its number; None until the session is known."""
+    """A function that returns the next event number; None until the session is known."""
 
     def number_event(self, event: Event) -> Event:
-        """Return the event with the next number, without emitting it."""
+        """Return the event with the next number, without emitting it; unchanged without `number`."""
         return event if self.number is None else replace(event, seq=self.number())
 
     def emit(self, event: Event) -> None:

@@ -62,9 +62,9 @@ class AttemptSpec:
     """The attempt's branch, which is also the name of its agent in events."""
     copy: WorkspaceCopy
     model: str
-    """Empty: the models of the session."""
+    """The name of the model; empty for the models of the session."""
     max_steps: int
-    """Requests of its turn."""
+    """The maximum number of model requests in its turn."""
 
 
 async def open_attempt(
@@ -131,14 +131,14 @@ def _offer(services: Services, without: frozenset[str]) -> ToolOffer:
 
 
 def _gate(services: Services, head: str, place: AgentWorkspace) -> Gate:
-    """Return the permission gate for work in the copy. It asks the person if one attends the session."""
+    """Return the permission gate for work in the copy. In an attended session it asks the user."""
     reach, pending_requests = place.reach, services.pending_requests
     approver = PersonApprover(pending_requests, head, reach.around) if pending_requests.attended else None
     return reach.gate.for_agent(approver, reach.audit, head)
 
 
 MOST = 8
-"""Attempts that work at once."""
+"""The maximum number of attempts that run at once."""
 _SUMMARY = 200
 
 
@@ -150,9 +150,9 @@ class LiveAttempt:
     """The attempt's branch, which is also the name of its agent in events."""
     prompt: str
     model: str | None
-    """None: the model of the session."""
+    """The name of its model; None for the model of the session."""
     position: int
-    """The position of the files at its beginning; after its end, the position it left."""
+    """The position of the files (a step number) when it began; once it has ended, the one it produced."""
     outcome: TurnOutcome | Literal["running"] = "running"
     text: str = ""
     """The attempt's answer, or the reason why there is none."""
@@ -161,9 +161,9 @@ class LiveAttempt:
     cost: float | None = None
     """US dollars; None: unknown."""
     changed: int = 0
-    """Paths it changed."""
+    """The number of paths that it changed."""
     left_out: str = ""
-    """Parts missing in its copy; empty if it was complete."""
+    """A sentence on what is missing in its copy; empty if the copy is complete."""
     started: float = field(default_factory=time.monotonic)
     stopping: bool = False
     work: asyncio.Task[TurnEnded] | None = field(default=None, repr=False, metadata={"json": False})
@@ -211,11 +211,9 @@ class ParallelAttempts:
         *,
         max_turns: int | None = None,
     ) -> tuple[LiveAttempt, ...]:
-        """Start `count` attempts from the current end of the session, and return when all of them are
-        running.
-
-        `models` are used in turn; `max_turns` limits the model requests of each attempt. Raises `HermesError`
-        without having started any.
+        """Start `count` attempts from the current end of the session; return them when all are running.
+        `models` are assigned in rotation; `max_turns` limits the model requests of each attempt. Raises
+        `HermesError`, after which none is running.
         """
         if not prompt.strip():
             raise HermesError("Say what the attempts are to work on.")
@@ -312,7 +310,7 @@ class ParallelAttempts:
     async def _begin(
         self, copy: WorkspaceCopy, end: int | None, prompt: str, models: Sequence[str] | None, number: int
     ) -> LiveAttempt:
-        """Create a branch for attempt `number`, which works in `copy`, at the node `end`."""
+        """Create a branch at the node `end` for an attempt that works in `copy`, and return the attempt."""
         store, session = self._session.store, self._session
         taken = [head.name for head in await store.heads(session.id)]
         free = (f"{attempt_marks.PREFIX}{each}" for each in range(1, len(taken) + 2))
@@ -389,7 +387,7 @@ class ParallelAttempts:
             await place.close()
 
     async def _put_away(self, attempt: LiveAttempt, copy: WorkspaceCopy, outcome: TurnOutcome) -> None:
-        """Save the file changes, end the branch and remove the copy."""
+        """Save the attempt's file changes, append the note that ends its branch, and delete the copy."""
         store, session = self._session.store, self._session
         try:
             attempt.changed = len(await copy.changes())
@@ -421,7 +419,7 @@ class _Hearing:
         self._attempt = attempt
         self._emit = emit
         self.spent: float | None = None
-        """The session's cost before, in US dollars."""
+        """The session's cost before the attempt, in US dollars; None if it is unknown."""
 
     def __call__(self, event: Event) -> None:
         attempt = self._attempt

@@ -1,4 +1,4 @@
-"""Marks of parallel attempts in the tree of a session, and the repair after a killed process.
+"""Notes that mark the start and end of parallel attempts in a session, and the repair after a killed process.
 
 An attempt is a branch that begins with one note and ends with another. A branch without the second note was
 interrupted.
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from agent.core.store.store import Store
 
 PREFIX = "attempt-"
-"""Name of their branches, followed by a number."""
+"""The prefix of the names of attempts' branches; a number follows it."""
 BEGUN, ENDED = "attempt", "attempt-ended"
 _FORMER_PREFIX = "future-"
 _FORMER_BEGUN, _FORMER_ENDED = "future", "future-ended"
-"""The same as earlier versions stored them."""
+"""The kinds of these notes in sessions that earlier versions stored."""
 CUT_OFF = "[This attempt was cut off when the program ended; what it did to files is lost.]"
 _MARKS = (BEGUN, ENDED, _FORMER_BEGUN, _FORMER_ENDED)
 _LOOKED_AT = (2, 200, 10_000)
-"""Nodes from the end of a branch within which its last note is looked for: one attempt after the other."""
+"""Numbers of nodes at the end of a branch in which its last note is searched for, tried in turn."""
 
 
 def start_note(copy: Path, origin: Path) -> str:
@@ -40,9 +40,10 @@ def return_note(origin: Path) -> str:
 
 
 async def settle(store: Store, session: str) -> tuple[str, ...]:
-    """Close the attempts of a session that a killed process left open; return their branches.
+    """Close the attempts of a session that a killed process left open; return the names of their branches.
 
-    The branch from which they were started is put in use again. The caller must hold the session's lock.
+    The branch from which the last of them was started becomes the one in use again. The caller must hold the
+    session's lock.
     """
     cut: list[str] = []
     home = MAIN
@@ -75,7 +76,7 @@ async def _last_mark(store: Store, session: str, head: str) -> Node | None:
 def end_of(begun: Node | None, outcome: str, step: int | None = None) -> dict[str, object]:
     """Return the data of the note that ends an attempt.
 
-    Without `step`, the position of the files is taken from the beginning of the attempt.
+    Without `step`, the position of the files is taken from the note `begun`; without either, it is 0.
     """
     position = step if step is not None else (begun.data.get("step", 0) if begun is not None else 0)
     return {"kind": ENDED, "to_model": True, "outcome": outcome, "step": position}

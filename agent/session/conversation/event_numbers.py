@@ -13,7 +13,7 @@ from agent.core.store.store import Store
 from agent.errors import HermesError
 
 BLOCK = 10_000
-"""Numbers that are set aside at once; the next block is asked for when half of one is used."""
+"""The count of numbers reserved at once; the next block is requested when half of one is used."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class EventNumbers:
 
     @classmethod
     async def open(cls, store: Store, session: str, block: int = BLOCK) -> EventNumbers:
-        """Continue after the last number that was ever reserved. Raises `StoreError`."""
+        """Return numbers that continue after the last number that was ever reserved. Raises `StoreError`."""
         return cls(store, session, await store.reserve_events(session, block), block)
 
     def next(self) -> int:

@@ -1,6 +1,6 @@
-"""An open session: its path, and its store.
+"""An open session: its path of nodes, and its store.
 
-Every change is committed before it is shown, so what a person has seen is never lost. The messages for the
+Every change is committed before it is shown, so what the user has seen is never lost. The messages for the
 model are derived from the stored nodes alone.
 """
 
@@ -48,7 +48,7 @@ class LiveSession:
         self._path = self._own(path)
         self._emit = emit
         self._messages: list[MessageHistory] | None = None
-        """None until they are wanted, or prepared."""
+        """None until they are first needed or prepared."""
         self._fresh: list[Node] = []
         self._writing = asyncio.Lock()
         self.position: Callable[[], int | None] = lambda: None
@@ -70,11 +70,11 @@ class LiveSession:
         return await asyncio.to_thread(tuple, self._path[:])
 
     def system(self) -> Node | None:
-        """The node of the system prompt in force; None before there is one."""
+        """Return the node of the system prompt in force; None before there is one."""
         return next(reversed(self._path.labelled("system")), None)
 
     def messages(self) -> Sequence[MessageHistory]:
-        """Return the conversation in the form for the model. Every call on the path must have a result."""
+        """Return the conversation as messages for the model. Every tool call in it must have a result."""
         if self._messages is None:
             self.rebuild()
         elif self._fresh:
@@ -86,8 +86,8 @@ class LiveSession:
     async def prepare(self, *, ahead: bool = False) -> None:
         """Derive the messages in a thread, before they are needed.
 
-        With `ahead` only if they are in memory anyway: a request that does not fit any window may never be
-        made.
+        With `ahead`, nothing is done if nodes would have to be read from the store for this: the messages may
+        never be needed.
         """
         path = self._path
         if self._messages is not None or (ahead and len(path) - sent_from(path) > NEWEST):
@@ -101,7 +101,8 @@ class LiveSession:
     def move(self, head: str, path: Sequence[Node]) -> None:
         """Continue with another branch of the session.
 
-        The caller must declare a break of the prompt prefix.
+        The caller must announce that the next request no longer begins with the prompt that the provider has
+        cached.
         """
         self.head = head
         self._path = self._own(path)
@@ -140,7 +141,8 @@ class LiveSession:
     ) -> Node:
         """Commit a user message. A message of origin `engine` is for the model only and not shown.
 
-        `received` is the row of a message from a messenger. It is marked as taken in the same transaction.
+        `received` is the database row of a message that a messenger delivered, or 0. The row is marked as
+        processed in the same transaction.
         """
 
         data: dict[str, Any] = {"origin": origin}
@@ -174,7 +176,7 @@ class LiveSession:
         *,
         starts: Sequence[ToolCall] = (),
     ) -> Node:
-        """Commit a message of the model with its calls, before any call runs.
+        """Commit a message from the model with its calls, before any call runs.
 
         `starts` are the calls that begin to run as soon as it is stored: the same commit records that, as
         `start_call` does for the others.
@@ -210,7 +212,7 @@ class LiveSession:
         await self.store.start_call(self.id, node.id, call.id, call.name)
 
     async def finish_call(self, call: ToolCall, result: str, data: Mapping[str, Any]) -> Node:
-        """Commit the result of a call."""
+        """Commit the result of a call. If another process has moved the head, continue on a new branch."""
         content = {"call": call.id, "tool": call.name, **data}
 
         async def write() -> Node:
@@ -230,11 +232,11 @@ class LiveSession:
         return await self._write(write)
 
     async def save_draft(self, text: str, reasoning: str) -> None:
-        """Save what the model has written so far of an incomplete message."""
+        """Save what the model has written so far of a message that is still incomplete."""
         await self.store.save_draft(self.id, self.head, text, reasoning)
 
     def todos(self) -> tuple[Todo, ...]:
-        """Return the task list of the path: the list in the newest result of a todo tool."""
+        """Return the task list in the newest readable result of a todo tool; empty if there is none."""
         for node in reversed(self._path.labelled(TASKS)):
             try:
                 items = json.loads(node.content)["todos"]
@@ -248,7 +250,7 @@ class LiveSession:
         return canvases_of(node.content for node in self._path.labelled(CANVAS))
 
     def last_user_text(self) -> str:
-        """Return the text of the person's last message."""
+        """Return the text of the user's last message; empty if there is none."""
         asked = (
             node
             for node in reversed(self._path)
@@ -289,7 +291,7 @@ class LiveSession:
         return node
 
     async def branch_off(self) -> None:
-        """Continue on a new branch, because another process works on the current one."""
+        """Continue on a new branch, because another process works on the current one; a notice reports it."""
         tip = self._path[-1].id
         names = {head.name for head in await self.store.heads(self.id)}
         candidates = (f"{self.head}-{number}" for number in range(2, len(names) + 3))
@@ -307,7 +309,7 @@ class LiveSession:
 
 
 def _changes_earlier(node: Node) -> bool:
-    """Return whether a node changes how earlier ones are sent."""
+    """Return whether a node changes how earlier nodes are sent to the model."""
     return node.kind == "compaction" or bool(node.data.get("refused"))
 
 
@@ -315,7 +317,7 @@ _KINDS = ("user", "assistant", "tool", "notice")
 
 
 class FoldedMessages(Folded):
-    """Implements `tools.context.Folded` for the branch in use."""
+    """Access to earlier messages for tools: `tools.context.Folded` for the branch in use."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session

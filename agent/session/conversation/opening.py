@@ -1,4 +1,4 @@
-"""Opening of the session that a surface requested, with repairs after a killed process."""
+"""Opening of the session that a surface (a user interface) requested, with repairs after a killed process."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class OpenedSession:
     head: str
     """The branch that was used last."""
     used: float
-    """When, in seconds since the epoch."""
+    """The time when it was last used, in seconds since the epoch."""
     owned: bool
-    """True if this process holds the lock; if not, another one works on the session now."""
+    """True if this process holds the lock; if not, another process is working on the session."""
     recovered: str = ""
     interrupted: tuple[Node, ...] = ()
-    """Results that were written for calls an earlier process left open."""
+    """Results that were written for calls that an earlier process left unfinished."""
 
     is_new: bool = False
     """True if it was just created."""
@@ -85,7 +85,9 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
 
 
 def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
-    """Return a check that keeps the file tools of an agent that works in `copy` out of `origin`."""
+    """Return a check that raises `ToolError` if file tools of an agent in `copy` would change files in
+    `origin`.
+    """
 
     async def acting(_call: str, action: Action) -> None:
         if not isinstance(action, (WritePath, DeletePath)) or action.path.is_relative_to(copy):
@@ -98,9 +100,9 @@ def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
 
 
 def start_sweep(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
-    """Remove copies left by killed processes in the background. Returns a function that waits for the end.
+    """Start to remove copies left by killed processes; return a function that waits until this is done.
 
-    A copy that is kept for an agent remains as long as the agent's session exists.
+    A copy is kept as long as its agent's session exists.
     """
     if not copies.is_dir():
         return _nothing

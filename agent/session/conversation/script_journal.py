@@ -40,11 +40,11 @@ log = logging.getLogger(__name__)
 KEPT_DAYS = 30
 """Days after which the journal of a script that was not continued is removed."""
 LARGEST = 4_000_000
-"""Characters of a result that is kept; a call with a larger one is made again."""
+"""The maximum length of a stored result in characters; a call with a longer result is made again."""
 SHOWN = 160
-"""Characters of arguments that are kept, for the report."""
+"""The number of characters of a call's arguments that are stored, for the report."""
 REPORTED = 5
-"""Calls under way that a report shows by their arguments."""
+"""The maximum number of unfinished calls that a report lists with their arguments."""
 
 _NAME = lazy_pattern(r"[0-9a-f]{8}")
 _COMPLETED: frozenset[str] = frozenset({"done", "failed"})
@@ -123,11 +123,11 @@ class ScriptReplay:
             self._waiting.setdefault(call.sum, deque()).append(call)
         self._answered: set[int] = set()
         self._reached = 0
-        """The number of ends, from the first on, that belong to answered calls."""
+        """The number of calls, counted in the order in which they ended, that have all been answered."""
         self._is_over = not calls
 
     def take(self, sum: str) -> Recorded | None:
-        """Return the completed call with this fingerprint, or None if the call has to be made."""
+        """Return the completed call with this fingerprint; None if the call has to be made."""
         waiting = self._waiting.get(sum)
         if self._is_over or not waiting or waiting[0].after > self._reached:
             self._is_over = True
@@ -159,9 +159,9 @@ class ScriptJournal:
         return _file(self.folder, self.script)
 
     async def begin(self, number: int, tool: str, sum: str, arguments: str, *, durable: bool) -> None:
-        """Record a call before it acts; `arguments` are masked.
+        """Record a call before it runs; `arguments` are already masked.
 
-        `durable` waits until the record is on disk. Raises `StoreError`; then the call must not be made.
+        With `durable`, wait until the record is on disk. Raises `StoreError`; then the call must not be made.
         """
         line = {"begin": number, "tool": tool, "sum": sum, "arguments": arguments[:SHOWN]}
         try:
@@ -171,7 +171,7 @@ class ScriptJournal:
             raise StoreError(f"The script's journal {self.path} cannot be written: {reason}.") from error
 
     async def end(self, number: int, outcome: Outcome, result: str, *, durable: bool) -> None:
-        """Record how a call ended. If that fails, the call counts as interrupted."""
+        """Record the outcome of a call. If that fails, the call counts as interrupted."""
         line = {"end": number, "outcome": outcome, "result": result if len(result) <= LARGEST else None}
         try:
             await self._append(line, durable)
@@ -241,9 +241,7 @@ class ScriptJournals:
         return await asyncio.to_thread(self._left_by, call, node)
 
     async def left_by_all(self, cut: Iterable[Unfinished]) -> dict[str, dict[str, str]]:
-        """Return the reports about interrupted scripts, by the head of their branch and the id of their
-        call.
-        """
+        """Return the reports about interrupted scripts: for the head of each branch, a report by call id."""
         return {
             each.head: {call.id: await self.left_by(call.id, call.node) for call in each.calls}
             for each in cut
@@ -266,7 +264,7 @@ def discard(root: Path, sessions: Sequence[str]) -> None:
 
 
 def read(path: Path) -> ScriptRecord | None:
-    """Return the journal in a file; None if the file does not exist. Blocking.
+    """Return the contents of a journal; None if the file cannot be read or has no valid first line. Blocking.
 
     A line that a crash left incomplete is skipped.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step
 
 _LOOKED_AT = 200
-"""Sessions, the newest first, among which a folder with another name is looked for."""
+"""The number of newest sessions that are searched for one whose folder was renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class SessionFolder:
     """The folder in which a session works."""
 
     options: Options
-    """With its workspace, and with its id where it continues."""
+    """The options with the session's folder as the workspace and, if it is resumed, its id."""
     left: str = ""
-    """The folder from which it moves."""
+    """The folder from which it moves; empty if it does not move."""
     told: str = ""
-    """A sentence about it for the person."""
+    """A sentence about the folder for the user; empty if there is nothing to report."""
 
 
 async def session_folder(options: Options, home: Home, database: Database | None) -> SessionFolder:
@@ -79,8 +79,8 @@ async def session_folder(options: Options, home: Home, database: Database | None
 
 
 async def renamed_session(store: Store, home: Home, folder: Path) -> Session | None:
-    """Return the newest session whose folder no longer exists because it was renamed to
-    `folder`; else None.
+    """Return the newest session whose folder was renamed to `folder`; None if there is none among the newest
+    `_LOOKED_AT` sessions.
     """
     for each in await store.list_sessions(_LOOKED_AT):
         if await asyncio.to_thread(_is_gone_and_was, home, each, folder):
@@ -89,9 +89,9 @@ async def renamed_session(store: Store, home: Home, folder: Path) -> Session | N
 
 
 def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -> bool:
-    """Return whether a folder, also under an earlier name, has recorded steps of the session.
+    """Return whether the session recorded a step in this folder, even if the folder had another name then.
 
-    With `newest` it must have the session's last step. Blocking.
+    With `newest`, only the session's last step counts. Blocking.
     """
     from agent.workspace.checkpoints.root_identity import strangers
 
@@ -101,7 +101,7 @@ def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -
 
 
 def _is_stranger(home: Home, session: str, folder: Path) -> bool:
-    """Return whether the newest step of a session was made in another folder than this one."""
+    """Return whether the newest step of a session was made in a folder other than this one."""
     from agent.workspace.checkpoints.root_identity import strangers
 
     return bool(strangers(_steps(home, session)[-1:], folder))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.core.config.schema import Settings
 
 MOST_LEARNINGS = 100
-"""Learnings of which the system prompt shows as many as it has room for."""
+"""The maximum number of learnings read for the system prompt, which shows as many as fit."""
 
 
 async def ensure_system(
@@ -41,12 +41,11 @@ async def ensure_system(
     plugins: SessionPlugins | None = None,
     searched: Sequence[str] = (),
 ) -> bool:
-    """Put the system prompt in force; return True if a resumed session needed a new prompt.
+    """Store the system prompt to use; return True if it replaces the prompt of a resumed session.
 
     A stored prompt is kept byte for byte as long as profile, tools and folder are unchanged. `window` is the
     model's context window in tokens, of which the layers get a share. `notes` are shown in their current
-    state; `plugins` add sections and skills. `searched` names the tools that can be called but are
-    not shown.
+    state; `plugins` add sections and skills. `searched` names the tools that can be called but are not shown.
     """
     offered = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
@@ -87,7 +86,7 @@ async def ensure_system(
 
 
 def _is_of_another_folder(session: LiveSession, stored: Node, workspace: Path) -> bool:
-    """Return whether the prompt names another folder than the session's workspace."""
+    """Return whether the stored prompt names a folder other than the session's workspace."""
     if (said := stored.data.get("workspace")) is not None:
         return said != str(workspace)
     notices = session.path.labelled("notice")
@@ -154,7 +153,7 @@ def kept_back(session: LiveSession) -> list[str]:
 
 
 async def _learning_lines(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
-    """Return lines about known failures in the project."""
+    """Return lines about known failures in the project; empty if learnings are disabled."""
     if not settings.learnings.enabled:
         return ()
     from agent.knowledge.learnings.learning import entries
@@ -181,7 +180,7 @@ def memory_files(home: Home, workspace: Path, settings: Settings) -> MemoryFiles
 
 
 def memory_limits(settings: Settings) -> dict[Scope, int]:
-    """Return the number of characters that each scope of the notes may hold."""
+    """Return the maximum number of characters for each scope of the notes."""
     sizes = settings.memory
     return {"memory": sizes.memory_chars, "user": sizes.user_chars, "project": sizes.project_chars}
 

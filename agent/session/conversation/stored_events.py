@@ -1,4 +1,4 @@
-"""Events of stored messages, which terminal, service and editors replay. Pure."""
+"""Conversion of stored messages to the events that the terminal, service and editors replay. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _QUIET = frozenset({"todos", "mention", "mode", "subagent", "subagent_told", "su
 _KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recovery", "store"})
 
 Arguments = Mapping[str, dict[str, Any]]
-"""The arguments of the calls of one message, by their ids."""
+"""The arguments of the calls of one message, by call id."""
 
 
 def stored_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
-    """Yield the events of a path's nodes, oldest first, without numbers."""
+    """Yield the events that show the nodes of a path, oldest first, with their `seq` still unset."""
     arguments: Arguments = {}
     for node in path:
         if node.kind == "assistant":
@@ -47,7 +47,7 @@ def stored_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
 
 
 def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[Event]:
-    """Yield the events of one node; `arguments` are those of the calls that its message made."""
+    """Yield the events that show one node; `arguments` are those of the calls in its message."""
     match node.kind:
         case "user" if node.data.get("origin") != "engine":
             origin = node.data.get("origin")
@@ -79,20 +79,20 @@ def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[E
 
 
 def notice_text(node: Node) -> str:
-    """Return what a person reads of a notice."""
+    """Return the text of a notice as it is shown to the user."""
     return _note_words(str(node.data.get("shown") or node.content))
 
 
 def _note_words(text: str) -> str:
-    """Return a note to the model as a person reads it, who is not the `you` in it."""
+    """Return a note as the user sees it: a note in brackets, written for the model, is marked as such."""
     return f"Told the model: {text[1:].removesuffix(']')}" if text.startswith("[") else text
 
 
 def readable_rows(
     rows: Iterable[OutlineRow], tools: Registry, known: Mapping[str, str] = MappingProxyType({})
 ) -> list[OutlineRow]:
-    """Return rows of a session's tree with `tool` as what a call did, such as `read a.py`, and notes to the
-    model in words for a person. `known` are titles of calls by their ids.
+    """Return the rows of a session's tree as they are shown to the user: `tool` becomes a title of the call,
+    such as `read a.py`, and notes to the model are marked. `known` maps call ids to titles.
     """
     titles = dict(known)
     made: list[OutlineRow] = []
@@ -109,7 +109,7 @@ def readable_rows(
 
 
 def call_titles(message: Node, tools: Registry) -> dict[str, str]:
-    """Return what the calls of a message do, such as `read src/money.py`, by their ids."""
+    """Return the titles of the calls in a message, such as `read src/money.py`, by call id."""
     return _titles(message.data.get("calls"), tools)
 
 
@@ -128,7 +128,7 @@ def _title(tool: str, arguments: dict[str, Any], tools: Registry) -> str:
 
 
 def arguments_of(message: Node) -> Arguments:
-    """Return the arguments of the calls that a message made."""
+    """Return the arguments of the calls in a message, by call id."""
     calls = message.data.get("calls")
     return {
         str(call.get("id")): meant_arguments(str(call.get("name")), _object(call.get("arguments")))

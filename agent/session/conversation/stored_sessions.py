@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 async def delete_session(store: Store, home: Home, session: str, recall: Recall | None = None) -> list[str]:
-    """Delete a session and the sessions of its subagents; returns their ids. `recall` drops their texts too.
+    """Delete a session and the sessions of its subagents; return their ids. Their texts are also removed from
+    `recall`.
 
     Raises `HermesError` when the session does not exist, or another process works on it.
     """
@@ -34,7 +35,7 @@ async def delete_session(store: Store, home: Home, session: str, recall: Recall 
 
 
 class StoredSessions:
-    """All sessions of this home, open or not. Without `recall`, searches find exact matches only."""
+    """All sessions in this Hermes home folder. Without `recall`, searches find exact matches only."""
 
     def __init__(self, store: Store, home: Home, recall: Recall | None = None) -> None:
         self._store = store
@@ -58,7 +59,7 @@ class StoredSessions:
         return await self._store.tail(session, head, count)
 
     async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
-        """Return the nodes before a node of the branch in use, or its last nodes for None. Secrets are
+        """Return up to `count` nodes before a node or, for None, at the end of the branch in use. Secrets are
         masked.
         """
         if node is None:
@@ -78,7 +79,7 @@ class StoredSessions:
         patience: float | None = None,
         mode: SearchMode = "auto",
     ) -> SearchHits:
-        """Return the messages that match.
+        """Return at most `limit` messages that match.
 
         The search ends after `patience` seconds, with the matches found so far.
         """
@@ -102,16 +103,16 @@ class StoredSessions:
         return await asyncio.to_thread(lambda: [mask_node(node, secrets) for node in nodes])
 
     async def branch_with(self, session: str, node: int) -> str:
-        """Return a branch that contains the node."""
+        """Return the name of a branch that contains the node; if there is none, create one."""
         return await self._store.branch_with(session, node)
 
     async def use_branch(self, session: str, branch: str) -> None:
-        """Set the branch with which a session continues when it is opened next."""
+        """Set the branch that is in use when the session is next opened."""
         await self._store.use_head(session, branch)
 
     async def rename(self, session: str, title: str) -> None:
         await self._store.rename(session, title)
 
     async def delete(self, session: str) -> None:
-        """Delete a session and all related data, unless another window works on it."""
+        """Delete a session and all related data. Raises `HermesError` if another process works on it."""
         await delete_session(self._store, self._home, session, self._recall)

@@ -36,11 +36,11 @@ CSS = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 
 NESTING = 20
-"""Levels of quotes and lists that are told apart."""
+"""The maximum depth to which quotes and lists are nested."""
 COLORED_CHARS = 32_768
-"""Characters of code above which it stays without colours."""
+"""The maximum length of code, in characters, that is coloured."""
 COLORED_LINE = 400
-"""The same for its longest line: lexers may need quadratic time for one."""
+"""The maximum length of its longest line: lexers may need quadratic time for a long one."""
 
 _SCHEMES = ("http://", "https://", "mailto:")
 
@@ -81,7 +81,7 @@ def _diff_line(line: str) -> str:
 
 
 def _color(text: str, language: str) -> str:
-    """Return escaped text with Pygments' classes around its tokens, without a final line break."""
+    """Return text escaped and, if its language is known, with Pygments' classes around its tokens."""
     text = text.removesuffix("\n")
     lexer = _lexer(language)
     if lexer is None or len(text) > COLORED_CHARS or max(map(len, text.split("\n"))) > COLORED_LINE:
@@ -145,7 +145,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _en
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render a picture as a link with its description; the picture itself is not loaded."""
+    """Render an image as a link with its description; the image itself is not loaded."""
     token = tokens[index]
     address = escape(str(token.attrGet("src") or ""), quote=True)
     said = escape(renderer.renderInlineAsText(token.children or [], options, env)) or "without description"
@@ -167,7 +167,7 @@ def _code_block(_renderer: Any, tokens: Sequence[Token], index: int, _options: A
 
 
 SHOWN = 60_000
-"""Characters of one text that the page shows; the middle of a longer one is left out, and said to be."""
+"""The maximum number of characters that the page shows of one text; the middle of a longer one is omitted."""
 
 
 def page_of(
@@ -178,7 +178,7 @@ def page_of(
     secrets: Mapping[str, str],
     branch: str = MAIN,
 ) -> str:
-    """Return the path `nodes` of a branch as HTML. `secrets` are values, by name, that are masked.
+    """Return the nodes of a branch as an HTML page. `secrets` maps names to values that are masked.
 
     Details of this machine, such as the system prompt and folders above the workspace, are omitted. Blocking:
     a long session takes a second.
@@ -245,7 +245,7 @@ def _articles(nodes: Sequence[Node], tools: Registry) -> Iterator[str]:
 
 
 def _results(nodes: Sequence[Node]) -> dict[int, dict[str, Node]]:
-    """Return, for the index of each message of the model, the results of its calls by call id."""
+    """Return the results of each model message's calls, by the message's index and the call id."""
     found: dict[int, dict[str, Node]] = {}
     asked = -1
     for at, node in enumerate(nodes):

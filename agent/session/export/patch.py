@@ -26,14 +26,14 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.words import one_line
 
 PLAIN, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000
-"""The modes git tells apart."""
+"""The file modes that git distinguishes."""
 
 NOWHERE = b"/dev/null"
 NO_BLOB = b"0" * 40
 
 _ESCAPES = {7: b"a", 8: b"b", 9: b"t", 10: b"n", 11: b"v", 12: b"f", 13: b"r", 34: b'"', 92: b"\\"}
 _BINARY_LINE = 52
-"""Bytes that one line of a binary literal encodes."""
+"""The number of bytes that one line of a binary literal encodes."""
 _HIDDEN_IN_NAMES = lazy_pattern("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
@@ -43,7 +43,7 @@ class PatchBlob:
 
     mode: int
     data: bytes
-    """Contents, or the target of a link."""
+    """The contents of the file, or the target of the link."""
 
     @property
     def name(self) -> bytes:
@@ -59,12 +59,12 @@ class PatchSection:
 
     data: bytes
     added: int = 0
-    """Lines; 0 for binary contents."""
+    """The number of lines; 0 for binary contents."""
     removed: int = 0
 
 
 def quote_name(name: bytes) -> bytes:
-    """Return a name as git prints it: quoted and escaped if it has other than plain characters."""
+    """Return a name as git prints it: quoted and escaped if it has special or non-ASCII characters."""
     if all(0x20 <= byte < 0x7F and byte not in (34, 92) for byte in name):
         return name
     return b'"' + b"".join(map(_escape, name)) + b'"'
@@ -155,7 +155,7 @@ def _is_git_on_windows(part: str) -> bool:
 
 
 LARGEST = 20_000_000
-"""Bytes of a file above which it is left out of a patch: git would keep it in memory."""
+"""The maximum size in bytes of a file in a patch: git would keep a larger one in memory."""
 
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 
@@ -167,7 +167,7 @@ class FilePatch:
     path: str
     data: bytes
     added: int
-    """Lines; 0 for binary contents."""
+    """The number of lines; 0 for binary contents."""
     removed: int
 
 
@@ -188,12 +188,12 @@ class Patch:
 
     @property
     def data(self) -> bytes:
-        """Return the patch, preceded by comment lines that name the omissions; git ignores them."""
+        """The patch, preceded by comment lines that name the omitted changes; git ignores them."""
         return b"".join([*map(_comment, self.left_out), self.body])
 
     @property
     def body(self) -> bytes:
-        """Return the patch without the comment lines."""
+        """The patch without the comment lines."""
         return b"".join(file.data for file in self.files)
 
 
@@ -204,10 +204,10 @@ class _LeftOutError(Exception):
 def patch_between(
     changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False, units: Units = NO_UNITS
 ) -> Patch:
-    """Return `changes`, one per path, as a patch. With `text` it is only for reading and lacks binary
+    """Return `changes`, one per path, as a patch. With `text` it is for reading only and lacks binary
     contents.
 
-    Changes inside `units` are only listed as omitted. Blocking: reads the contents.
+    Changes inside `units` (git folders) are only listed as omitted. Blocking: reads the contents.
     """
     files: list[FilePatch] = []
     left_out: list[LeftOut] = []
@@ -265,7 +265,7 @@ def _git_mode(entry: PathEntry) -> int:
 
 
 def _unsaid(change: PathChange) -> Iterable[LeftOut]:
-    """Yield the changes of permissions that a patch cannot express."""
+    """Yield the changes to permissions that a patch cannot express."""
     before, after = change.before, change.after
     if after is None or after.kind is not PathKind.FILE:
         return
@@ -277,8 +277,8 @@ def _unsaid(change: PathChange) -> Iterable[LeftOut]:
 
 
 def _folders(changes: Iterable[PathChange], told: set[str]) -> Iterable[LeftOut]:
-    """Yield changes of folders that do not follow from changes of files in them. `told` are paths already
-    reported.
+    """Yield changes to folders that do not follow from changes to the files in them. `told` holds the folders
+    above files in the patch.
     """
     for change in changes:
         if change.before is not None and change.after is not None and change.before.kind is change.after.kind:

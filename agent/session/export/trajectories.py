@@ -24,7 +24,7 @@ ATIF = "ATIF-v1.8"
 def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
     """Return a record for fine-tuning: `messages`, each call followed by its result.
 
-    Omits nodes that were only shown to the person, and calls without a result. Messages sent while calls were
+    Omits nodes that were only shown to the user, and calls without a result. Messages sent while calls were
     running are placed after the results.
     """
     messages: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
 
 
 def called_tools(nodes: Sequence[Node], tools: Registry) -> list[dict[str, Any]]:
-    """Return the definitions of the tools that a branch calls, in the form of a request.
+    """Return the definitions of the tools that a branch calls, in the form used in model requests.
 
     Tools that are not part of Hermes, such as those of an MCP server, are described by the arguments of their
     calls.
@@ -85,8 +85,8 @@ def _plain_function(name: str, arguments: Collection[str]) -> dict[str, Any]:
 
 
 def _results(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the results before the model's next answer, by call id. Only these are returned, because later
-    answers may use the same ids again.
+    """Return the results before the model's next answer, by call id. Later ones are left out, because later
+    answers may reuse the ids.
     """
     found: dict[str, str] = {}
     for node in nodes:
@@ -125,7 +125,7 @@ def atif_trajectory(session: Session, nodes: Sequence[Node], version: str) -> di
 
 
 def tool_statistics(nodes: Sequence[Node]) -> dict[str, dict[str, int]]:
-    """Return how often each tool was called, and how its calls ended."""
+    """Return the number of calls of each tool, under `calls`, and the number of each of their outcomes."""
     found: dict[str, Counter[str]] = {}
     for node in nodes:
         if node.kind == "tool":
@@ -175,7 +175,7 @@ def _observe(steps: list[dict[str, Any]], node: Node) -> None:
 
 
 def _role(node: Node) -> str | None:
-    """Return the role of a node's author for the model; None for nodes that the model does not read."""
+    """Return the role of a node for the model; None for the model's own nodes and those it does not read."""
     if node.kind in ("system", "user"):
         return node.kind
     if node.kind == "compaction" or (node.kind == "notice" and node.data.get("to_model")):
@@ -191,7 +191,7 @@ def _calls(node: Node) -> Iterator[dict[str, str]]:
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
-    """Return arguments as data; text that is not an object is placed under one key."""
+    """Return arguments as data; text that is not a JSON object is placed under the key `arguments`."""
     given = value_of(text) if text else {}
     return given if isinstance(given, dict) else {"arguments": given}
 
@@ -205,19 +205,19 @@ class ExportFilter:
     """Conditions for exported sessions; an empty field admits all. Times are seconds since the epoch."""
 
     project: str = ""
-    """A part of the name of its folder, in capitals or not."""
+    """A part of the name of its folder, regardless of case."""
     model: str = ""
-    """A model that answered, by the name it was asked under."""
+    """The name of a model that answered, as it was requested."""
     tools: tuple[str, ...] = ()
-    """Tools of which at least one was called."""
+    """Tools, at least one of which was called."""
     since: float | None = None
     until: float | None = None
-    """The latest beginning."""
+    """The latest time at which it began."""
     completed: bool = False
-    """Only those that end with a whole answer."""
+    """True for only those that end with a complete answer."""
     least_calls: int = 0
     sessions: frozenset[str] | None = None
-    """Only these, by id."""
+    """Ids of the only sessions to export; None for all."""
 
     def admits(self, session: Session) -> bool:
         """Return whether a session meets the conditions that do not depend on its nodes."""
@@ -229,7 +229,7 @@ class ExportFilter:
         )
 
     def admits_path(self, session: Session, nodes: Sequence[Node]) -> bool:
-        """Return whether a branch passes: it has an answer of the model, and meets the other conditions."""
+        """Return whether a branch has an answer from the model and meets the conditions on its nodes."""
         answers = [node for node in nodes if node.kind == "assistant"]
         called = [name for node in answers for name, _ in calls_of(node.data)]
         return (
@@ -245,15 +245,15 @@ class ExportFilter:
 
 
 PER_TOKEN = 4
-"""Characters that count as one token."""
+"""The number of characters that count as one token."""
 KEPT = 4
-"""Exchanges at the end that stay whole."""
+"""The number of exchanges at the end that stay whole if possible."""
 _STEPS = (4_000, 1_000, 200)
-"""Characters of a result that stay, tried in turn."""
+"""Lengths to which results are cut, in characters, tried in turn."""
 
 
 def tokens_of(nodes: Sequence[Node]) -> int:
-    """Return the estimated tokens of a trajectory: texts, reasoning and calls."""
+    """Return the estimated number of tokens in a trajectory: texts, reasoning and calls."""
     return sum(map(_size, nodes)) // PER_TOKEN
 
 
@@ -274,7 +274,7 @@ def shorten(nodes: Sequence[Node], most: int) -> list[Node]:
 
 
 def _without_exchanges(found: list[Node], tail: int, most: int) -> list[Node]:
-    """Drop exchanges before `tail`, oldest first, until the rest fits; a notice gives their number."""
+    """Drop exchanges before `tail`, oldest first, until the rest fits; a notice gives the number of nodes."""
     surplus = tokens_of(found) - most
     left: set[int] = set()
     for exchange in _exchanges(found[:tail]):
@@ -318,7 +318,7 @@ def _cut_result(node: Node, length: int) -> Node:
 
 
 def _exchanges(nodes: Sequence[Node]) -> list[list[int]]:
-    """Return the indexes of each answer with calls and of its results, in one list each, oldest first."""
+    """Return the indexes of each answer and of its results, in one list each, oldest first."""
     found: list[list[int]] = []
     for place, node in enumerate(nodes):
         if node.kind == "assistant":

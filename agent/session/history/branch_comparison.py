@@ -1,5 +1,5 @@
-"""Comparison of two branches of a session: the node at which they diverge, and what happened on each after
-it. Pure.
+"""Comparison of two branches of a session: the node at which they diverge, and what happened after it on
+each. Pure.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TESTS = re.compile(
     r"|(?:npm|yarn|pnpm|bun|cargo|go|dotnet|mvn|gradle|gradlew|make|just|mix|swift|zig(?: build)?|rake|deno)"
     r"(?: run)?(?: -\S+)* (?:test|tests|check)\b)"
 )
-"""Expression for commands that run tests."""
+"""The pattern of commands that run tests."""
 
 
 Prices = Callable[[str], "ModelInfo | None"]
-"""The model info, by the name stored with its messages."""
+"""A function from a model's name, as stored with its messages, to its info with prices; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class BranchSide:
 
     head: str
     nodes: tuple[Node, ...]
-    """The nodes on it alone, oldest first."""
+    """The nodes that only this branch has, oldest first."""
     position: int
-    """The position of its files."""
+    """The position of its files: the number of a step."""
     written: int | None
     """Tokens that the model wrote; None if no provider reported them."""
     read: int | None
@@ -66,7 +66,7 @@ class BranchComparison:
     left: BranchSide
     right: BranchSide
     files: tuple[PathChange, ...]
-    """The changes from the files of the left one to those of the right one."""
+    """The changes that lead from the files of the left branch to those of the right branch."""
 
 
 def compare(
@@ -102,7 +102,7 @@ def _side(head: str, path: Sequence[Node], shared: int, prices: Prices) -> Branc
 
 
 def _usages(nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the usage of each request of these messages, with its model."""
+    """Yield the model and usage of each request made for these messages."""
     for node in nodes:
         if node.kind != "assistant":
             continue

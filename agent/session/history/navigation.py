@@ -1,7 +1,7 @@
-"""Moves in a session's tree: of the files to a step, of the conversation to another node, or of both.
+"""Moves through a session's tree: of the files to a step, of the conversation to another node, or of both.
 
 No move deletes anything. Going back creates a new branch and leaves the old one unchanged; restoring files is
-one more step. The person's moves are stored as operations, which `undo` and `redo` follow.
+one more step. The user's moves are stored as operations, which `undo` and `redo` follow.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 ASKED, FILES, SAID = 10, 20, 1_500
-"""Messages, files and characters of the last answer that a note names at most."""
+"""The most messages and files in a note, and the most characters of the last answer."""
 
 
 def carried_over(branch: str, nodes: Sequence[Node], changes: Sequence[PathChange]) -> str:
-    """Return a note for the model with the request, the changed files and the last answer of a branch.
+    """Return a note for the model with the requests, the changed files and the last answer of a branch.
 
     Returns an empty text if there are none.
     """
@@ -77,10 +77,10 @@ def _what(change: PathChange) -> str:
 
 
 def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
-    """Return the newest operation in force that led along `path`; None if there is none. Pure.
+    """Return the newest operation not undone that led to a node on `path`; None if there is none. Pure.
 
-    `path` are the nodes of the conversation, `done` the operations of the session, oldest first. Raises
-    `HermesError` if files were changed on another branch since: the undo would revert those changes too.
+    `path` holds the nodes of the conversation, `done` the operations of the session, oldest first. Raises
+    `HermesError` if a later operation changed files: the undo would revert those changes too.
     """
     here = _places(path)
     found = next((each for each in reversed(done) if not each.undone and each.after.node in here), None)
@@ -88,7 +88,7 @@ def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
 
 
 def to_redo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
-    """Return the last undone operation that begins on `path`; None if there is none. Pure.
+    """Return the undone operation to repeat, which starts from a node on `path`; None if there is none. Pure.
 
     Raises `HermesError` in the same case as `to_undo`.
     """
@@ -151,7 +151,7 @@ def uninterrupted(
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
 Moved = Callable[[str], Awaitable[None]]
-"""Called when the conversation was replaced, with the reason for the break of the prompt prefix."""
+"""A function called after the conversation was replaced, with the reason why the prompt prefix changed."""
 
 NOT_KEPT = "What happened to files is not kept in this session, so files cannot be taken back."
 BUSY = "The agent works at the moment; stop it with esc, then try again."
@@ -162,16 +162,16 @@ class NavigationResult:
     """The result of a move through the history."""
 
     restored: Restored | None
-    """The restore of files; None if they were left alone or already right."""
+    """The restore of files; None if files were not touched or already as wanted."""
     head: str
     """The branch in use now."""
     draft: str = ""
-    """A message of the person that was taken back."""
+    """The text of a user message that was taken back."""
     note: bool = False
     """True if the branch begins with a note on the previous one."""
 
     def sentence(self) -> str:
-        """Return a sentence about the result for a person."""
+        """Return a sentence about the result for the user."""
         files = self.restored.sentence() if self.restored is not None else "Files stay as they are."
         return f"On branch {self.head}. {files}"
 
@@ -192,7 +192,7 @@ class HistoryNavigation:
         self._emit = emit
         self._moved = moved
         self._made: set[str] = set()
-        """Branches made by going back; an unused one is removed when it is left."""
+        """Branches created by going back; one without nodes of its own is removed when it is left."""
         self._going = asyncio.Lock()
         self.under_way = RunningOperations()
         self.busy: Callable[[], bool] = lambda: False
@@ -200,7 +200,7 @@ class HistoryNavigation:
     # Queries
 
     async def outline(self) -> list[OutlineRow]:
-        """Return the whole tree as rows without message texts."""
+        """Return the whole tree as rows, with only the beginnings of message texts."""
         rows = await self._store.outline(self._session.id)
         return await asyncio.to_thread(readable_rows, rows, registry)
 
@@ -239,7 +239,7 @@ class HistoryNavigation:
         return await asyncio.to_thread(self._recorder.store.line(self._recorder.line).steps)
 
     async def position_of(self, node: int | None) -> int:
-        """Return the position of the files at a node: the number of a step."""
+        """Return the position of the files at a node: the number of a step, or 0 before the first."""
         while node is not None:
             here = await self.node(node)
             for each in (here, *reversed(await self._store.before(self._session.id, node, 200))):
@@ -262,7 +262,7 @@ class HistoryNavigation:
         )
 
     async def without_ignored(self, changes: Sequence[PathChange]) -> Sequence[PathChange]:
-        """Return the changes of files that the project does not ignore."""
+        """Return the changes without those to files that the project ignores."""
         if self._recorder is None:
             return changes
         from agent.workspace.ignore import IgnoreFiles
@@ -273,7 +273,7 @@ class HistoryNavigation:
         )
 
     async def contents(self, digest: str) -> bytes:
-        """Return the content with a digest that a change names. Raises `StoreError` if it is gone."""
+        """Return the content with this digest. Raises `StoreError` if it is no longer stored."""
         if self._recorder is None:
             raise HermesError(NOT_KEPT)
         return await asyncio.to_thread(self._recorder.store.objects.read, digest)
@@ -281,7 +281,7 @@ class HistoryNavigation:
     # Files
 
     async def plan(self, position: int, paths: Collection[str] | None = None) -> RestorePlan:
-        """Return the plan of restoring files to a position. Raises `HermesError`."""
+        """Return a plan for restoring files to a position. Raises `HermesError` if it is not kept."""
         from agent.workspace.checkpoints.restore.plan import plan_restore
 
         recorder = self._files()
@@ -311,7 +311,8 @@ class HistoryNavigation:
         return await asyncio.to_thread(merge_changes, item, objects)
 
     async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> Parted:
-        """Split a file of a plan into hunks, with `merging`, the changes are those to the merged content.
+        """Split a file of a plan into hunks. With `merging`, these lead to the merged content.
+
         Raises `HermesError`.
         """
         from agent.workspace.checkpoints.restore.hunk_restore import part_of
@@ -343,7 +344,7 @@ class HistoryNavigation:
     ) -> Restored:
         """Run other work that changes files, such as a merge, so that an undo can revert it.
 
-        `label` names the work for the person, `note` reports it to the model. With `onto`, the work becomes
+        `label` names the work for the user, `note` reports it to the model. With `onto`, the work becomes
         part of that operation, unless the conversation has continued since. Raises `HermesError`.
         """
         async with self._moving():
@@ -373,7 +374,7 @@ class HistoryNavigation:
         conversation: bool = True,
         choices: Mapping[str, Choice] | None = None,
     ) -> NavigationResult:
-        """Go back to before a message of the person; its text becomes a draft. Raises `HermesError`."""
+        """Go back to before a message of the user; its text becomes a draft. Raises `HermesError`."""
         message = await self.node(node)
         if message.kind != "user":
             raise HermesError("Only a message of yours can be taken back; choose one.")
@@ -452,17 +453,17 @@ class HistoryNavigation:
     # Undo and redo
 
     async def wait_for_move(self) -> None:
-        """Wait for a running move."""
+        """Wait until no move is running."""
         async with self._going:
             return
 
     async def add_note(self, text: str, data: Mapping[str, Any]) -> None:
-        """Add a notice to the conversation, after a running move to where that leads."""
+        """Add a notice to the conversation; if a move is running, add it where the move leads."""
         async with self._going:
             await self._session.add("notice", text, data)
 
     async def turn_over(self, before: SessionPlace, text: str) -> None:
-        """Record an ended turn, so that it can be undone."""
+        """Record a turn that has ended, so that it can be undone. One without any effect is not recorded."""
         if (await self.place()) != before:
             await self._operation("turn", _line(text), before)
 
@@ -546,7 +547,7 @@ class HistoryNavigation:
 
     @asynccontextmanager
     async def _moving(self) -> AsyncIterator[None]:
-        """Allow one move at a time, and none while the agent works."""
+        """Allow one move at a time. Raises `HermesError` while the agent works."""
         if self.busy():
             raise HermesError(BUSY)
         async with self._going:
@@ -620,7 +621,7 @@ class HistoryNavigation:
         return bool(await self._store.extend_operation(self._session.id, operation.number, label, after))
 
     async def _asked_after(self, node: int | None) -> str:
-        """Return the message of the person that began the turn after a node, on the branch in use."""
+        """Return the user message that began the turn after a node, on the branch in use; empty if none."""
         path = await self._store.path(self._session.id, self._session.head)
         after = (each for each in path if node is None or each.id > node)
         return next((each.content for each in after if each.kind == "user"), "")

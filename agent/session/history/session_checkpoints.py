@@ -1,4 +1,4 @@
-"""Opening of the checkpoints of a session, and reports about them to the person."""
+"""Opening of the checkpoints of a session, and reports about them to the user."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MEGABYTE = 1_000_000
 PATIENCE = 10.0
-"""Seconds that a session without a person waits until it is known what changed in between."""
+"""Seconds that an unattended session waits to learn what changed while it was closed."""
 
 
 async def open_recorder(
@@ -60,13 +60,13 @@ async def open_recorder(
     waits: bool = False,
     tidy: Callable[[], object] = lambda: None,
 ) -> StepRecorder | None:
-    """Return the running recorder of a session's steps; None if steps are not kept, with a notice that says
-    why.
+    """Return the running recorder of a session's steps; None if steps are not kept. A notice says why, unless
+    the settings disable it.
 
     `interrupted` are the results that recovery wrote for calls that were interrupted. `since` is when the
     session was last at work (seconds since the epoch; None for a new session). `remember` receives notes for
-    the model's next request; with `waits` the function returns only when changes made in between are among
-    them. `tidy` cleans up other growing data.
+    the model's next request; with `waits`, the function waits up to `PATIENCE` seconds for those on changes
+    made in between. `tidy` cleans up other growing data.
     """
     if not settings.enabled:
         return None
@@ -109,7 +109,7 @@ async def open_recorder(
 def _tidy(
     store: CheckpointStore, settings: CheckpointSettings, further: Callable[[], object]
 ) -> Callable[[], Awaitable[None]]:
-    """Start a task that keeps the store within its limits while the session runs; return what stops it."""
+    """Start a task that keeps the store within its limits; return a function that stops it."""
     from agent.workspace.checkpoints.garbage_collection import keep_tidy
 
     kept = keep_tidy(store, settings, None, further=further)
@@ -119,7 +119,7 @@ def _tidy(
 def limits(settings: CheckpointSettings) -> CaptureLimits:
     """Return the limits of the settings in bytes.
 
-    Half of the checkpoint limit is for contents that have not been changed yet.
+    Half of the total limit is for the contents of files that have not been changed yet.
     """
     from agent.workspace.checkpoints.file_register import CaptureLimits
 
@@ -132,7 +132,7 @@ def limits(settings: CheckpointSettings) -> CaptureLimits:
 async def steps_of_all(
     store: CheckpointStore, line: str, root: Path, limits: CaptureLimits
 ) -> tuple[Step, ...]:
-    """Return the steps of all sessions in a workspace; the last one holds the changes since the newest step.
+    """Return the steps of all sessions in a workspace; changes since the newest one are added as a last step.
 
     For a session that has ended: nothing is recorded, but contents are available. Raises `StoreError`.
     """
@@ -159,7 +159,7 @@ async def steps_of_all(
 
 
 def _open_store(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
-    """Return the store, and sentences about restores that were interrupted. Raises `StoreError`."""
+    """Return the store, and sentences about interrupted restores that were completed. Raises `StoreError`."""
     from agent.workspace.checkpoints.garbage_collection import read_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore
@@ -178,7 +178,7 @@ async def _tell(
 ) -> None:
     """Report changes made while the session was closed, and those of the call that was interrupted.
 
-    Steps that `hermes rollback` reverted are reported as such, and not as changes by others.
+    Steps that `hermes rollback` reverted are reported as such, and not as changes by other programs.
     """
     from agent.workspace.checkpoints.git_words import git_apart, git_line
     from agent.workspace.checkpoints.meanwhile import change_names
@@ -227,11 +227,11 @@ def _stopping(task: asyncio.Task[None]) -> Callable[[], Awaitable[None]]:
 T = TypeVar("T")
 
 LISTED = 20
-"""Steps a list shows."""
+"""The maximum number of steps in a list."""
 
 
 class CheckpointService(Checkpoints):
-    """Implements `tools.services.checkpoints.Checkpoints` for one session.
+    """Checkpoints of one session, as `tools.services.checkpoints.Checkpoints` defines them.
 
     `history` returns the history; it is called only when it is needed.
     """
@@ -325,7 +325,7 @@ class CheckpointService(Checkpoints):
         return await self._history().position_of(mark.node)
 
     async def _resolve(self, reference: str) -> int:
-        """Return the position that a name or number refers to."""
+        """Return the position that a name or number refers to. Raises `ToolError`."""
         wanted = one_line(reference)
         if not wanted:
             raise ToolError("Say which one: name is the name of a checkpoint, or the number of a step.")
@@ -342,7 +342,7 @@ class CheckpointService(Checkpoints):
     async def _choose_hunks(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
         """Return the choice that restores only these hunks of the one file in a plan.
 
-        A file that others have changed is left unchanged.
+        A file that others have changed is left alone. Raises `ToolError` if the plan has several files.
         """
         if len(plan.items) > 1:
             raise ToolError("Hunks are those of one file; the path is a folder.")

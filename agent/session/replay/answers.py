@@ -1,4 +1,4 @@
-"""Recorded answers of models, returned by a client that first checks the request."""
+"""Recorded answers of models, returned by a client that first compares the request with the recorded one."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ from agent.session.replay.tape import Tape, is_answer
 from agent.session.turns.request_record import answer_digests, settings_of, short_digest
 
 _MOST_FRAMES = 10_000_000
-"""More than any request has; a place beyond is damage."""
+"""More frames than any request has; a recorded position beyond this is damaged data."""
 
 
 @dataclass(slots=True)
 class Compared:
-    """Counts of the compared requests, by the kind of comparison."""
+    """Counts of compared requests, by the way in which they were compared."""
 
     whole: int = 0
-    """Byte for byte, as they left."""
+    """Requests compared byte for byte, as they were sent."""
     bytes: int = 0
     parts: int = 0
-    """By their parts, because no body left (a model within the program)."""
+    """Requests compared by their parts, because no body was sent (a model within the program)."""
     unrecorded: int = 0
-    """Not at all: their session was written before requests were recorded."""
+    """Requests not compared: their session was stored before requests were recorded."""
 
 
 def recorded_dialect(record: Mapping[str, Any]) -> Dialect:
-    """Return the dialect of a recorded request. Records of earlier versions lack the part about messages."""
+    """Return the dialect of a recorded request. Parts missing in the record have their default values."""
     told = (record.get("sent") or {}).get("dialect") or {}
     base = load(DEFAULT)
     return base.apply_change({name: values for name, values in told.items() if isinstance(values, dict)})
 
 
 class RecordedAnswers:
-    """A `ModelClient` for one route that answers from the tape."""
+    """A `ModelClient` for one route that answers from the tape of recorded nodes."""
 
     def __init__(
         self, tape: Tape, route: str, wire: Wire, profile: Profile, compared: Compared, frames: list[str]
@@ -69,7 +69,7 @@ class RecordedAnswers:
         self._profile = profile
         self._compared = compared
         self._frames = frames
-        """Digests of the frames of this route, as far as they are on record."""
+        """The digests of this route's message frames; empty texts where none was recorded."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         node = self._tape.next()
@@ -93,7 +93,7 @@ class RecordedAnswers:
         pass
 
     def _compare(self, request: ModelRequest, record: Mapping[str, Any], node: Node) -> None:
-        """Raise `ReplayDifference` if the request differs from the recorded one."""
+        """Raise `ReplayDifference` if the request differs from the recorded one; otherwise count it."""
         start = int(record["from"])
         if not 0 <= start <= _MOST_FRAMES:
             raise ValueError("no place in a request")
@@ -112,7 +112,7 @@ class RecordedAnswers:
         self._compared.bytes += len(body)
 
     def _body(self, request: ModelRequest, sent: Mapping[str, Any]) -> bytes:
-        """Return the body as it would be sent, with the marks and limit of the record."""
+        """Return the body as it would be sent, with the cache marks and output limit of the record."""
         dialect = recorded_dialect({"sent": sent})
         leaving = replace(request, max_output=sent["max_output"], marks=tuple(sent["marks"]), told=None)
         return self._wire.format.body(leaving, dialect)
@@ -135,7 +135,7 @@ class RecordedAnswers:
             differ("request.messages", f"{record['count']} frames", f"{len(now)} frames", node)
 
     def _frame_of(self, request: ModelRequest, place: int) -> tuple[str, Node | None]:
-        """Return a label for a frame of a request, and the node that the frame contains, or None."""
+        """Return a label for a frame of a request, and the node from which it was made, or None."""
         path = self._tape.read()
         framer = self._wire.framer(self._route, request.tools + request.system)
         thinks = any(frame.kind == THOUGHT for frame in request.frames)
@@ -158,7 +158,7 @@ class RecordedAnswers:
 
 
 def deltas_of(node: Node) -> list[Delta]:
-    """Return the stream of an answer as deltas: text, calls and sealed parts in their order."""
+    """Return a stored answer as the deltas of a stream: text, calls and sealed parts in their order."""
     raw = node.data.get("raw")
     if isinstance(raw, Mapping):
         text, reasoning = str(raw["text"]), str(raw["reasoning"])
@@ -187,7 +187,7 @@ def deltas_of(node: Node) -> list[Delta]:
 
 
 class RecordedIds:
-    """A tool mode that gives calls their recorded ids instead of new ones."""
+    """A tool mode that gives calls the ids they have in the record instead of new ones."""
 
     def __init__(self, codec: Codec, tape: Tape) -> None:
         self._codec = codec
@@ -234,7 +234,7 @@ class _RecordedIds:
 
 
 def codec_of(mode: str) -> Codec:
-    """Return the tool mode of a record. Raises `ConfigError` for a mode unknown to this version."""
+    """Return the codec of a recorded tool mode. Raises `ConfigError` for a mode unknown to this version."""
     from agent.model.codecs import codec_for
 
     try:

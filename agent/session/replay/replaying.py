@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class RecordedCalls:
-    """Gives each call its recorded result, in the order in which the results were written."""
+    """Returns the recorded result of each call, in the order in which the results were stored."""
 
     def __init__(self, session: LiveSession, tape: Tape) -> None:
         self._session = session
@@ -60,9 +60,9 @@ class RecordedCalls:
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
-        """Return the recorded results of calls.
+        """Return the recorded results of those calls that have one, in the order of the calls.
 
-        Raises `ReplayDifference` if a call has no result, or has one although it must not run.
+        Raises `ReplayDifference` if the result of a refused call differs from the present refusal.
         """
         open_calls = {call.id: call for call in calls}
         finished: dict[str, FinishedCall] = {}
@@ -88,14 +88,14 @@ class RecordedCalls:
 
 
 class RecordedStore:
-    """Replaces the store in a replay. It has the methods of `agent.core.store.store.Store` that a session
-    uses.
+    """A replacement for the store in a replay, with the methods of `agent.core.store.store.Store` that a
+    session uses.
     """
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self.session: LiveSession | None = None
-        """The session that reads from here; what is fed reaches it before what it writes."""
+        """The session that uses this store; recorded nodes reach it before a new one is appended."""
 
     async def append(
         self,
@@ -146,7 +146,7 @@ class RecordedStore:
         return [BranchHead(session, MAIN, None, 0.0)]
 
     async def caught_up(self) -> None:
-        """Make the session read the nodes that the tape fed."""
+        """Make the session read the nodes that the tape has passed on."""
         if self.session is not None:
             await self.session.catch_up()
 
@@ -154,7 +154,7 @@ class RecordedStore:
 _HELD_BACK = "[A check of the user holds your answer back: "
 _UNREACHED = 2.0
 _ONCE = RetryPolicy(retries=0)
-"""Share of a window that no conversation reaches: what was folded is on the tape."""
+"""Values for a replay without compactions (`_UNREACHED`) and retries: their results are on the tape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +167,13 @@ class ReplayReport:
     compared: Compared = field(default_factory=Compared)
     difference: Difference | None = None
     images_gone: tuple[str, ...] = ()
-    """Names of images that came with its messages and are no longer kept."""
+    """Names of images that were attached to its messages and are no longer stored."""
 
 
 async def replay(
     session: Session, path: Sequence[Node], attachments: AttachmentStore, *, before: int | None = None
 ) -> ReplayReport:
-    """Replay a branch, or its part before the answer of step `before`. Raises `ConfigError`."""
+    """Replay a branch, or its part before the answer of step `before`, and report. Raises `ConfigError`."""
     report = await _Replay(session, until(path, before), attachments).run()
     return replace(report, images_gone=await asyncio.to_thread(_images_gone, path, attachments))
 
@@ -184,7 +184,7 @@ def _images_gone(path: Sequence[Node], kept: AttachmentStore) -> tuple[str, ...]
 
 
 def until(path: Sequence[Node], step: int | None) -> Sequence[Node]:
-    """Return the nodes before the answer of a step; all nodes for None."""
+    """Return the nodes before the answer of a step; all nodes for None or a step that does not exist."""
     if step is None:
         return path
     answers = [place for place, node in enumerate(path) if is_answer(node)]
@@ -252,7 +252,7 @@ class _Replay:
         )
 
     async def _one_more(self) -> int:
-        """Allow one more step, until the recorded limit is reached."""
+        """Return 1, which allows one more step, until the recorded step limit is reached; then 0."""
         node = self.tape.next()
         return 0 if node is not None and node.kind == "user" and node.content == WRAP_UP else 1
 
@@ -295,9 +295,7 @@ class _Replay:
         return {}
 
     def _dialogue_for(self, node: Node) -> Dialogue:
-        """Return the dialogue for a node; its frames are made again if prompt, tools or conversation
-        changed.
-        """
+        """Return the dialogue for a node; it is opened again if the prompt, tools or conversation changed."""
         record = _record(node)
         images = {str(node.data.get("model", "")): bool(record.get("images", True))}
         known = {**self._images, **images}
@@ -343,7 +341,7 @@ class _Replay:
         )
 
     def _tune(self, dialogue: Dialogue, record: Mapping[str, Any]) -> None:
-        """Apply the settings that the person may have changed between requests."""
+        """Apply the recorded settings of a request, which the user may have changed between requests."""
         settings: Mapping[str, Any] = record.get("settings") or {}
         dialogue.asking = RequestSettings(
             policy=_ONCE,
@@ -371,7 +369,7 @@ class _Replay:
 
 
 class _RecordedSteering(TurnQueue):
-    """A turn queue for replays: messages are fed from the tape, and the queue only reports that some wait."""
+    """A turn queue for replays: messages come from the tape, and the queue only tells whether some wait."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(_nothing)
@@ -387,7 +385,7 @@ class _RecordedSteering(TurnQueue):
 
 
 class _RecordedHooks(SessionHooks):
-    """Replaces hooks in a replay; each gives its recorded answer."""
+    """A replacement for hooks in a replay, which returns their recorded answers."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -412,7 +410,7 @@ def _nothing(_event: Event) -> None:
 
 
 def check_step(path: Sequence[Node], branch: str, step: int) -> None:
-    """Raise `ConfigError` if a branch has no such step."""
+    """Raise `ConfigError` if the branch does not have this step."""
     steps = steps_of(path)
     if not 1 <= step <= steps:
         raise ConfigError(f"There is no step {step}; branch {clean(branch)} has {steps}.")

@@ -1,4 +1,4 @@
-"""The tape of a recorded branch: its nodes, read once in order, and the first difference found."""
+"""The tape: the nodes of a recorded branch, read once in order, and the first difference from a replay."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agent.errors import HermesError
 from tools.text.words import one_line
 
 SHOWN = 120
-"""Characters of a value that a difference shows."""
+"""The maximum number of characters of a value in the description of a difference."""
 _SAID = ("calls", "reasoning", "state", "model", "finish", "usage", "sealed", "repairs")
-"""Data of an assistant node that belongs to the answer; other data is stored next to it."""
+"""Data of an assistant node that is part of the model's answer and is compared; other data is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Tape:
         self.nodes = tuple(nodes)
         self.at = 0
         self.step = 0
-        """Answers that were read."""
+        """The number of answers that were read."""
         self.difference: Difference | None = None
         self.changed = False
         """True if something was fed since the last answer that requires requests to be framed again."""
@@ -57,7 +57,7 @@ class Tape:
         return self.at >= len(self.nodes)
 
     def feed(self) -> None:
-        """Pass on recorded nodes that came from outside the engine.
+        """Pass on recorded nodes that came from outside the engine, by moving the position past them.
 
         Stops before a node that the engine makes, or before a message that begins a turn.
         """
@@ -67,7 +67,7 @@ class Tape:
             self._take()
 
     def next(self) -> Node | None:
-        """Return the next node that the engine itself must produce; None at the end."""
+        """Pass on nodes from outside; return the next node that the engine must produce, or None."""
         self.feed()
         return None if self.over else self.nodes[self.at]
 
@@ -80,9 +80,9 @@ class Tape:
         return self.nodes[: self.at]
 
     def take_result(self, calls: set[str]) -> Node | None:
-        """Return the next result of one of these calls, or None.
+        """Return the next result of one of these calls; None if none comes before the next answer or turn.
 
-        Nodes from outside before it are fed first.
+        Nodes before it are passed on first.
         """
         place = self.at
         while place < len(self.nodes) and self.nodes[place].kind != "assistant":
@@ -97,12 +97,12 @@ class Tape:
         return None
 
     def pass_result(self, node: Node) -> None:
-        """Mark a result that `take_result` returned as written."""
+        """Move the position past a result that `take_result` returned."""
         assert self.nodes[self.at] is node
         self._take()
 
     def append(self, kind: str, content: str, data: Mapping[str, Any]) -> Node:
-        """Compare a node that the engine writes with the recorded one. Raises `ReplayDifference`."""
+        """Return the recorded node if the engine's node equals it; otherwise raise `ReplayDifference`."""
         if self.difference is not None:
             raise ReplayDifference(self.difference.sentence())
         node = self.nodes[self.at] if begins_turn_next(self) else self.next()
@@ -141,27 +141,27 @@ class Tape:
 
 
 def is_answer(node: Node) -> bool:
-    """Return whether a node is a complete answer of the model."""
+    """Return whether a node is a complete answer from the model."""
     return node.kind == "assistant" and node.data.get("state") != "interrupted"
 
 
 def begins_turn(node: Node) -> bool:
-    """Return whether a node is a message of the person that began a turn."""
+    """Return whether a node is a user message that began a turn."""
     return node.kind == "user" and node.data.get("origin") in ("prompt", "queue")
 
 
 def begins_turn_next(tape: Tape) -> bool:
-    """Return whether the next node begins a turn."""
+    """Return whether the next node on the tape begins a turn."""
     return not tape.over and begins_turn(tape.nodes[tape.at])
 
 
 def _is_engine_made(node: Node) -> bool:
-    """Return whether the engine derives the node from its inputs."""
+    """Return whether the engine produces the node itself: an answer, or a message of the engine."""
     return is_answer(node) or (node.kind == "user" and node.data.get("origin") == "engine")
 
 
 def _plain(value: object) -> object:
-    """Return a value in the form in which the store returns it. Empty values become missing ones."""
+    """Return a value as the store would return it, with empty values replaced by None or left out."""
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value] or None
     if isinstance(value, Mapping):
@@ -171,7 +171,7 @@ def _plain(value: object) -> object:
 
 
 def _show_difference(one: object, other: object) -> tuple[str, str]:
-    """Return the texts of two values, shortened to the part in which they begin to differ."""
+    """Return both values as quoted text, shortened to the part where they begin to differ."""
     first, second = (each if isinstance(each, str) else repr(each) for each in (one, other))
     at = next(
         (place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),

@@ -7,7 +7,7 @@ from agent.model.usage import most_cost
 
 
 def fit_output(info: ModelInfo, most_input: int, wanted: int, room: int | None, funds: float | None) -> int:
-    """Return the output tokens, at most `wanted`, that fit with `most_input` tokens of input.
+    """Return the number of output tokens, at most `wanted`, that fits with `most_input` tokens of input.
 
     Negative if not even the input fits. `room` (tokens) and `funds` (US dollars) are what is left; None means
     unlimited.
@@ -17,7 +17,7 @@ def fit_output(info: ModelInfo, most_input: int, wanted: int, room: int | None, 
 
 
 def _affordable(info: ModelInfo, most_input: int, wanted: int, funds: float) -> int:
-    """Return the output tokens that the remaining money buys; `wanted` if they have no price."""
+    """Return the number of output tokens that the remaining money buys; `wanted` if they have no price."""
     cost = most_cost(most_input, 0, info)
     price = info.output_price
     if cost is None or not price:

@@ -35,7 +35,7 @@ class Budget:
     seconds: float | None = None
 
     def within(self, other: Budget) -> Budget:
-        """Return a budget with the lower ceiling of the two in every measure."""
+        """Return a budget with the lower of both ceilings for every measure."""
         return Budget(
             *(
                 min(
@@ -49,7 +49,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The amount that a request uses, or may use at most. `money` is None if the price is unknown."""
+    """The amount that a request uses, or can use. `money` (US dollars) is None if the price is unknown."""
 
     turns: int = 0
     tokens: int = 0
@@ -66,7 +66,7 @@ class Ceiling(Protocol):
 
     @property
     def owner(self) -> str:
-        """The owner, in words."""
+        """The owner, in words for the user."""
         ...
 
     @property
@@ -75,7 +75,7 @@ class Ceiling(Protocol):
         ...
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Set the ceiling of a measure."""
+        """Set the ceiling of a measure to a value."""
         ...
 
     async def given_back(self) -> None:
@@ -86,8 +86,9 @@ class Ceiling(Protocol):
 class BudgetReachedError(HermesError):
     """Raised if a request was not sent because it would exceed a ceiling.
 
-    `stands` is what can be raised, `wanted` the most it may use, `setting` the setting that holds it,
-    and `unpriced` the model without a known price, if that is the problem.
+    `stands` is the object whose ceiling can be raised, `wanted` the most that the request may use, `setting`
+    the setting that holds the ceiling, and `unpriced` the model without a known price, if that is the
+    problem.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class BudgetReachedError(HermesError):
         self.wanted = wanted
         self.unpriced = unpriced is not None
         self.may_pass = may_pass
-        """True if running requests may use less than was reserved for them."""
+        """True if running requests may still release a part of what is reserved for them."""
         self.setting = setting
         self.stands = stands
         if unpriced is not None:
@@ -143,13 +144,13 @@ def _reached_text(owner: str, measure: Measure, ceiling: float, used: float, wan
 
 
 def _example(measure: Measure, needed: float, ceiling: float) -> str:
-    """Return, as an example for a message, a ceiling that leaves room for more than one request."""
+    """Return, as an example for a message, a ceiling that leaves room for more requests."""
     value = 2 * max(needed, ceiling)
     return f"{value:.2f}" if measure == "money" and value >= 0.01 else f"{math.ceil(value)}"
 
 
 class Reservation:
-    """The room that is reserved for one request. Call `settle` exactly once, also if the request fails."""
+    """The room that is reserved for one request. Call `settle` once, even if the request fails."""
 
     def __init__(self, account: BudgetAccount, most: Charge) -> None:
         self._account = account
@@ -177,7 +178,7 @@ class Reservation:
 
 
 class BudgetAccount:
-    """The account of `owner` and all agents that it starts. For one event loop; `clock` returns seconds.
+    """The account of `owner` and of all agents that it starts. For one event loop; `clock` returns seconds.
 
     `setting` is the settings section that holds the ceilings, or empty. Ceilings of the measures in `chosen`
     are not in the settings: they were chosen when the owner was started.
@@ -214,7 +215,7 @@ class BudgetAccount:
         return BudgetAccount(owner, budget, self, clock=self._clock, setting=setting, chosen=chosen)
 
     def setting(self, measure: Measure) -> str:
-        """Return the setting of a measure's ceiling; empty if there is none."""
+        """Return the name of the setting with a measure's ceiling; empty if no setting holds it."""
         return f"{self._setting}.{measure}" if self._setting and measure not in self._chosen else ""
 
     def chain(self) -> Iterator[BudgetAccount]:
@@ -225,8 +226,8 @@ class BudgetAccount:
             account = account.parent
 
     def reserve(self, most: Charge) -> Reservation:
-        """Reserve room for a request that uses at most `most`. Raises `BudgetReachedError` without reserving
-        any.
+        """Reserve room for a request that uses at most `most`. If it does not fit, raises
+        `BudgetReachedError` and reserves nothing.
         """
         for account in self.chain():
             account.check(most)
@@ -262,7 +263,7 @@ class BudgetAccount:
                 )
 
     def time_over(self) -> BudgetReachedError | None:
-        """Return the error of the time ceiling in the chain that is reached, or None."""
+        """Return an error for the first account in the chain whose time is used up, or None."""
         for account in self.chain():
             ceiling, used = account.budget.seconds, account.seconds
             if ceiling is not None and used >= ceiling:
@@ -277,35 +278,35 @@ class BudgetAccount:
 
     @property
     def total(self) -> Charge:
-        """The amount spent or reserved by running requests."""
+        """The amount spent, plus what is reserved by running requests."""
         return sum((each.most for each in self._held), self.spent)
 
     @property
     def free(self) -> int | None:
-        """Tokens of this account that are neither spent nor reserved; None without a ceiling."""
+        """The tokens of this account that are neither spent nor reserved; None without a ceiling."""
         if self.budget.tokens is None:
             return None
         return max(0, self.budget.tokens - self.total.tokens)
 
     def room(self) -> int | None:
-        """The free tokens in the whole chain; None if unlimited."""
+        """Return the free tokens in the whole chain; None if unlimited."""
         return min((free for account in self.chain() if (free := account.free) is not None), default=None)
 
     def funds(self) -> float | None:
-        """The free US dollars in the whole chain; None if unlimited."""
+        """Return the free US dollars in the whole chain; None if unlimited."""
         return min(
             (left for account in self.chain() if (left := account.money_left) is not None), default=None
         )
 
     @property
     def money_left(self) -> float | None:
-        """US dollars of this account that are neither spent nor reserved; None without a ceiling."""
+        """The US dollars of this account that are neither spent nor reserved; None without a ceiling."""
         if self.budget.money is None:
             return None
         return max(0.0, self.budget.money - (self.total.money or 0.0))
 
     async def given_back(self) -> None:
-        """Wait until any request in the outermost account has ended."""
+        """Wait until a request in the outermost account has ended or its ceiling was raised."""
         *_, outermost = self.chain()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         outermost._waiters.append(waiter)
@@ -333,16 +334,16 @@ class BudgetAccount:
         return self._clock() - self._began - self._paused
 
     def time_left(self) -> float | None:
-        """The seconds until a time ceiling of the chain is reached; None without a ceiling."""
+        """Return the seconds until a time ceiling of the chain is reached; None without a ceiling."""
         ceilings = ((account.budget.seconds, account.seconds) for account in self.chain())
         return min((ceiling - used for ceiling, used in ceilings if ceiling is not None), default=None)
 
     def exclude_time(self, seconds: float) -> None:
-        """Exclude time that does not count: a person was asked, or the agent was paused."""
+        """Exclude seconds that do not count as work: the user was asked, or the agent was paused."""
         self._paused += seconds
 
     def share(self) -> float | None:
-        """The largest used share of a ceiling, 0 to 1; None without a ceiling."""
+        """Return the largest used share of this account's ceilings, 0 to 1; None without a ceiling."""
         parts = (
             (self.budget.turns, float(self.spent.turns)),
             (self.budget.tokens, float(self.spent.tokens)),

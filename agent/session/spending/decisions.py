@@ -1,4 +1,4 @@
-"""Questions about reached ceilings, and the person's decisions for the whole session."""
+"""Questions about reached ceilings, and the user's decisions for the whole session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_MORE_FORECASTS = "Agents are sent in this session from now on without asking 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A raise of a ceiling of `owner`. `stood` is the old ceiling, `ceiling` the new one."""
+    """A ceiling of `owner` that was raised. `stood` is the old ceiling, `ceiling` the new one."""
 
     owner: str
     measure: Measure
@@ -42,14 +42,14 @@ class Raised:
 
 
 class Decisions:
-    """The decisions of one session. `emit` reports new ones."""
+    """The user's decisions in one session. `emit` reports new ones."""
 
     def __init__(self, session: LiveSession, emit: Callable[[Event], None]) -> None:
         self._session = session
         self._emit = emit
         self._raised: list[Raised] = []
         self.unasked = False
-        """True if the person wants no more forecasts."""
+        """True if the user does not want to see forecasts any more."""
 
     async def recall(self) -> None:
         """Read the decisions of earlier processes. Raises `StoreError`."""
@@ -66,7 +66,7 @@ class Decisions:
                 self._raised.append(raised)
 
     def apply(self, owner: str, stands: Ceiling) -> None:
-        """Raise the ceilings of `owner` that a person has decided to raise. A ceiling whose setting has
+        """Raise the ceilings of `owner` that the user has decided to raise. A ceiling whose setting has
         changed since the decision is left unchanged.
         """
         for each in self._raised:
@@ -80,7 +80,7 @@ class Decisions:
         await self._keep(words, {"what": "raised", **asdict(raised)})
 
     async def ask_no_more(self) -> None:
-        """Record that the person does not want to be asked about forecasts any more."""
+        """Record that the user does not want to be asked about forecasts any more."""
         self.unasked = True
         await self._keep(NO_MORE_FORECASTS, {"what": UNASKED})
 
@@ -96,7 +96,7 @@ class Decisions:
 
 
 def _parse_decision(decision: Mapping[str, Any]) -> Raised | None:
-    """Return a stored decision; None for a decision unknown to this version."""
+    """Return the raised ceiling of a stored decision; None for a decision unknown to this version."""
     stood, ceiling, measure = (decision.get(name) for name in ("stood", "ceiling", "measure"))
     if measure not in ("turns", "tokens", "money", "seconds"):
         return None
@@ -109,7 +109,8 @@ Key = tuple[str, Measure]
 
 
 class CeilingQuestions:
-    """Asks the person about ceilings that are in the settings, not about those that an agent's starter chose.
+    """Asks the user about ceilings that are in the settings, but not about those chosen for an agent at its
+    start.
 
     While one agent asks about a ceiling, others that reach it wait for the same answer. A stop applies to
     every agent of `living` at that moment, so that one answer ends a whole group.
@@ -125,20 +126,20 @@ class CeilingQuestions:
         self._inbox = pending_requests
         self._emit = emit
         self.decisions = decisions
-        """The store of raised ceilings; those of a day belong to no session and are not stored."""
+        """The record of raised ceilings; those for a day belong to no session and are not recorded."""
         self.living = living
-        """The agents that have been sent and are not over, by id."""
+        """Returns the ids of the agents that were started and have not ended."""
         self._asking: dict[Key, asyncio.Lock] = {}
         self._steps: dict[Key, float] = {}
         """Each ceiling's first value: the step of "the same again"."""
         self._stopped: dict[tuple[Key, float], set[str]] = {}
 
     def asks(self, reached: BudgetReachedError) -> bool:
-        """Return whether the person can help by raising a ceiling. That is not so if the price is unknown."""
+        """Return whether the user can be asked to raise the ceiling. Not so if a price is unknown."""
         return bool(self._inbox.attended and reached.setting and not reached.unpriced)
 
     async def ask(self, reached: BudgetReachedError, agent: str) -> bool:
-        """Ask about a ceiling; return whether it was raised. If not, the agent stops."""
+        """Ask the user to raise a ceiling; return whether it was raised. If not, the agent stops."""
         stands = reached.stands
         if not self.asks(reached):
             return False
@@ -164,13 +165,13 @@ class CeilingQuestions:
 
 
 def is_raised(stands: Ceiling, reached: BudgetReachedError) -> bool:
-    """Return whether there is more room now than when the ceiling was reached."""
+    """Return whether the ceiling is now higher than when it was reached."""
     ceiling = getattr(stands.budget, reached.measure)
     return ceiling is None or ceiling > reached.ceiling
 
 
 def once_more(reached: BudgetReachedError, step: float) -> float:
-    """Return the ceiling raised by `step` as often as the next request needs. Pure."""
+    """Return the ceiling, raised by `step` as often as the next request requires. Pure."""
     missing = reached.used + reached.wanted - reached.ceiling
     again = reached.ceiling + step * max(1, math.ceil(missing / step))
     return again if reached.measure in ("money", "seconds") else math.ceil(again)

@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 
 PER_MESSAGE = 16
-"""Tokens that a chat template puts around one message, at most; and around the tools."""
+"""The most tokens that a chat template adds to one message, and to the tools and the system prompt."""
 
 PER_IMAGE = 4_000
-"""Tokens of one image, at most, if it has fewer bytes: some providers count tiles."""
+"""The most tokens of one image, beyond its bytes: some providers count tiles."""
 
 LEAST_OUTPUT = 256
-"""Output tokens below which a request is not worth sending: the budget counts as reached."""
+"""The fewest output tokens for which a request is worth sending; below that, the budget counts as reached."""
 
 USUAL_OUTPUT = 8_192
-"""Output limit of a request inside a budget, if neither settings nor catalog name one."""
+"""The output limit of a request within a budget, if neither settings nor catalog give one."""
 
 LARGEST_OUTPUT = 16_384
-"""Output limit of a request inside a budget unless settings say otherwise: others want room too."""
+"""The largest output limit of a request within a budget, unless settings give one: others need room too."""
 
 Reached = Callable[[BudgetReachedError], Awaitable[bool]]
-"""Awaited at a reached ceiling; True: it was raised, so retry."""
+"""A function awaited at a reached ceiling; True means that the ceiling was raised, so retry."""
 
 PASSED_ON = frozenset({408, 502, 504, 524})
-"""HTTP statuses of a gateway that stopped waiting: somebody behind it may still be writing the answer."""
+"""HTTP statuses of a gateway that stopped waiting: the server behind it may still be writing the answer."""
 
 
 @dataclass(slots=True)
@@ -59,23 +59,23 @@ class RequestTally:
     cached: int = 0
     assumed: int = 0
     cost: float | None = 0.0
-    """US dollars, of what was assumed too; None: unknown."""
+    """US dollars, including those of assumed tokens; None if unknown."""
     is_own: bool = True
-    """Whether Hermes sent the requests; of those of another program only its own figures are known."""
+    """True if Hermes sent the requests. Of the requests of other programs, only what they report is known."""
 
     def leave_unknown(self) -> None:
-        """Count for another program, whose usage is unknown until it names it."""
+        """Start to count for another program, whose usage is unknown until it reports it."""
         if self.is_own:
             self.is_own, self.cost = False, None
 
     def figures(self) -> dict[str, float | None]:
-        """Return requests, tokens and cost for people and models; None: unknown."""
+        """Return requests, tokens and cost, as shown to users and models; None stands for unknown."""
         requests = self.requests if self.is_own else None
         return {"requests": requests, "tokens": self.known_tokens, "cost": self.cost}
 
     @property
     def known_tokens(self) -> int | None:
-        """The tokens; None: unknown."""
+        """The tokens; None if they are unknown."""
         return self.tokens if self.is_own or self.tokens else None
 
     @property
@@ -100,7 +100,7 @@ class RequestTally:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A request whose tokens the provider counted: `input` tokens for its head and these frames."""
+    """A request that the provider counted: `input` tokens for its head (tools and system) and frames."""
 
     head: bytes
     frames: tuple[Frame, ...]
@@ -108,9 +108,10 @@ class _Counted:
 
 
 def most_tokens(frames: Sequence[Frame], *heads: bytes) -> int:
-    """Return an upper bound for the tokens of frames, tools and system prompt.
+    """Return an upper bound for the tokens of frames (messages), tools and system prompt.
 
-    It follows from the number of bytes, because each token has at least one; templates add marks.
+    It follows from the number of bytes, because each token has at least one byte; templates and images add
+    more.
     """
     images = sum(frame.images for frame in frames)
     size = sum(map(len, frames)) + sum(map(len, heads))
@@ -126,7 +127,7 @@ class _Room:
 
 
 class MeteredClient:
-    """A `ModelClient` for one agent and one model. `info` describes the model.
+    """A `ModelClient` for one agent and one model, which `request_log.info` describes.
 
     Raises `BudgetReachedError` in addition to the errors of `client`. `told` is called after every request.
     `request_log` records requests permanently, and may have its own ceiling. `reached` may raise a ceiling
@@ -157,7 +158,7 @@ class MeteredClient:
         self._counted: _Counted | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Send a request when pause, throttle and account allow it, and yield the answer."""
+        """Send a request as soon as pause, throttle and account allow it, and yield the answer."""
         admitted, request, room = await self._await_room(request)
         usage, begun, complete, free = Usage(), False, False, False
         deltas = aiter(self._client.stream(request))
@@ -192,7 +193,7 @@ class MeteredClient:
             return None
 
     async def _await_room(self, request: ModelRequest) -> tuple[float, ModelRequest, _Room]:
-        """Wait until the request may be sent; return the time for the throttle, the request to send, and its
+        """Wait until the request may be sent; return the time it was admitted, the request to send, and its
         reserved room.
         """
         while True:
@@ -213,7 +214,7 @@ class MeteredClient:
             self._give_back(room)
 
     async def _reserve_room(self, request: ModelRequest) -> tuple[ModelRequest, _Room]:
-        """Return the request with an output limit that fits account and log, and the reserved room."""
+        """Return the request, with its output limited to what fits if necessary, and the reserved room."""
         most_input = self._most_input(request)
         wanted = request.max_output or min(self._info.max_output or USUAL_OUTPUT, LARGEST_OUTPUT)
         least = min(LEAST_OUTPUT, wanted)
@@ -253,7 +254,7 @@ class MeteredClient:
         self._request_log.cancel(room.entry)
 
     def _settle(self, request: ModelRequest, room: _Room, usage: Usage, *, free: bool) -> None:
-        """Record the usage of a request."""
+        """Record the usage of a request; if it is unknown, record the maximum."""
         reservation, entry, request_log = room.reservation, room.entry, self._request_log
         if free:
             self._give_back(room)
@@ -275,13 +276,13 @@ class MeteredClient:
 
 
 def _size_of_settings(request: ModelRequest) -> int:
-    """Return the size, in bytes, of the request's other fields that a model may read."""
+    """Return the size, in characters, of the request's other fields that a model may read."""
     said = [each for each in (request.extra, request.reply_schema) if each]
     return sum(len(json.dumps(each)) for each in said)
 
 
 def is_free(error: ModelError) -> bool:
-    """Return whether a request that failed with this error was never processed."""
+    """Return whether a request that failed with this error was not processed, so that it costs nothing."""
     if isinstance(error, PausedError):
         return False
     if error.kind == "unreachable":
@@ -294,7 +295,7 @@ Infos = Mapping[str, ModelInfo]
 
 
 class Metering:
-    """Meters every request of a session. All of them charge `account`.
+    """Meters every request of a session. By default they charge `account`.
 
     `agent` names the owner of the engine, as `Payer.agent` does. A surface may set `reached`, a coroutine
     function that is called with the error when a ceiling is reached. It may call `stands.raise_to(measure,
@@ -353,7 +354,7 @@ class Metering:
         return [replace(route, client=self.client(route.client, route.name)) for route in routes]
 
     def side(self, client: ModelClient, model: str) -> MeteredClient:
-        """Return a metered client for the side model of the smart mode."""
+        """Return a metered client for the side model, which gives a second opinion in the smart mode."""
         return self.client(client, model, SIDE, reached=never_raised)
 
     async def _ask_raise(self, error: BudgetReachedError) -> bool:
@@ -361,29 +362,29 @@ class Metering:
 
 
 async def never_raised(_reached: BudgetReachedError) -> bool:
-    """Return False without asking, so that a second opinion is skipped and the rules decide alone."""
+    """Return False without asking: a second opinion is skipped, and the rules decide alone."""
     return False
 
 
 def session_budget(settings: BudgetSettings) -> Budget:
-    """Return the ceilings of a session."""
+    """Return the ceilings of a session from the settings."""
     limits = settings.session
     return Budget(turns=limits.turns, tokens=limits.tokens, money=limits.money)
 
 
 def total_budget(settings: BudgetSettings) -> Budget:
-    """Return the ceilings of a home, over all days."""
+    """Return the ceilings for all sessions and days of a Hermes home folder from the settings."""
     return Budget(tokens=settings.total.tokens, money=settings.total.money)
 
 
 def day_budget(settings: BudgetSettings) -> Budget:
-    """Return the ceilings of one day."""
+    """Return the ceilings of one day from the settings."""
     return Budget(tokens=settings.day.tokens, money=settings.day.money)
 
 
 class ServiceAccount:
-    """Pays for services from the account of a session. `log_of` returns the request log of a service with
-    that price.
+    """Pays for services from the account of a session. `log_of` returns the request log for a service and its
+    price.
     """
 
     def __init__(self, account: BudgetAccount, log_of: Callable[[str, ModelInfo], RequestLog]) -> None:
@@ -392,9 +393,10 @@ class ServiceAccount:
 
     @asynccontextmanager
     async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
-        """Pay for the request that the context makes to a service. A refused request costs nothing.
+        """Pay `price` US dollars for a request to a service made in this context. A request that it refuses
+        is free.
 
-        Raises `ToolError`.
+        Raises `ToolError` if the request does not fit the budget.
         """
         # The log stores tokens and token prices: one token, which has the price.
         known = None if price is None else price * 1_000_000

@@ -1,4 +1,4 @@
-"""Reports of spending by day, model, project or agent; every grouping has the same sum."""
+"""Reports of spending by day, model, project or agent; the total is the same for each."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """The usage of all requests with the same `key`. Tokens are as counted by providers."""
+    """The usage of all requests with the same `key`. Tokens are as providers counted them."""
 
     key: str
     requests: int = 0
     input: int = 0
     cached: int = 0
-    """Part of `input` that was served from the prompt cache."""
+    """The part of `input` that was served from the prompt cache."""
     output: int = 0
     cost: float = 0.0
-    """US dollars of what was counted and has a price."""
+    """US dollars for requests that were counted and have a known price."""
     unpriced: int = 0
-    """Requests whose price is not known; they are not in `cost`."""
+    """The number of requests without a known price; they are not in `cost`."""
     uncounted: int = 0
-    """Requests without a count: their answers were interrupted, or are still running."""
+    """The number of requests without a count: their answers were interrupted, or are still running."""
     assumed: int = 0
-    """Tokens these took at most; they are not in `input` and `output`."""
+    """The most tokens that uncounted requests took; they are not in `input` and `output`."""
     assumed_cost: float = 0.0
-    """US dollars these took at most, as far as priced; not in `cost`."""
+    """The most that uncounted requests cost in US dollars, as far as priced; not in `cost`."""
 
     def __add__(self, other: UsageLine) -> UsageLine:
         numbers = [each.name for each in fields(self) if each.name != "key"]
@@ -49,7 +49,7 @@ class UsageLine:
         return self.input + self.output + self.assumed
 
     def to_json(self) -> dict[str, Any]:
-        """Return the line as an object; `cost` is None if no request has a known price."""
+        """Return the line as an object; `cost` is None if none of its requests has a known price."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return values | {"cost": None if self.unpriced == self.requests > 0 else self.cost}
 
@@ -60,7 +60,7 @@ class UsageReport:
 
     by: Grouping
     since: str
-    """The first day, empty for all there ever were."""
+    """The first day; empty for all days."""
     lines: tuple[UsageLine, ...]
     total: UsageLine
 
@@ -68,9 +68,7 @@ class UsageReport:
 async def report(
     database: Database, prices: Prices, by: Grouping, *, days: int | None, now: float, session: str = ""
 ) -> UsageReport:
-    """Return the usage of the last `days` days including today, or of all days for None. Raises
-    `StoreError`.
-    """
+    """Return the usage of the last `days` days with today, or of all for None. Raises `StoreError`."""
     since = "" if days is None else request_table.days_from(request_table.local_day(now), 1 - days)
     sums = await database.read(
         lambda connection: request_table.sums(connection, by, since=since, session=session)
@@ -128,7 +126,7 @@ class SpendingBound:
     setting: str
     measure: Measure
     used: float | None
-    """None: a price that is not known is part of it."""
+    """None if a part of the amount has an unknown price."""
     ceiling: float
 
     @property
@@ -139,7 +137,7 @@ class SpendingBound:
 
 @dataclass(frozen=True, slots=True)
 class SpendingOverview:
-    """The ceilings, and one usage line for each requester. All subagents share one line."""
+    """Usage lines of today and of the session, with their ceilings. All subagents share one line."""
 
     today: tuple[UsageLine, ...]
     session: tuple[UsageLine, ...]
@@ -147,7 +145,7 @@ class SpendingOverview:
 
 
 async def overview(metering: Metering) -> SpendingOverview:
-    """Return the spending up to now. Raises `StoreError`."""
+    """Return the spending so far. Raises `StoreError`."""
     spending = metering.spending
     await spending.wait_for_writes()
     now = spending.now()
@@ -173,7 +171,7 @@ async def overview(metering: Metering) -> SpendingOverview:
 
 
 def _lines(sums: Iterable[RequestSum], prices: Prices) -> tuple[UsageLine, ...]:
-    """Return the lines in order: the engine's own agent, subagents, the side model."""
+    """Return the lines in order: the session's own agent, all subagents, the side model."""
     together = (replace(each, key=SENT if each.key.startswith(SENT) else each.key) for each in sums)
     lines = fold_sums(together, prices)
     return tuple(lines[key] for key in (request_table.MAIN, SENT, request_table.SIDE) if key in lines)

@@ -13,12 +13,12 @@ from agent.session.spending.request_table import Payer, RequestAmount
 from agent.session.spending.spending import Spending, take
 
 _UNPAID = "demo"
-"""The scripted model, which asks nobody."""
+"""The scripted demo model, which sends no requests and costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
-    """One request, from before it is sent until it has ended. Its tokens are the most that it can use."""
+    """One request, from before it is sent until it has ended. Its tokens are the maximum that it can use."""
 
     row: int | None
     """The id of the request's row, if it was recorded before it was sent."""
@@ -32,8 +32,8 @@ class RequestEntry:
 class RequestLog:
     """The log of the requests of `payer`; `info` describes the model.
 
-    Each entry must be ended exactly once, by `close`, `lose` or `cancel`. That is written in the background,
-    in order; `Spending.aclose` waits for it.
+    Each entry must be ended exactly once, by `close`, `lose` or `cancel`. Entries are written in the
+    background, in order; `Spending.aclose` waits for this.
     """
 
     def __init__(self, spending: Spending, payer: Payer, info: ModelInfo) -> None:
@@ -42,7 +42,8 @@ class RequestLog:
         self.info = info
 
     async def open(self, most_input: int, output: int, least: int) -> RequestEntry:
-        """Reserve room for a request with `output` tokens of output, or fewer if these do not fit.
+        """Reserve room for a request with at most `output` output tokens; return its entry with the number
+        that fits.
 
         Raises `BudgetReachedError` when not even `least` tokens of output fit the ceilings of session and
         day, and `StoreError`; then nothing is reserved.
@@ -94,7 +95,7 @@ class RequestLog:
         self._write(entry, None, "assumed")
 
     def cancel(self, entry: RequestEntry) -> None:
-        """Remove a request that was never processed."""
+        """Remove the entry of a request that was never processed."""
         if (row := entry.row) is not None:
             self._spending.later(lambda connection: request_table.drop(connection, row))
 
@@ -131,7 +132,7 @@ class NoRequestLog(RequestLog):
 
 
 def request_log_of(spending: Spending, payer: Payer, info: ModelInfo) -> RequestLog:
-    """Return the request log of a payer."""
+    """Return the request log of a payer. Requests to the demo model are not recorded."""
     return NoRequestLog(info) if payer.model == _UNPAID else RequestLog(spending, payer, info)
 
 

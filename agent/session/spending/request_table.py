@@ -18,20 +18,20 @@ Grouping = Literal["day", "model", "project", "agent"]
 GROUPINGS: tuple[Grouping, ...] = ("day", "model", "project", "agent")
 
 MAIN, SIDE, SENT = "main", "side", "agent:"
-"""The requester: the session's own agent, the side model of the smart mode, a sent agent."""
+"""Values of `agent`: the session's agent, the side model of the smart mode, a subagent (as a prefix)."""
 
 LARGEST = 2**40
-"""No count is accepted beyond this, so that sums stay whole numbers SQLite can hold."""
+"""The largest accepted count, so that sums stay whole numbers that SQLite can hold."""
 
 AHEAD = 2
-"""Days by which a clock may have run ahead without what was spent meanwhile being forgotten."""
+"""The number of days after today that count as today, in case the clock ran ahead and was then corrected."""
 
 LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """The payer of a request. `session` is the top session, also for requests of its subagents."""
+    """The payer of a request. `session` is the session itself, even for requests of its subagents."""
 
     session: str
     project: str
@@ -41,8 +41,8 @@ class Payer:
 
 @dataclass(frozen=True, slots=True)
 class RequestAmount:
-    """Tokens and US dollars of a request; `cached` is part of `input`. `None` means that the price is
-    unknown.
+    """Tokens and US dollars of a request; `cached` is part of `input`. A `cost` of None means that the price
+    is unknown.
     """
 
     input: int = 0
@@ -53,8 +53,8 @@ class RequestAmount:
 
 @dataclass(frozen=True, slots=True)
 class RequestSum:
-    """The sum of requests of one model with the same `key`. It also tells whether they were counted and
-    priced.
+    """The sum of requests of one model with the same `key`, which were all counted or not, and all priced or
+    not.
     """
 
     key: str
@@ -68,17 +68,17 @@ class RequestSum:
 
 
 def agent_name(name: str) -> str:
-    """Return the name of a subagent in the form in which rows store it. `name` comes from a model."""
+    """Return the stored form of a subagent's name, which a model may have chosen: one short line."""
     return SENT + one_line(name)[:LONGEST_NAME]
 
 
 def local_day(moment: float) -> str:
-    """Return the calendar day of a moment (seconds since the epoch) in this computer's time zone."""
+    """Return the date of a moment (seconds since the epoch) in the computer's time zone, as `YYYY-MM-DD`."""
     return time.strftime("%Y-%m-%d", time.localtime(moment))
 
 
 def days_from(day: str, count: int) -> str:
-    """Return the day `count` days after `day`."""
+    """Return the date `count` days after the date `day`."""
     return (date.fromisoformat(day) + timedelta(days=count)).isoformat()
 
 
@@ -140,7 +140,7 @@ def sums(
     until: str = "",
     session: str = "",
 ) -> list[RequestSum]:
-    """Return summed requests, optionally only from day `since` to `until`, or of one session."""
+    """Return sums of requests by `by`, model and state; with days or a session given, only of those."""
     wanted = {"day >= ?": since, "day <= ?": until, "session = ?": session}
     given = {condition: value for condition, value in wanted.items() if value}
     where = f"WHERE {' AND '.join(given)}" if given else ""
@@ -154,10 +154,7 @@ def sums(
 
 
 def under_way(connection: sqlite3.Connection, since: float, session: str = "") -> bool:
-    """Return whether requests that began after `since` are open and may still use less than their maximum.
-
-    With `session`, only requests of that session are considered.
-    """
+    """Return whether requests begun at `since` or later are still open, and their process is running."""
     rows = connection.execute(
         "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ? AND session = ?"
         if session
@@ -188,10 +185,10 @@ def today_of(now: float) -> tuple[str, str]:
 
 
 LAST = 100
-"""Agents that are looked at, those that ended last."""
+"""The number of most recently ended agents that are considered."""
 
 WORKED = frozenset({"completed", "failed", "budget"})
-"""Ends of agents that had time to work; the others were stopped by somebody."""
+"""Outcomes of agents that had time to work; agents with other outcomes were stopped early."""
 
 _ENDS = """
 SELECT (
@@ -208,16 +205,16 @@ WHERE NOT EXISTS (
 
 
 def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
-    """Return the tokens used by each of the last agents. `ended` is the kind of their final node.
+    """Return the tokens used by each of the agents that ended last. `ended` is the kind of their final node.
 
-    Agents that only answered a question are left out, because their usage says nothing about other agents.
+    Left out are agents that only answered a question, were stopped early, or whose usage is unknown.
     """
     taken = (_token_count(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
     return [tokens for tokens in taken if tokens > 0]
 
 
 def _token_count(data: str) -> int:
-    """Return the tokens that an agent's final node names; 0 if it names none, or the agent hardly worked."""
+    """Return the tokens in an agent's final node; 0 if it gives none, or the agent was stopped early."""
     told = json.loads(data)
     usage = told.get("usage")
     if told.get("outcome") not in WORKED or not isinstance(usage, dict):

@@ -1,4 +1,4 @@
-"""The spending of one home: a record of every request by any process."""
+"""The spending in one Hermes home folder: a record of every request by any process."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 Prices = Callable[[str], ModelInfo]
 
 OWN = frozenset({"local", "demo"})
-"""Models that run inside Hermes."""
+"""Models that run inside Hermes and cost nothing."""
 
 
 def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
-    """Return a function from a model label, such as `openrouter/z-ai/glm-5`, to its model info. Needs no
-    key.
+    """Return a function that gives the info of a model by its label, such as `openrouter/z-ai/glm-5`. Needs
+    no key.
     """
 
     @cache
@@ -58,7 +58,7 @@ def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
 def cost_of(each: RequestSum, prices: Prices) -> float | None:
     """Return the cost of requests in US dollars; None if a price is unknown.
 
-    Requests without a price at the time of sending get today's price.
+    Requests that had no known price when they were sent get today's price.
     """
     if each.cost is not None:
         return each.cost
@@ -66,9 +66,9 @@ def cost_of(each: RequestSum, prices: Prices) -> float | None:
 
 
 def charge_of(sums: Iterable[RequestSum], prices: Prices) -> tuple[Charge, str]:
-    """Return the sum of all, and the label of a model without a known price.
+    """Return the total of the sums, and the label of a model without a known price.
 
-    The label is empty if all prices are known; otherwise the money of the sum is None.
+    The label is empty if all prices are known; otherwise the money of the total is None.
     """
     total, unpriced = Charge(), ""
     for each in sums:
@@ -81,16 +81,16 @@ def charge_of(sums: Iterable[RequestSum], prices: Prices) -> tuple[Charge, str]:
 DAY_SETTING = "budget.day"
 
 LOOK = 0.5
-"""Seconds between two looks whether somebody gave room back."""
+"""Seconds between two checks for room that other requests released."""
 
 LEASE = 600.0
-"""Seconds for which room that is taken may still be given back; afterwards it counts as spent."""
+"""Seconds during which an open request may still release room; afterwards the room counts as spent."""
 
 
 class SharedBudget:
-    """The ceilings of a day, of one `session` or of all time (`ever`), in the state that this process knows.
+    """The ceilings of a day, of one `session` or of all time (`ever`), as this process knows them.
 
-    `owner` names the owner in words, `setting` is the settings section that holds them.
+    `owner` names the owner in words, `setting` is the settings section that holds the ceilings.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class SharedBudget:
         self.setting = setting
         self.budget = budget
         self.session = session
-        """Empty: what all sessions ask for on one day counts."""
+        """The session to which it applies; empty if the requests of all sessions count."""
         self.ever = ever
         """True if it covers all days."""
 
@@ -117,11 +117,11 @@ class SharedBudget:
         self.budget = replace(self.budget, **{measure: value})
 
     async def given_back(self) -> None:
-        """Wait until more room may have become free."""
+        """Wait for half a second, after which more room may be free."""
         await asyncio.sleep(LOOK)
 
     def charge(self, connection: sqlite3.Connection, prices: Prices, now: float) -> tuple[Charge, str]:
-        """Return the amount used, and the label of a model without a known price or an empty text.
+        """Return the amount used, and the label of a model without a known price, or an empty text.
 
         Open requests count with their maximum.
         """
@@ -133,7 +133,7 @@ class SharedBudget:
     def check(
         self, used: Charge, wanted: Charge, unpriced: str, connection: sqlite3.Connection, now: float
     ) -> None:
-        """Raise `BudgetReachedError` unless `wanted` fits in addition to what is used."""
+        """Raise `BudgetReachedError` unless `wanted` fits in addition to `used`."""
         total = used + wanted
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, total.turns, used.turns),
@@ -157,7 +157,7 @@ class SharedBudget:
 
 
 def session_ceilings(budget: Budget, session: str) -> SharedBudget:
-    """Return the ceilings of a session and its agents, by its id."""
+    """Return the ceilings of a session, given by its id, and its agents."""
     return SharedBudget("this session", "budget.session", budget, session)
 
 
@@ -172,8 +172,8 @@ def take(
 ) -> tuple[int, int]:
     """Record a request before it is sent; return the id of its row and the output tokens that it may have.
 
-    `size` are the maximum input tokens, the wanted output tokens, and the fewest useful ones. Raises
-    `BudgetReachedError` unless the fewest fit.
+    `size` holds the maximum input tokens, the wanted output tokens, and the fewest useful output tokens.
+    Raises `BudgetReachedError` unless those fit.
     """
     most_input, output, least = size
     used = [(each, *each.charge(connection, prices, now)) for each in bounds if each.has_ceiling]
@@ -196,15 +196,16 @@ log = logging.getLogger(__name__)
 
 DAY = 86_400.0
 ALONG = 0.05
-"""Seconds in which a record of a request waits for a commit that takes it along."""
+"""Seconds that the record of a request waits for another commit that can include it."""
 
 
 class Spending:
-    """Accounting for the requests of one process. Every method raises `StoreError`.
+    """Accounting for the requests of one process.
 
-    If the day, the session (`session`) or the home (`total`) has ceilings, a request is recorded with its
-    maximum before it is sent. So no other process uses the same room, and spending is not lost if the process
-    is killed. Otherwise it is recorded when it has ended. `now` returns seconds since the epoch.
+    If the day, the session (`session`) or the home folder (`total`) has ceilings, a request is recorded with
+    its maximum before it is sent. So no other process uses the same room, and spending is not lost if the
+    process is killed. Otherwise it is recorded when it has ended. `now` returns seconds since the epoch.
+    Reading raises `StoreError`.
     """
 
     def __init__(
@@ -234,16 +235,17 @@ class Spending:
         """Set while somebody waits for what is written later."""
 
     async def of_session(self, session: str) -> Charge:
-        """Return the total spending of a session and its agents."""
+        """Return the total spending of a session and its agents. Raises `StoreError`."""
         return await self.charge(session_ceilings(Budget(), session))
 
     async def charge(self, bound: SharedBudget) -> Charge:
-        """Return the amount that counts for the ceilings, summed over all processes."""
+        """Return the amount that counts for the ceilings, summed over all processes. Raises `StoreError`."""
         await self.wait_for_writes()
         return (await self.database.read(lambda c: bound.charge(c, self.prices, self.now())))[0]
 
     def later(self, work: Work[Any]) -> None:
-        """Write with the next commit, or on its own in a moment if there is none: usually the answer follows.
+        """Write with the next commit, or on its own in a moment if there is none: usually an answer is stored
+        soon.
 
         A failure is only logged, because the request has already ended.
         """
@@ -257,7 +259,7 @@ class Spending:
             self.keep(asyncio.ensure_future(self._flush_soon()))
 
     def keep(self, task: asyncio.Future[Any]) -> None:
-        """Keep a task so that `aclose` waits for it."""
+        """Register a task so that `wait_for_writes` waits for it."""
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
@@ -272,7 +274,7 @@ class Spending:
             log.warning("what a request took could not be written down: %s", error)
 
     async def wait_for_writes(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all records of requests are written, or their failure is logged."""
         self._hurry.set()
         try:
             while writing := tuple(self._writing):

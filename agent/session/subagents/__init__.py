@@ -1,1 +1,1 @@
-"""Agents that work for another agent: starting, watching, paying and stopping them."""
+"""Agents that work for another agent: starting them, following their progress and budget, stopping them."""

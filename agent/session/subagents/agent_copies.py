@@ -42,7 +42,7 @@ NOT_KEPT = (
 
 Settled = Literal["merged", "discarded", "unchanged"]
 THERE = frozenset({"made", "partly merged"})
-"""The last recorded state of an unresolved copy."""
+"""The recorded states of a copy that still holds unmerged changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class CopyDifference:
 
     @property
     def files(self) -> tuple[CopiedFile, ...]:
-        """Return each changed path with the numbers of its added and removed lines."""
+        """The changed paths, each with the numbers of its added and removed lines, if known."""
         counted = {file.path: file for file in self.patch.files}
         return tuple(_copied_file(change, counted) for change in self.changes)
 
 
 class AgentCopies:
-    """The copies of the agents of the session `root`, by the ids of the agents."""
+    """The copies of the workspace in which agents of the session `root` work, by agent id."""
 
     are_kept = True
-    """True if there can be copies."""
+    """True if agents can work in copies."""
 
     def __init__(
         self, store: Store, root: str, steps: StepRecorder, folder: Path, emit: Callable[[Event], None]
@@ -75,7 +75,7 @@ class AgentCopies:
         self._folder = folder
         self._open: dict[str, WorkspaceCopy] = {}
         self._left: dict[str, str] = {}
-        """Ids of copies that an earlier process held, by agent."""
+        """Ids of copies that earlier processes left, by agent."""
         self._unmerged: dict[str, int] = {}
         """Paths that are neither merged nor discarded, by agent, as last reported."""
         self._looking: asyncio.Task[None] | None = None
@@ -85,10 +85,10 @@ class AgentCopies:
         self._steps_of_calls: dict[tuple[str, str], Step] = {}
 
     async def find_again(self, runs: Sequence[AgentWorker]) -> tuple[str, ...]:
-        """Read the copies that earlier processes left; return the ids of their agents.
+        """Find the copies that earlier processes left; return the ids of their agents.
 
-        Copies of agents that were interrupted are compared in the background. The caller must hold the
-        session's lock.
+        Changes whose number is not recorded are counted in the background. The caller must hold the session's
+        lock.
         """
         found = await asyncio.to_thread(holders, self._folder)
         self._left = {holder.agent: id for id, holder in found.items() if holder.session == self._root}
@@ -103,7 +103,7 @@ class AgentCopies:
         return tuple(self._left)
 
     def unmerged_count(self, agent: str) -> int:
-        """Return how many changed paths of an agent's copy are neither merged nor discarded."""
+        """Return the number of changed paths in an agent's copy that are neither merged nor discarded."""
         return self._unmerged.get(agent, 0)
 
     def holds(self, agent: str) -> bool:
@@ -111,9 +111,9 @@ class AgentCopies:
         return agent in self._open or agent in self._left
 
     async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:
-        """Return the copy in which an agent works, and a note about it for the agent.
+        """Return the copy in which an agent works, and a note about a new copy for the agent.
 
-        Raises `HermesError`.
+        An existing copy is used again, otherwise one is made. Raises `HermesError`.
         """
         async with self._lock(run.id):
             before = await agent_table.copy_of(self._store, run.record.id)
@@ -158,9 +158,9 @@ class AgentCopies:
     # Viewing, merging, discarding
 
     async def changes(self, agent: str, paths: Collection[str] = ()) -> CopyDifference:
-        """Return the unmerged changes of a copy, at or below `paths` if any are named.
+        """Return the unmerged changes of a copy, only those at or below `paths` if any are given.
 
-        Raises `HermesError`, also for a path that was not changed.
+        Raises `HermesError`, also for a path without changes.
         """
         copy = await self._copy(agent)
         changes = _select_changes(await copy.changes(), paths)
@@ -173,9 +173,9 @@ class AgentCopies:
         return copy.root, copy.origin
 
     async def plan_merge(self, agent: str, paths: Collection[str] = ()) -> RestorePlan:
-        """Return the plan of merging a copy into the workspace; the whole copy if no paths are named.
+        """Return a plan for merging a copy into the workspace; only for `paths` if any are given.
 
-        Raises `HermesError`, also for a path that was not changed.
+        Raises `HermesError`, also for a path without changes.
         """
         copy = await self._copy(agent)
         if paths:
@@ -185,7 +185,7 @@ class AgentCopies:
     async def merge(
         self, run: AgentWorker, plan: RestorePlan, choices: Mapping[str, Choice] | None = None
     ) -> Restored:
-        """Carry out a plan as one step of the workspace. Raises `HermesError`.
+        """Carry out a plan as one step of the workspace, and return its result. Raises `HermesError`.
 
         A conflict that `choices` does not decide is left unchanged in workspace and copy. The copy of an
         ended agent is removed when all of it is merged.
@@ -204,7 +204,7 @@ class AgentCopies:
             return restored
 
     async def discard(self, run: AgentWorker) -> int:
-        """Delete a copy with its unmerged changes; return how many paths they had. Raises `HermesError`."""
+        """Delete an ended agent's copy; return the number of unmerged paths. Raises `HermesError`."""
         if not run.is_over:
             raise HermesError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
         async with self._lock(run.id):
@@ -213,11 +213,11 @@ class AgentCopies:
             return count
 
     def note_step(self, agent: str, call: str, step: Step) -> None:
-        """Record the step of an agent's call that merged a copy."""
+        """Remember the step in which an agent's call merged a copy, until `step_of` asks for it."""
         self._steps_of_calls[agent, call] = replace(step, call=call)
 
     def step_of(self, agent: str, call: str) -> Step | None:
-        """Return the step of a call that merged a copy. A second call of this function returns None."""
+        """Return and forget the step in which a call merged a copy; None if there is none."""
         return self._steps_of_calls.pop((agent, call), None)
 
     async def aclose(self) -> None:
@@ -254,7 +254,7 @@ class AgentCopies:
         await copy.close()
 
     def _note(self, agent: str, paths: int) -> None:
-        """Emit the number of paths in a copy that are neither merged nor discarded, if it has changed."""
+        """Emit the number of unmerged paths in a copy if it differs from the last one."""
         if self._unmerged.get(agent, 0) != paths:
             self._unmerged[agent] = paths
             self._emit(CopyChanged(agent=agent, paths=paths))
@@ -274,7 +274,7 @@ class AgentCopies:
 
 
 class NoCopies(AgentCopies):
-    """Replaces `AgentCopies` in a session that does not record file changes and so has no copies."""
+    """A replacement for `AgentCopies` in a session that does not record file changes and so has no copies."""
 
     are_kept = False
 
@@ -332,7 +332,7 @@ _BEFORE = {
 
 
 def _news(copy: WorkspaceCopy, before: str, lost: str) -> str:
-    """Return a note that tells an agent about its new copy."""
+    """Return a note that tells an agent about its new copy, and about the one before."""
     past = f"The copy you worked in cannot be used any more: {lost} " if lost else _BEFORE.get(before, "")
     whole = "" if copy.coverage.complete else f" The copy is {copy.coverage.sentence()}."
     return (
@@ -352,7 +352,7 @@ COPY_OF_COPY = (
 
 
 class AgentWorkspaces:
-    """Provides agents with workspaces. `shared` is the session's workspace, `open_reach` opens others."""
+    """Provides agents with workspaces. `shared` is the session's own; `open_reach` opens those in copies."""
 
     def __init__(self, shared: AgentWorkspace, copies: AgentCopies, open_reach: OpenReach) -> None:
         self.shared = shared
@@ -361,7 +361,7 @@ class AgentWorkspaces:
         self._own: dict[str, AgentWorkspace] = {}
 
     def check(self, task: Task, sender: AgentWorker | None) -> None:
-        """Raise `ToolError` if the workspace requested for an agent of `sender` is not possible."""
+        """Raise `ToolError` if an agent of `sender` cannot work in the kind of workspace requested."""
         if task.isolation != "copy":
             return
         if sender is not None and sender.ground_of:
@@ -376,7 +376,7 @@ class AgentWorkspaces:
         return self._own.get(run.ground_of, self.shared)
 
     def step_of(self, agent: str, call: str) -> Step | None:
-        """Return the step of a call that merged a copy. A second call of this function returns None."""
+        """Return and forget the step in which a call merged a copy; None if there is none."""
         return self.copies.step_of(agent, call)
 
     async def enter(self, run: AgentWorker) -> AgentWorkspace:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from agent.core.config.schema import Settings
 
 NAMED = 12
-"""Models that a refusal names."""
+"""The maximum number of models that an error message lists."""
 
 
 class KnownModels(Mapping[str, ModelInfo]):
-    """Information on models by label: those of the session, and all others of the catalog."""
+    """Information on models by label: those of the session, and others of the catalog on request."""
 
     def __init__(self, own: Mapping[str, ModelInfo], prices: Prices) -> None:
         self._known = dict(own)
@@ -48,13 +48,13 @@ class KnownModels(Mapping[str, ModelInfo]):
         return len(self._known)
 
     def learn(self, target: Target) -> None:
-        """Use the settings' description of a model that is about to be used."""
+        """Add the settings' description of a model that is about to be used."""
         self._known.setdefault(target.label, target.info)
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """The routes of one agent in order, and the profile of the first model."""
+    """The routes of one agent, in the order in which they are tried, and the profile of the first model."""
 
     routes: tuple[ModelRoute, ...]
     profile: Profile
@@ -91,11 +91,11 @@ class AgentModels:
         self._closers: list[Closer] = []
 
     def label(self, name: str) -> str:
-        """Return the full label of the model `name`; empty means the session's. Raises `ToolError`."""
+        """Return the full label of the model `name`; empty means the session's model. Raises `ToolError`."""
         return self._target(name).label if name else self.own.routes[0].name
 
     async def voice(self, name: str) -> Voice:
-        """Return the routes to the model `name`; empty means the session's. Raises `ToolError`."""
+        """Return the routes to the model `name`, opened if needed; empty means the session's model."""
         if not name:
             return self.own
         target = self._target(name)
@@ -138,7 +138,7 @@ class AgentModels:
         return target
 
     def _there_are(self) -> str:
-        """Return a text that lists the models that can be named."""
+        """Return a sentence that lists models that can be used, at most `NAMED`."""
         from agent.model.model_choices import choices
 
         found = choices(self._settings, self._environ, self._home)

@@ -1,4 +1,4 @@
-"""Running one agent: its progress, its report, its end."""
+"""Running one agent: its progress, its report and its end."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ Why = Literal["killed", "budget", "interrupted"]
 
 
 class Stopper:
-    """Stops agents; their work so far becomes their report."""
+    """Stops agents; what they have done so far becomes their report."""
 
     def __init__(self, register: AgentRegister, pending_requests: PendingRequests) -> None:
         self._register = register
         self._inbox = pending_requests
 
     def stop(self, run: LiveAgent, why: Why) -> None:
-        """Ask an agent to end, without waiting for it. Its questions to a person are cancelled."""
+        """Stop an agent and those below it, without waiting. Their questions to the user are cancelled."""
         if run.is_over:
             return
         run.stop = run.stop or why
@@ -72,7 +72,7 @@ class Stopper:
             asyncio.get_running_loop().call_soon(run.job.cancel)
 
     async def kill(self, run: LiveAgent) -> AgentReport:
-        """Stop an agent and return its report. It sends no request afterwards."""
+        """Stop an agent, wait for its end, and return its report. It sends no requests afterwards."""
         self.stop(run, "killed")
         await run.over.wait()
         assert run.report is not None
@@ -118,7 +118,7 @@ def make_report(
 ) -> AgentReport:
     """Return the report of an agent that has ended. `leaves` are the reports of the agents that it started.
 
-    `workspace` is the folder it worked in, `copied` the changes there if that is a copy.
+    `workspace` is the folder in which it worked, `copied` the changes there if that is a copy.
     """
     text = ended.text if ended is not None else ""
     if not text.strip() and run.child is not None:
@@ -144,7 +144,7 @@ def make_report(
 def _outcome(
     run: LiveAgent, ended: TurnEnded | None, error: str, says_failed: bool, leaves: Sequence[AgentReport]
 ) -> tuple[Outcome, str]:
-    """Return the outcome, and the reason if the work is not completed."""
+    """Return the outcome, and the reason unless the work is completed."""
     if run.stop:
         return run.stop, STOPPED[run.stop]
     if ended is None:
@@ -171,7 +171,7 @@ def _relative(path: Path, workspace: Path) -> str:
 
 
 ACTION = 120
-"""Characters of what an agent does."""
+"""The maximum number of characters in the description of an agent's action."""
 
 
 def start_event(run: LiveAgent) -> AgentStarted:
@@ -193,11 +193,11 @@ class ProgressPublisher:
     emit: Callable[[Event], None]
 
     def begins(self, run: LiveAgent) -> None:
-        """Publish that an agent was started, or continues after its end."""
+        """Emit the event that an agent was started, or continues after its end."""
         self.emit(start_event(run))
 
     def stands(self, run: LiveAgent) -> None:
-        """Publish the progress of an agent that has not ended."""
+        """Emit the progress of an agent, unless it has ended."""
         if run.is_over:
             return
         state: Literal["pending", "running", "waiting", "paused"] = "running"
@@ -237,16 +237,16 @@ class ProgressPublisher:
 log = logging.getLogger(__name__)
 
 LOOK = 0.25
-"""Seconds between two looks at the clock of an agent that is paused or waits for a person."""
+"""Seconds between two checks of an agent's time ceiling."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AgentRunner:
-    """Runs agents, at most one for each slot at a time. `delegates` lets an agent start others."""
+    """Runs agents, at most one per slot at a time. `delegates` lets an agent start others."""
 
     services: Services
     depth: int
-    """The maximum depth of agents that send agents."""
+    """The maximum depth to which agents may start further agents."""
     register: AgentRegister
     publisher: ProgressPublisher
     stopper: Stopper
@@ -257,7 +257,7 @@ class AgentRunner:
     writers: FileTurns = field(default_factory=FileTurns)
 
     def begin(self, run: LiveAgent, message: str) -> None:
-        """Make an agent work on a message as soon as a slot is free."""
+        """Start an agent's work on a message; it begins as soon as a slot is free."""
         run.report = None
         run.state = "queued"
         run.over.clear()
@@ -306,7 +306,7 @@ class AgentRunner:
             self.slots.give_back()
 
     async def _open(self, run: LiveAgent) -> tuple[Agent | ForeignAgent, str]:
-        """Return the agent in its workspace, and a note for it about the workspace."""
+        """Open and return the agent in its workspace, with a note for it about the workspace."""
         if run.ground_of == run.id:
             run.action = "copies the project"
             self.publisher.stands(run)
@@ -340,7 +340,7 @@ class AgentRunner:
 
     @asynccontextmanager
     async def _watch(self, run: LiveAgent) -> AsyncIterator[None]:
-        """Stop the agent if its time ceiling is reached inside this context."""
+        """Stop the agent if a time ceiling is reached inside this context and is not raised."""
         task = asyncio.create_task(self._end_in_time(run))
         try:
             yield
@@ -359,7 +359,7 @@ class AgentRunner:
                 return
 
     async def _ask_raise(self, run: LiveAgent, ceiling: BudgetReachedError) -> bool:
-        """Ask the person about a reached ceiling while the agent waits; return whether it was raised."""
+        """Ask the user about a reached ceiling while the agent waits; return whether it was raised."""
         ceiling_questions = self.services.ceiling_questions
         if not ceiling_questions.asks(ceiling):
             return False
@@ -368,7 +368,7 @@ class AgentRunner:
 
     @contextmanager
     def asking(self, run: LiveAgent) -> Iterator[None]:
-        """Mark the agent as waiting for a person inside this context."""
+        """Mark the agent as waiting for the user inside this context."""
         self._waits(run, True)
         try:
             yield
@@ -376,7 +376,7 @@ class AgentRunner:
             self._waits(run, False)
 
     def _waits(self, run: LiveAgent, on: bool) -> None:
-        """Record that the agent begins or stops waiting for a person. That time is not counted as its own."""
+        """Record that the agent begins or stops waiting for the user. This time does not count as work."""
         if on:
             if not run.waiting:
                 run.waits_since = self.clock()
@@ -392,7 +392,7 @@ class AgentRunner:
             await self._over(run, ended, error)
 
     async def _over(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> None:
-        """End an agent with a report, whatever fails: those who wait for it would wait for ever."""
+        """End an agent with a report, even if a part fails: otherwise its waiters would wait forever."""
         try:
             report = await self._report(run, ended, error)
         except Exception as failure:
@@ -411,7 +411,7 @@ class AgentRunner:
         run.over.set()
 
     async def _report(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> AgentReport:
-        """End what the agent started, leave its workspace, and return its report."""
+        """Stop the agents below it, leave its workspace, and return its report."""
         open_runs = [each for each in self.register.below(run.id) if not each.is_over]
         await asyncio.gather(*map(self.stopper.kill, open_runs))
         workspaces = self.services.workspaces

@@ -1,6 +1,6 @@
-"""Agents in the store: the task of each, its outcome and its usage.
+"""Agents in the store: the task, outcomes and usage of each.
 
-An agent's session begins with a node that names its task and the call that started it; each end of its work
+An agent's session begins with a node that holds its task and the call that started it; each end of its work
 is one more node. A session without an end was interrupted.
 """
 
@@ -31,20 +31,20 @@ class StoredAgent:
     id: str
     task: Task
     parent: str
-    """The agent that sent it."""
+    """The id of the agent that started it."""
     call: str
     depth: int
     tally: RequestTally
     report: AgentReport | None
-    """None: its work was cut off."""
+    """The report on its last end; None if its work was cut off."""
     calls: int = 0
-    """The number of calls it has made; those of its scripts are not counted."""
+    """The number of tool calls that it has made; those of its scripts are not counted."""
     unheard: tuple[str, ...] = ()
-    """Messages it has not read."""
+    """Messages to it that it has not read."""
     let_go_on: int = 0
-    """The node at which the person last resumed it; 0: never."""
+    """The id of the node at which the user last resumed it; 0 if that never happened."""
     ended: int = 0
-    """The node at its last end."""
+    """The id of the node at its last end; 0 if there is none."""
 
 
 async def begin(store: Store, record: Session, known: StoredAgent) -> None:
@@ -62,7 +62,7 @@ async def begin(store: Store, record: Session, known: StoredAgent) -> None:
 
 
 async def record_resume(store: Store, session: str, *, by_person: bool) -> None:
-    """Record that an ended agent continues."""
+    """Record that an ended agent continues, and whether the user resumed it."""
     data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
     await store.append(session, "notice", "The agent continues.", data)
 
@@ -70,14 +70,14 @@ async def record_resume(store: Store, session: str, *, by_person: bool) -> None:
 async def record_copy(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
     """Record that an agent's copy was made, or how it was resolved.
 
-    `left` is the number of changed paths in it.
+    `left` is the number of unmerged paths in it; None if unknown.
     """
     data = {"kind": COPY, "to_model": False, "how": how, "left": left}
     await store.append(session, "notice", f"The copy in {place}: {how}.", data)
 
 
 async def copy_of(store: Store, session: str) -> str:
-    """Return the last recorded state of an agent's copy; empty if it never had one."""
+    """Return the last recorded state of an agent's copy; empty if it never had a copy."""
     path = await store.path(session)
     last = next((node for node in reversed(path) if node.data.get("kind") == COPY), None)
     return "" if last is None else str(last.data.get("how", ""))
@@ -130,7 +130,7 @@ async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
 
 
 async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) -> StoredAgent | None:
-    """Return the stored agent of a session; None if the session is not an agent's."""
+    """Return the stored agent of a session; None if the session does not belong to an agent."""
     path = await store.path(record.id)
     begun = next((node for node in path if node.data.get("kind") == BEGUN), None)
     if begun is None:
@@ -163,7 +163,7 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
 
 
 def charge_of_tally(tally: RequestTally) -> Charge:
-    """Return the usage of an agent as a charge, for the account with which it continues."""
+    """Return the usage of an agent as a charge for its account; nothing for another program's agent."""
     if not tally.is_own:  # no budget reaches into another program
         return Charge(0, 0, 0.0)
     return Charge(tally.requests, tally.tokens, tally.cost)
@@ -195,7 +195,7 @@ def _report(id: str, session: str, node: Node, tally: RequestTally) -> AgentRepo
 def _add_cut_off(
     tally: RequestTally, since: Sequence[Node], path: Sequence[Node], infos: Mapping[str, ModelInfo]
 ) -> None:
-    """Add the usage of an interrupted agent since its last end: counted requests, and the interrupted one."""
+    """Add the usage of an interrupted agent since its last start: counted requests, and the running one."""
     for node in since:
         if node.kind == "assistant" and isinstance(counts := node.data.get("usage"), Mapping):
             usage = Usage(**{name: counts.get(name) for name in COUNTS})
@@ -212,7 +212,7 @@ TOLD = "subagent_told"
 
 
 def note_data(text: str) -> dict[str, Any]:
-    """Return the data of a note with this text. Pure."""
+    """Return the data of a node that stores a message to an agent. Pure."""
     return {"kind": TOLD, "to_model": False, "text": text}
 
 

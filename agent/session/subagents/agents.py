@@ -1,4 +1,4 @@
-"""The agents of an open session as every surface sees and controls them."""
+"""The agents of an open session, as every surface lists and controls them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentConversation:
-    """The conversation of an agent as stored in the session."""
+    """The conversation of an agent, and its task list."""
 
     path: tuple[Node, ...]
     todos: tuple[Todo, ...]
@@ -40,19 +40,19 @@ class AgentCopy:
 
     agent: str
     ended: bool
-    """True if the agent has ended; the copy of a working agent is not merged."""
+    """True if the agent has ended; while it works, its copy cannot be discarded."""
 
 
 class Agents:
-    """The agents that the session started. Each method raises `HermesError` if none can be started."""
+    """The agents that the session started. Most methods raise `HermesError` if none can be started."""
 
     def __init__(self, scheduler: Callable[[], Scheduler], history: HistoryNavigation) -> None:
-        """`scheduler` returns the scheduler. It raises `HermesError` if no agents can be started."""
+        """Create the interface. `scheduler` raises `HermesError` if agents cannot be started."""
         self._scheduler = scheduler
         self._history = history
 
     async def recall(self) -> Sequence[Event]:
-        """Return events about the agents of earlier processes: start, end, and copies with changes."""
+        """Return events that show all agents so far: start, end, and copies with changes."""
         try:
             agents = self._scheduler()
         except HermesError:
@@ -64,7 +64,7 @@ class Agents:
         return [*(each for run in runs for each in _earlier_events(run)), *held]
 
     async def waiting(self, agent: str) -> Sequence[str]:
-        """Return the messages an idle agent will read first; empty for an unknown agent."""
+        """Return the messages that an agent will read when it works next; empty for an unknown agent."""
         try:
             return tuple(self._run(agent).inputs)
         except HermesError:
@@ -85,7 +85,7 @@ class Agents:
         return self._run(agent).is_over
 
     async def toggle_pause(self, agent: str) -> None:
-        """Pause or resume an agent and all agents below it."""
+        """Pause or resume an agent and all agents below it. Raises `HermesError` if it has ended."""
         run = self._run(agent)
         if run.is_over:
             raise HermesError(f"{run.id} has ended; open it and tell it something to let it continue.")
@@ -126,7 +126,7 @@ class Agents:
         note: str,
         onto: Operation | None = None,
     ) -> Restored:
-        """Merge a copy into the project.
+        """Merge a copy into the project, and return the result.
 
         `label` names the merge for an undo, and `note` informs the model. With `onto`, an undo of that
         operation reverts the merge too.
@@ -135,7 +135,7 @@ class Agents:
         return await self._history.bring_in(lambda: copies.merge(run, plan, choices), label, note, onto=onto)
 
     async def discard(self, agent: str) -> int:
-        """Discard the changes in an agent's copy; return their number."""
+        """Discard an agent's copy; return the number of changed paths that it had."""
         return await self._scheduler().copies.discard(self._run(agent))
 
     def _run(self, agent: str) -> LiveAgent:
@@ -146,7 +146,7 @@ class Agents:
 
 @contextmanager
 def _as_error() -> Iterator[None]:
-    """Turn a `ToolError` into a `HermesError` for the person."""
+    """Turn a `ToolError` into a `HermesError`, which is shown to the user."""
     try:
         yield
     except ToolError as error:
@@ -154,7 +154,7 @@ def _as_error() -> Iterator[None]:
 
 
 def _earlier_events(run: LiveAgent) -> list[Event]:
-    """Return the start and end events of an agent of an earlier process."""
+    """Return the start event of an agent, and its end event if it has ended."""
     told: list[Event] = [start_event(run)]
     if (report := run.report) is not None:
         told.append(

@@ -1,7 +1,7 @@
 """Kinds of agents, each defined by a file: how such an agent works, and what it may use.
 
 A file is YAML between two lines of `---`, then the agent's instructions. Any error in a file makes that kind
-unusable, but no other one: an agent whose limits cannot be read must not work without them.
+unusable, but no other kind: an agent whose limits cannot be read must not work without them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ BUILTIN = Path(__file__).parent / "builtin"
 LONGEST_NAME = 40
 LONGEST_DESCRIPTION = 300
 LONGEST_PROMPT = 20_000
-"""Characters."""
+"""Maximum numbers of characters."""
 MOST_TOOLS = 64
 TOLD = 4
-"""Problems that are reported when a session is opened; the others are counted."""
+"""The maximum number of problems shown when a session is opened; the others are only counted."""
 UNTRUSTED = "This project brings agents of its own, which were not read; see `hermes config trust`."
 
 _NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -52,7 +52,7 @@ _FENCE = lazy_pattern(r"---[ \t]*\r?")
 _FIELDS = ("name", "description", "tools", "model", "effort", "budget", "isolation")
 _MEASURES = ("turns", "tokens", "money", "seconds")
 _STRICT: tuple[Isolation, ...] = ("shared", "copy", "readonly")
-"""From the loosest to the strictest."""
+"""Isolation levels, from the loosest to the strictest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,22 +61,22 @@ class Definition:
 
     name: str
     description: str
-    """A line on when to send it."""
+    """A line that says when to use such an agent."""
     prompt: str
     """The agent's instructions."""
     tools: tuple[str, ...] = ()
-    """Toolsets or tools it may use of those its sender has; empty: all of them."""
+    """Toolsets or tools that it may use, among those of the agent that starts it; empty for all of them."""
     model: str = ""
-    """The model it asks; empty: that of the session."""
+    """The model that it uses; empty for the session's model."""
     effort: Thinking | None = None
     """The agent's thinking effort; None means the session's."""
     budget: Budget = field(default_factory=Budget)
     isolation: Isolation = "shared"
-    """The minimum isolation."""
+    """The loosest isolation with which it may work."""
     source: Source = "built-in"
     path: Path = Path()
     foreign: bool = False
-    """True if it is another program, named in the settings."""
+    """True if it is a program other than Hermes, configured in the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,12 @@ class Catalog:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     broken: Mapping[str, Broken] = field(default_factory=dict)
     hidden: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
-    """Other definitions of a name, which are overridden."""
+    """Where the overridden definitions of a name come from."""
     problem: str = ""
-    """The reason the project's agents are not used."""
+    """The reason why the project's agents are not used; empty if there is none."""
 
     def notices(self) -> list[str]:
-        """Return sentences that the person should read."""
+        """Return sentences about problems for the user; beyond `TOLD` broken files, only their number."""
         wrong = [str(problem) for each in self.broken.values() for problem in each.problems]
         more = [f"{len(wrong) - TOLD} more: see `hermes agents check`."] if len(wrong) > TOLD else []
         return [*([self.problem] if self.problem else []), *wrong[:TOLD], *more]
@@ -141,7 +141,7 @@ def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Return front matter and body. Raises `UnusableError`."""
+    """Return front matter and body. Raises `UnusableError` if a line of `---` is missing."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
         raise UnusableError(
@@ -165,7 +165,7 @@ class _Reader:
         self._source: Source = source
 
     def definition(self, stem: str, body: str, path: Path) -> Definition:
-        """Return the definition, which is valid only if there are no problems."""
+        """Return the definition; it may only be used if `problems` is empty."""
         for key in self._document.data:
             if key not in _FIELDS:
                 near = get_close_matches(key, _FIELDS, 1)
@@ -298,17 +298,17 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The sources of definitions: Hermes itself, the home, and the project around `workspace`."""
+    """The sources of definitions: Hermes itself, its home folder, and the project around `workspace`."""
 
     home: Home
     workspace: Path
     further: tuple[Definition, ...] = ()
-    """Those of the settings, which count as the person's own."""
+    """Definitions from the settings, which count as the user's own."""
 
     def load(self) -> Catalog:
         """Read all definitions from the files. Never raises for their contents.
 
-        Definitions of a trusted project override the person's, and these override the built-in ones.
+        Definitions of a trusted project override the user's, and these override the built-in ones.
         """
         own = self.home.agents
         found = [_parse_all(_builtin(), {}, BUILTIN, "built-in")]
@@ -331,7 +331,7 @@ class Definitions:
 
 
 def read_definition(path: Path, source: Source = "yours") -> Parsed:
-    """Read the definition in one file at any path."""
+    """Read the definition in one file at any path; return it, or its problems."""
     content, reason = trust.read_agent(path, Path(os.path.realpath(path.parent)))
     if reason:
         return Parsed(None, (SettingProblem(short_text(str(path), 300), f"{reason}."),))
@@ -387,7 +387,7 @@ def _merge_layers(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> 
 def doubts(
     definition: Definition, registry: Registry, settings: Settings, environ: Mapping[str, str]
 ) -> list[str]:
-    """Return one sentence for each name in a definition that does not exist with these settings."""
+    """Return one sentence for each tool or model that a definition names and that does not exist here."""
     found = [
         f"`tools` names {clean(name)}, which is not a toolset or tool here; correct it or leave it out."
         for name in definition.tools

@@ -1,4 +1,4 @@
-"""The service with which an agent's tools start other agents: assignments, reports, merging copies."""
+"""The service with which an agent's tools start and control other agents, and merge their copies."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, backgr
 
 
 def _definition(name: str, catalog: Catalog) -> Definition | None:
-    """Return the definition of that name, or None if there is none. Raises `ToolError` for a broken one."""
+    """Return the definition with this name, or None if there is none. Raises `ToolError` if it is broken."""
     if (broken := catalog.broken.get(name)) is not None:
         raise ToolError(f"The agent {clean(name)} cannot be sent. {first_problem(broken)}")
     return catalog.definitions.get(name)
 
 
 def first_problem(broken: Broken) -> str:
-    """Return a sentence about the first problem of a definition."""
+    """Return a sentence about the first problem of a definition, and the number of the others."""
     more = len(broken.problems) - 1
     return clean(f"{broken.problems[0]}{f' And {more} more.' if more else ''}")
 
@@ -87,7 +87,7 @@ def _apply_definition(task: Task, definition: Definition, registry: Registry) ->
 
 
 def _tools(task: Task, definition: Definition, registry: Registry) -> tuple[str, ...]:
-    """Return the tools that both task and definition allow."""
+    """Return the tools that both task and definition allow. Raises `ToolError` if there are none."""
     if not task.toolsets or not definition.tools:
         return definition.tools or task.toolsets
     allowed = {tool for name in definition.tools for tool in members(name, registry) or ()}
@@ -124,7 +124,7 @@ CHOICES: Mapping[Conflicts, Choice] = {"keep": "mine", "take": "checkpoint", "me
 
 @dataclass(frozen=True, slots=True)
 class CopyMerging:
-    """Access to the copies of one session for one call of an agent. Methods raise `ToolError`."""
+    """Access to agents' copies during one call of an agent. Methods raise `ToolError` or `HermesError`."""
 
     copies: AgentCopies
     agent: str
@@ -179,7 +179,7 @@ class CopyMerging:
         return {"id": run.id, "discarded": count}
 
     async def _paths_in_copy(self, run: LiveAgent, paths: Sequence[str]) -> list[str]:
-        """Return paths relative to the copy; absolute paths in the copy or the workspace are accepted."""
+        """Return paths relative to the copy; absolute ones in the copy or workspace are accepted."""
         root, origin = await self.copies.places(run.id)
         return [_within(path, root, origin) for path in paths]
 
@@ -215,7 +215,7 @@ def _reasons(key: str, items: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DelegateService(Delegates):
-    """Implements `tools.context.Delegates` for one call of one agent."""
+    """Starts and controls agents (`tools.context.Delegates`) for one call of one agent."""
 
     scheduler: Scheduler
     agent: str
@@ -224,17 +224,17 @@ class DelegateService(Delegates):
     forecaster: Forecaster
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
-        """Ask the person to approve a forecast if the agents may use much.
+        """Ask the user to approve a forecast if the agents may use much.
 
-        Returns True only if the person was asked and approved.
+        Returns True only if the user was asked and approved.
         """
         tasks = await self._tasks(assignments, False)
         return await self.forecaster.agree(tasks, self.agent, [each.reads for each in assignments])
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
-        """Start agents, and wait for their reports unless `background` is set.
+        """Start agents, and return their reports; with `background`, return at once.
 
-        Only the session's own agent may start them in the background, because other agents end too soon.
+        Only the session's own agent can start them in the background, because other agents end too soon.
         """
         background = background and self.agent == MAIN_AGENT
         tasks = await self._tasks(assignments, background)
@@ -329,7 +329,7 @@ class DelegateService(Delegates):
         return CopyMerging(copies, self.agent, self.call)
 
     def _copy_of(self, run: LiveAgent) -> dict[str, Any]:
-        """Return data for the model about an agent's copy, if it has changes."""
+        """Return data for the model about an ended agent's copy; empty if it has none."""
         return {"copy": "not merged"} if run.is_over and self._holds(run.id) else {}
 
     def _holds(self, id: str) -> bool:
@@ -349,7 +349,7 @@ class DelegateService(Delegates):
         return {"outcome": overall(report.outcome for report in reports), "results": told}
 
     async def _report_data(self, report: AgentReport) -> dict[str, Any]:
-        """Return a report as data for the model; a report that is too long is saved in a file."""
+        """Return a report as data for the model; a long report is shortened, and saved in a file."""
         told = report.to_json()
         if self._holds(report.id):
             told["note"] = NOT_MERGED

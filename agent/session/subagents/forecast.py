@@ -1,4 +1,4 @@
-"""Forecasts of the usage of agents, and the question to the person about them."""
+"""Forecasts of the usage of agents, and the question to the user about them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from tools.results import ToolError
 from tools.text.safe_text import clean
 
 FEW = 5
-"""Ended agents from which on the past is believed."""
+"""The fewest ended agents whose usage a forecast is based on."""
 
 QUICK, LONG = 3, 20
-"""Requests of an agent that finds its answer at once, and of one that has to search."""
+"""Numbers of requests of an agent that finds its answer at once, and of one that has to search."""
 
 GROWTH = 2_000
-"""Tokens by which a conversation grows between two requests: a reply and the results of its calls."""
+"""Tokens by which a conversation grows between two requests: an answer and the results of its calls."""
 
 REPLY = 400
-"""Tokens of that which the model wrote itself."""
+"""The part of these tokens that the model writes itself."""
 
 LONG_REPLY = 6_000
-"""Tokens of a long answer to a question, as much of one as others read."""
+"""Tokens of a long answer to a question, written by an agent or read from another agent."""
 
 CACHED = 0.9
-"""Share of resent tokens that providers read from their cache in the best case."""
+"""The share of resent tokens that providers read from their cache in the best case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,9 @@ class Planned:
     budget: Budget = Budget()  # noqa: RUF009 - frozen
     """The agent's own ceilings."""
     only_answers: bool = False
-    """True if it makes one request: it answers a question."""
+    """True if it answers a question with a single request."""
     reads: int = 0
-    """Answers of others that it reads besides, in that request."""
+    """The number of other agents' answers that it reads in that request."""
 
 
 def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:
@@ -119,12 +119,12 @@ def _tokens(each: Planned, past: Sequence[int]) -> ForecastSpan:
 
 
 def _single(each: Planned, reply: int) -> tuple[int, int]:
-    """Return the input and output tokens of one request, if every answer has `reply` tokens."""
+    """Return the input and output tokens of one request if every answer has `reply` tokens."""
     return each.start + each.reads * reply, reply
 
 
 def _token_estimate(start: int, requests: int) -> int:
-    """Return the total tokens of `requests` requests, of which the first has `start` tokens."""
+    """Return the total tokens of `requests` requests, the first of which has `start` tokens."""
     return requests * (start + REPLY) + GROWTH * (requests * (requests - 1) // 2)
 
 
@@ -172,30 +172,28 @@ class FirstRequest:
     """The parts of an agent's first request other than tools and task."""
 
     tokens: Callable[[int], int]
-    """Tokens of a text of so many bytes, as learned from what providers counted."""
+    """A function from a number of bytes to tokens, learned from what providers counted."""
     system: Callable[[], Node | None]
-    """The system prompt of the session, which theirs resemble."""
+    """Returns the system prompt of the session, which agents' prompts resemble; None if there is none yet."""
 
 
 @dataclass(slots=True)
 class Forecaster:
-    """Asks the person before agents of a session are started, if the high estimate exceeds `threshold`
-    tokens.
-    """
+    """Asks the user before agents are started, if the high estimate exceeds `threshold` tokens."""
 
     scheduler: Scheduler
     threshold: int | None
-    """0: always asks, None: never."""
+    """A number of tokens; 0 to ask always, None never."""
     beginning: FirstRequest
     decisions: Decisions
-    """Records whether the person wants to be asked in this session."""
+    """The record of whether the user still wants to be asked in this session."""
 
     async def agree(self, tasks: Sequence[Task], agent: str, reads: Sequence[int]) -> bool:
-        """Wait until `agent` may start agents for these tasks; return True if the person was asked and
+        """Wait until `agent` may start agents for these tasks; return True if the user was asked and
         approved.
 
-        `reads` are the lengths of other agents' answers that each of them reads. Raises `ToolError` if the
-        person refuses, or if the session is unattended and no ceiling limits the agents.
+        `reads` are the numbers of other agents' answers that each of them reads. Raises `ToolError` if the
+        user refuses, or if the session is unattended and no ceiling limits the agents.
         """
         if self.threshold is None or self.decisions.unasked:
             return False
@@ -269,7 +267,7 @@ class Forecaster:
         return tuple(rooms)
 
     def _check_bounded(self, made: Forecast, tasks: Sequence[Task], rooms: Sequence[Room]) -> None:
-        """Raise `ToolError` unless a ceiling limits the total usage."""
+        """Raise `ToolError` unless ceilings limit the total usage."""
         own = (task.budget.tokens is not None or task.budget.money is not None for task in tasks)
         if not rooms and not all(own):
             raise ToolError(UNBOUNDED.format(tokens=made.tokens.high))
@@ -283,5 +281,5 @@ def _remaining_rooms(owner: str, budget: Budget, taken: Charge) -> Iterator[Room
 
 
 def _least(rooms: Sequence[Room], measure: Measure) -> float | None:
-    """Return what the narrowest ceiling of a measure leaves; None without a ceiling."""
+    """Return the smallest amount that ceilings of a measure leave; None without a ceiling."""
     return min((room.left for room in rooms if room.measure == measure), default=None)

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST = 200_000
-"""Characters of an answer that are kept."""
+"""The maximum number of characters of an answer that are kept."""
 SHOWN = 200
-"""Characters of a call that are shown."""
+"""The maximum number of characters that are shown of a call."""
 _STOPS: Mapping[str, TurnOutcome] = {
     "cancelled": "interrupted",
     "max_tokens": "budget",
@@ -66,14 +66,14 @@ class ForeignAgent:
     options: Mapping[str, Any]
     environ: Mapping[str, str]
     permit: Callable[[str, Action], Awaitable[None]]
-    """By call: the gate, and the listeners of allowed actions."""
+    """Takes a call id and an action to the gate and the listeners of allowed actions. Raises `ToolError`."""
     decide: Callable[[Action], Verdict]
     tally: RequestTally
-    """Takes what the program says of its usage."""
+    """The usage that the program reports."""
     emit: Callable[[Event], None]
     turns: int = 0
     costs: dict[str, float] = field(default_factory=dict)
-    """US dollars by session of the program."""
+    """US dollars, by the id of the program's session."""
 
     async def run(self, text: str) -> TurnEnded:
         """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""
@@ -112,7 +112,7 @@ class ForeignAgent:
         return ended
 
     def last_words(self) -> str:
-        """Return the last text that the agent wrote."""
+        """Return the last text that the agent wrote; empty if there is none."""
         said = (node for node in reversed(self.session.path) if node.kind == "assistant")
         return next((node.content for node in said if node.content.strip()), "")
 
@@ -156,7 +156,7 @@ class ForeignAgent:
         return _STOPS.get(stopped, "done")
 
     def _count(self, turn: _Turn) -> None:
-        """Add the usage that the agent names: that of its answer, or what its context holds."""
+        """Add the usage that the agent reports: that of its answer, or else the size of its context."""
         usage, tally = turn.usage, self.tally
         if usage is not None:
             tally.input += usage.total_tokens - usage.output_tokens
@@ -171,7 +171,7 @@ class ForeignAgent:
 
 
 def _refusal(refused: Sequence[str]) -> str:
-    """Return why a turn that was refused something counts as failed."""
+    """Return the reason why a turn in which requests were refused counts as failed."""
     more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
     named = "; ".join(refused[:3])
     return f"It was refused: {named}{more}; then it ended without saying whether it reached its goal."
@@ -187,7 +187,7 @@ class _Turn:
         self._is_new_text = False
         self._is_over = False
         self.refused: list[str] = []
-        """What was asked for and refused, in a few words each."""
+        """Short descriptions of the calls that were requested and refused."""
         self.text = ""
         self.session = ""
         """The id of its session in the other program."""
@@ -199,7 +199,7 @@ class _Turn:
         """US dollars of its session so far."""
 
     def take_update(self, update: Any) -> None:
-        """Convert one update of the agent into events. What comes after the end of the turn is ignored."""
+        """Convert one update from the agent into events. Updates after the end of the turn are ignored."""
         if self._is_over:
             return
         match getattr(update, "session_update", ""):
@@ -223,7 +223,7 @@ class _Turn:
                 pass
 
     def ask(self, call: Any) -> ForeignCallRecord:
-        """Return the call that a request is about; one that was never told begins with it."""
+        """Return the call that a request is about; a call not reported before begins with the request."""
         asked = CallFields.of(call)
         record = self._calls.get(call.tool_call_id) or self._begin(call.tool_call_id, CallFields())
         shown = asked.over(record.said)
@@ -231,7 +231,7 @@ class _Turn:
         return record
 
     def refuse(self, call: ForeignCallRecord) -> None:
-        """Note that a request about a call was refused; whatever it says later, the call is denied."""
+        """Record that a request about a call was refused; the call is denied, whatever the agent reports."""
         call.is_refused = True
         self.refused.append(call.shown.subject()[:SHOWN])
 
@@ -242,12 +242,12 @@ class _Turn:
         self._is_over = True
 
     def take_answer(self, answer: Any) -> None:
-        """Take the agent's answer, which ends the turn."""
+        """Record the usage in the agent's answer, and end the turn."""
         self.usage = answer.usage
         self.end()
 
     def notes(self) -> str:
-        """Return a summary of the agent's actions, one line each."""
+        """Return a summary of the agent's calls, one line each."""
         return "\n".join(self._done)
 
     def _take_call(self, update: Any, *, begins: bool) -> None:

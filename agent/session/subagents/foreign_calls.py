@@ -1,7 +1,7 @@
-"""Calls of an agent of another program: what it says about each, and the actions that this amounts to.
+"""Tool calls of an agent of another program: what it reports about each, and the actions to be permitted.
 
-A request for permission may leave out what was said before under the same id. Where both say something and
-differ, both count.
+A request for permission may leave out what was reported before under the same id. Where both give a field and
+differ, the gate checks both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ForeignCall(Action):
     agent: str
     what: str
     unknown: bool = False
-    """Whether nothing but its title is known, so that no rule can tell what it is."""
+    """True if only the title is known, so that no rule can tell what the action does."""
 
     def headline(self) -> str:
         return f"{self.agent}: {self.what}"
@@ -56,19 +56,19 @@ ForeignCall.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True)
 class CallFields:
-    """The statements of an agent about one call. An empty field was not given."""
+    """What an agent reports about one call. A field that it did not give is empty."""
 
     kind: str = ""
     title: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
-    """Its arguments."""
+    """The arguments of the call."""
     changes: tuple[str, ...] = ()
-    """Paths of the changes it shows."""
+    """Paths of the changes that the report shows."""
     places: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, call: Any) -> CallFields:
-        """Return the fields of a call, an update or a request of the protocol."""
+        """Return the fields of a call, an update or a permission request of the protocol."""
         given = getattr(call, "raw_input", None)
         content = getattr(call, "content", None) or ()
         texts = [
@@ -85,7 +85,7 @@ class CallFields:
         )
 
     def over(self, other: CallFields) -> CallFields:
-        """Return these fields, with those that were not given filled in from `other`."""
+        """Return these fields, with missing ones filled in from `other`. Arguments are merged by name."""
         names = [each.name for each in fields(self) if each.name != "given"]
         kept = {name: getattr(self, name) or getattr(other, name) for name in names}
         return CallFields(given={**other.given, **self.given}, **kept)
@@ -107,18 +107,18 @@ class CallFields:
         return ""
 
     def subject(self) -> str:
-        """Return the call in a few words."""
+        """Return a short description: the command, the title, or `something`."""
         return self.command() or self.title or "something"
 
     def _paths(self) -> list[str]:
         return [path for name in _PATHS if isinstance(path := self.given.get(name), str) and path]
 
     def paths(self) -> list[str]:
-        """Return all paths that it names, each once."""
+        """Return all paths that the call names, each once."""
         return list(dict.fromkeys((*self.changes, *self.places, *self._paths())))
 
     def cwd(self, workspace: Path) -> Path:
-        """Return the folder that its command runs in."""
+        """Return the folder in which its command runs."""
         named = next((each for name in _CWDS if isinstance(each := self.given.get(name), str) and each), "")
         return workspace / named if "\0" not in named else workspace
 
@@ -142,7 +142,7 @@ class CallActions:
 
 
 def call_actions(views: Iterable[CallFields], access: Access, agent: str, workspace: Path) -> CallActions:
-    """Return the actions of a call that is known in several views.
+    """Return the actions of a call, combined from several views of its fields.
 
     Reads the disk. Raises `ToolError` for invalid paths and for those that are never accessed.
     """
@@ -185,14 +185,14 @@ def _actions(call: CallFields, access: Access, agent: str, workspace: Path) -> C
 
 @dataclass(slots=True)
 class ForeignCallRecord:
-    """One call under way: all that was said about it, and what was answered to its requests."""
+    """One open call: all that was reported about it, and how its requests were answered."""
 
     id: str
-    """Unique in the turn, unlike the agent's own id."""
+    """The id of the call, unique in the turn, unlike the agent's own id."""
     said: CallFields
     began: float
     judged: CallFields = CallFields()
-    """The statements at the last answer."""
+    """The fields for which permission was last given."""
     shown: CallFields = CallFields()
     is_shown: bool = False
     is_refused: bool = False
@@ -205,22 +205,22 @@ class ForeignCallRecord:
 
 
 class ForeignCalls:
-    """The calls under way of one turn, by the agent's ids. The id of an ended call may be used again."""
+    """The open calls of one turn, by the agent's ids. The id of an ended call may be used again."""
 
     def __init__(self) -> None:
         self._open: dict[str, ForeignCallRecord] = {}
         self._used: dict[str, int] = {}
 
     def get(self, id: str) -> ForeignCallRecord | None:
-        """Return the call under way with this id; None if there is none."""
+        """Return the open call with this id; None if there is none."""
         return self._open.get(id)
 
     def was_told(self, id: str) -> bool:
-        """Whether a call with this id was ever begun."""
+        """Return whether a call with this id was ever begun."""
         return clean(id)[:100] in self._used
 
     def add(self, id: str, said: CallFields, began: float) -> ForeignCallRecord:
-        """Begin a call."""
+        """Add an open call, and return it."""
         name = clean(id)[:100]
         number = self._used[name] = self._used.get(name, 0) + 1
         record = ForeignCallRecord(name if number == 1 else f"{name}#{number}", said, began)
@@ -228,9 +228,9 @@ class ForeignCalls:
         return record
 
     def end(self, id: str) -> ForeignCallRecord | None:
-        """Forget a call under way, and return it."""
+        """Remove and return an open call; None if there is none."""
         return self._open.pop(id, None)
 
     def all(self) -> list[str]:
-        """Return the ids of the calls under way."""
+        """Return the ids of the open calls."""
         return list(self._open)

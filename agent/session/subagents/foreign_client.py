@@ -1,6 +1,6 @@
 """Requests of a running agent of another program to Hermes: permissions and files, through the gate.
 
-What such a program does without a request is not controlled; it runs with the rights of the person.
+What such a program does without a request is not controlled; it runs with the rights of the user.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from tools.terminal.terminals import Terminals
 from tools.text.safe_text import clean
 
 LARGEST = 16_000_000
-"""Bytes of a file that is handed over."""
+"""The maximum size in bytes of a file that the agent can read."""
 MOST_VIEWS = 8
-"""Readings of one request that are judged."""
+"""The maximum number of differing views of one request that are checked."""
 _INTERNAL = -32603
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignContext:
-    """The part of a tool context that access to files needs."""
+    """The part of a tool context that is needed for access to files."""
 
     workspace: Path
     terminals: Terminals
     options: Mapping[str, Any]
     permit: Callable[[Action], Awaitable[None]]
-    """The gate, which also reports what it allowed. Raises `ToolError`."""
+    """The gate, which also reports what it allows. Raises `ToolError` for an action that is not allowed."""
     decide: Callable[[Action], Verdict]
-    """The gate's verdict without a question. Reads the disk."""
+    """Returns the gate's verdict without asking the user. Reads the disk."""
 
     def service(self, _kind: type[Terminals]) -> Terminals:
-        """Return the only service that access to files needs."""
+        """Return the terminals, the only service that is needed for access to files."""
         return self.terminals
 
 
 class CallListener(Protocol):
-    """Takes what the agent says about its work."""
+    """An object that receives what the agent reports about its work."""
 
     def take_update(self, update: Any) -> None:
-        """Take one update of its session."""
+        """Handle one update of the agent's session."""
         ...
 
     def ask(self, call: Any) -> ForeignCallRecord:
@@ -59,12 +59,12 @@ class CallListener(Protocol):
         ...
 
     def refuse(self, call: ForeignCallRecord) -> None:
-        """Note that a request was refused."""
+        """Record that a request about a call was refused."""
         ...
 
 
 class ForeignClient:
-    """The editor's side of the protocol. `listener` takes each update and request."""
+    """The client side of the Agent Client Protocol. `listener` receives each update and request."""
 
     def __init__(self, name: str, context: ForeignContext, listener: CallListener) -> None:
         self._name = name
@@ -75,7 +75,7 @@ class ForeignClient:
         """Do nothing, because the caller that started the agent already has the connection."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Pass on an update of the agent's session."""
+        """Pass an update of the agent's session to the listener."""
         self._listener.take_update(update)
 
     async def request_permission(
@@ -105,7 +105,7 @@ class ForeignClient:
         )
 
     async def _permit(self, views: Sequence[CallFields]) -> None:
-        """Pass the gate with everything that a call is in some view. Raises `ToolError`."""
+        """Ask the gate for all actions of a call in all views. Raises `ToolError` if one is refused."""
 
         def prepare() -> tuple[Sequence[Action], Sequence[Action]]:
             access = Access(cast("ToolContext", self._context), self._name)
@@ -121,7 +121,7 @@ class ForeignClient:
     async def read_text_file(
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> schema.ReadTextFileResponse:
-        """Return the text of a file, if the gate allows reading it."""
+        """Return the text of a file, or `limit` lines from `line` on, if the gate allows reading it."""
         try:
             access = await asyncio.to_thread(Access, cast("ToolContext", self._context), self._name)
             place = await asyncio.to_thread(access.target, path)
@@ -137,7 +137,7 @@ class ForeignClient:
         return schema.ReadTextFileResponse(content="".join(part))
 
     async def _no_terminal(self, **_: Any) -> Any:
-        """Refuse what was not offered; the package would answer with an empty result."""
+        """Refuse terminals, which were not offered; the package would answer with an empty result."""
         raise RequestError.method_not_found("terminal")
 
     create_terminal = terminal_output = wait_for_terminal_exit = kill_terminal = release_terminal = (
@@ -145,7 +145,7 @@ class ForeignClient:
     )
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
-        """Write a file, if the gate allows it."""
+        """Write a file, if the gate allows it. Raises `RequestError`."""
         try:
             access = await asyncio.to_thread(Access, cast("ToolContext", self._context), self._name)
             place = await asyncio.to_thread(access.target, path)

@@ -1,4 +1,4 @@
-"""Agents of other programs named in the settings: their commands and processes."""
+"""Agents of other programs configured in the settings: their commands and processes."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignProgram:
-    """One program that speaks the Agent Client Protocol."""
+    """One program that is controlled by the Agent Client Protocol."""
 
     name: str
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     env_passthrough: tuple[str, ...] = ()
-    """Names of the person's variables that it gets besides the usual ones."""
+    """Names of the user's environment variables that it gets besides the usual ones."""
     description: str = ""
     mode: str = ""
-    """The mode of its sessions; empty: one that asks, if it has one of those that are known."""
+    """The mode of its sessions; empty for a known mode in which it asks, if it offers one."""
     files: bool = True
-    """Whether it is offered to read and write through Hermes."""
+    """True if it is offered to read and write files through Hermes."""
 
     @property
     def line(self) -> str:
-        """Return the command line for display."""
+        """The command line for display."""
         return shlex.join((self.command, *self.args))
 
     @property
     def definition(self) -> Definition:
-        """Return the program as a kind of agent."""
+        """The program as a kind of agent."""
         told = self.description or f"Another program ({self.name}) with tools and a model of its own."
         return Definition(name=self.name, description=told, prompt="", source="yours", foreign=True)
 
@@ -85,16 +85,16 @@ def foreign_programs(
 
 
 def program_named(programs: Mapping[str, ForeignProgram], name: str) -> ForeignProgram:
-    """Return the program of that name. Raises `ConfigError`."""
+    """Return the program with this name. Raises `ConfigError` if it is not in the settings."""
     if name not in programs:
         raise ConfigError(f"The agent {name} is not in the settings any more (agents.{name}); add it again.")
     return programs[name]
 
 
 START = 30.0
-"""Seconds it has to introduce itself and to open a session."""
+"""Seconds that a program has to start and to open a session."""
 LEAVE = 3.0
-"""Seconds it has to stop after a cancel, and to end."""
+"""Seconds that a program has to stop its work after a cancel, and to exit."""
 _AUTH_REQUIRED = -32000
 _ASKING = ("default", "ask", "read-only")
 """Modes in which Claude, Gemini and Qwen, vibe, and Codex ask before they change anything."""
@@ -110,11 +110,11 @@ class ForeignProcess:
         self.session = session
 
     async def prompt(self, text: str, answered: Callable[[Any], None]) -> Any:
-        """Work on a message; return the answer, with stop reason and usage. Raises `HermesError`.
+        """Let the agent work on a message; return its answer, with stop reason and usage. Raises
+        `HermesError`.
 
-        `answered` gets the answer before anything that the agent sends after it is handled.
-
-        If the task is cancelled, the agent's work is stopped first.
+        `answered` gets the answer before anything that the agent sends after it is handled. If the task is
+        cancelled, the agent's work is stopped first.
         """
         from acp import RequestError, schema
 
@@ -183,7 +183,7 @@ async def running(
 
 
 async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
-    """End a program and what it started, also what left its group: some agents run commands in a session."""
+    """End a program and all processes that it started, even those that left its process group."""
     await end_child(process, LEAVE)
     await asyncio.to_thread(kill_marked, mark)
 
@@ -236,9 +236,9 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
 
 
 def _mode(program: ForeignProgram, modes: Any) -> str:
-    """Return the mode to set for a new session; empty if it has that mode already. Raises `ConfigError`.
+    """Return the mode to set for a new session; empty if none has to be set. Raises `ConfigError`.
 
-    Some programs begin in a mode in which they judge their calls themselves and ask for nothing.
+    Some programs begin in a mode in which they decide about their calls themselves and never ask.
     """
     offered = [each.id for each in modes.available_modes] if modes is not None else []
     if program.mode and program.mode not in offered:
@@ -293,7 +293,7 @@ async def _explain_failures(
 
 
 async def _tail(process: asyncio.subprocess.Process) -> str:
-    """Return the last line that the process wrote to stderr."""
+    """Return the last line that the process wrote to stderr, at most 300 characters; waits for its end."""
     assert process.stderr is not None
     kept = b""
     while data := await process.stderr.read(4_096):

@@ -1,4 +1,4 @@
-"""Live agents: the state of each, their register, their slots, and which of them may change a file."""
+"""Running agents: the state of each, their register, their slots, and which of them may change a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAIN_AGENT = "main"
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LiveAgent:
-    """An agent of the session. Times are in seconds of the scheduler's clock."""
+    """An agent of the session and its state. Times are in seconds of the scheduler's clock."""
 
     id: str
     task: Task
@@ -40,26 +40,26 @@ class LiveAgent:
     ground_of: str
     """The agent in whose copy it works; empty if it works in the workspace."""
     asked: float
-    """When it began to wait for work or a slot."""
+    """The time when it began to wait for a slot; after its end, the time of the end."""
     tally: RequestTally = field(default_factory=RequestTally)
     state: Literal["queued", "running", "reporting", "ended"] = "queued"
     stop: Literal["", "killed", "budget", "interrupted"] = ""
-    """The reason it is being stopped."""
+    """The reason why it is being stopped; empty if it is not."""
     child: Agent | ForeignAgent | None = None
     job: asyncio.Task[None] | None = None
     report: AgentReport | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     inputs: list[str] = field(default_factory=list)
-    """Messages it reads when it works next; maintained by `agent.session.subagents.scheduler`."""
+    """Messages that it reads when it works next; maintained by `agent.session.subagents.scheduler`."""
     door: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while its session is opened or closed for work, and while a message is handed to it."""
+    """A lock held while its session is opened or closed for work, and while it is given a message."""
     calls: int = 0
     action: str = ""
     waiting: int = 0
-    """The number of its open questions to a person."""
+    """The number of its open questions to the user."""
     waits_since: float = 0.0
     files: dict[str, None] = field(default_factory=dict)
-    """Paths that its steps changed."""
+    """Paths changed in its recorded steps."""
     changed: dict[Path, None] = field(default_factory=dict)
     """Paths that its file tools were allowed to change since it was opened."""
     notices: set[asyncio.Task[None]] = field(default_factory=set)
@@ -71,7 +71,7 @@ class LiveAgent:
 
     @property
     def standing(self) -> str:
-        """The state of the agent in one word."""
+        """The state of the agent in one word; after its end, the outcome."""
         if self.report is not None:
             return self.report.outcome
         return "paused" if self.pause.on else self.state
@@ -116,7 +116,7 @@ class AgentRegister:
         return [each for run in self.sent_by(id) for each in (run, *self.below(run.id))]
 
     def last_number(self) -> int:
-        """Return the highest number in an agent's id; 0 without agents."""
+        """Return the highest number in an agent's id, such as 3 in `agent-3`; 0 without agents."""
         return max((int(id.rpartition("-")[2]) for id in self._runs), default=0)
 
 
@@ -140,8 +140,8 @@ class Slots:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Free the caller's slot inside this context, while it waits for other agents; then take the next
-        free one.
+        """Free the caller's slot inside this context, while it waits for other agents; then take a free one
+        again.
         """
         self.give_back()
         try:
@@ -183,7 +183,7 @@ class Slots:
 
 @dataclass(slots=True)
 class FileTurns:
-    """Lets agents change a file one after the other. It records who changes each path, and who did last.
+    """Locks with which agents change a file one after the other, and the agent that last changed each path.
     Paths are resolved.
     """
 
@@ -192,7 +192,7 @@ class FileTurns:
 
 
 class FileTurn:
-    """One agent's access to `FileTurns`. `tell` receives a note for its model."""
+    """One agent's access to `FileTurns`. `tell` receives notes for its model."""
 
     def __init__(self, agent: str, writers: FileTurns, tell: Callable[[str], None]) -> None:
         self._agent = agent
@@ -202,7 +202,7 @@ class FileTurn:
 
     @asynccontextmanager
     async def during(self, call: str) -> AsyncIterator[None]:
-        """Reserve the files that the call changes until the context ends."""
+        """Hold the locks of the files that the call changes until the context ends."""
         self._held[call] = []
         try:
             yield

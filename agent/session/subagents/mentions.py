@@ -1,4 +1,4 @@
-"""Mentions such as `@reviewer` in a message: a note for the model on the kinds of agents they name."""
+"""Mentions such as `@reviewer` in a message: a note for the model on the kinds of agents that they name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 MOST = 8
-"""Kinds of agents that one message means."""
+"""The maximum number of kinds of agents in the note on one message."""
 
 _MENTION = lazy_pattern(r"(?:^|(?<=[\s(\['\"]))@([a-z0-9]+(?:-[a-z0-9]+)*)(?![\w/@-]|\.\w)", re.MULTILINE)
 
@@ -26,7 +26,7 @@ def mentioned_names(text: str) -> list[str]:
 
 
 def note(names: Iterable[str], catalog: Catalog) -> str:
-    """Return the note for the model about these names; empty if none is a kind of agent. Pure."""
+    """Return the note for the model about these names; empty if none is the name of a kind of agent. Pure."""
     lines = []
     for name in names:
         if (kind := catalog.definitions.get(name)) is not None:

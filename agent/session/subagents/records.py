@@ -1,4 +1,4 @@
-"""Records of an agent: its task and its report."""
+"""Records about an agent: its task and its report."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tools.text.words import without_marks
 
 Isolation = Literal["shared", "readonly", "copy"]
 Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]
-"""`completed` only if everything it set out to do was done, by itself and all agents it sent."""
+"""`completed` only if everything was done that it was asked to do, by itself and the agents it started."""
 
 SPILL = 24_000
-"""Characters of a result above which it is kept in a file, with a preview in its place."""
+"""The maximum number of characters of a result; a longer one is saved in a file, and a preview is shown."""
 
 PREVIEW = 4_000
-"""Characters of the preview."""
+"""The number of characters of the preview."""
 
 NAMED = 50
-"""Paths of a copy that a report names; the others are counted."""
+"""The maximum number of paths of a copy that a report lists; the others are counted."""
 
 TURN_OUTCOMES: Mapping[Outcome, TurnOutcome] = {
     "completed": "done",
@@ -47,7 +47,7 @@ Open points:"""
 
 
 class AgentWorker(Protocol):
-    """The attributes of an agent that its workspace uses."""
+    """An agent, as far as its workspace uses it."""
 
     @property
     def id(self) -> str: ...
@@ -70,7 +70,7 @@ class Task:
     context: str = ""
     """The information it needs; it sees nothing else of the conversation."""
     toolsets: tuple[str, ...] = ()
-    """Toolsets or tools it may use of those its sender has; empty: all of them."""
+    """Toolsets or tools that it may use, among those of the agent that starts it; empty for all of them."""
     name: str = ""
     """A word or two to distinguish it from its siblings."""
     prompt: str = ""
@@ -79,11 +79,11 @@ class Task:
     budget: Budget = field(default_factory=Budget)
     background: bool = False
     model: str = ""
-    """The model it asks, as settings name it; empty: that of the session."""
+    """The model that it uses, as settings name it; empty for the session's model."""
     effort: Thinking | None = None
     """The agent's thinking effort; None means the session's."""
     foreign: str = ""
-    """The program of the settings that runs it; empty: an agent of ours."""
+    """The name of the program that runs it, as in the settings; empty for Hermes itself."""
     only_answers: bool = False
     """True if it answers a question without tools; its text is the result, unchanged."""
 
@@ -130,26 +130,26 @@ class AgentReport:
     id: str
     outcome: Outcome
     summary: str
-    """In its own words; its text so far, if it was stopped."""
+    """A summary in the agent's own words; its text so far, if it was stopped."""
     findings: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    """Files it changed or named, relative to the workspace if inside."""
+    """Files that it changed or named, relative to the workspace if inside."""
     open_points: tuple[str, ...] = ()
     copied: tuple[CopiedFile, ...] = ()
-    """The agent's changes in its copy."""
+    """The agent's unmerged changes in its copy."""
     usage: RequestTally = field(default_factory=RequestTally)
     seconds: float = 0.0
     session: str = ""
     error: str = ""
-    """The reason it is not completed, for a person."""
+    """The reason why the task is not completed, for the user."""
 
     @property
     def headline(self) -> str:
-        """The beginning of the report as plain text for people: its summary, else why it failed."""
+        """The beginning of the summary as plain text; without a summary, the reason of the failure."""
         return without_marks(clean(self.summary or self.error))[:300]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report in the form for the agent that started this one."""
+        """Return the report as data for the model of the agent that started this one."""
         told = {
             "id": self.id,
             "outcome": self.outcome,
@@ -172,7 +172,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """The parts of a report as an agent wrote them."""
+    """The parts of a report, as an agent wrote it."""
 
     summary: str
     failed: bool = False
@@ -189,7 +189,7 @@ _NOTHING = frozenset({"none", "none.", "-", "n/a", "nothing", "nothing."})
 
 
 def read_answer(text: str) -> ReportAnswer:
-    """Split a report into its parts. A report in another form becomes the summary."""
+    """Split a report into its parts. A report in any other form becomes the summary."""
     found: dict[str, list[str]] = {"findings": [], "files": [], "open": []}
     summary: list[str] = []
     failed, begun = False, False
@@ -214,12 +214,12 @@ def read_answer(text: str) -> ReportAnswer:
 
 
 def names_outcome(text: str) -> bool:
-    """Whether a report says in its form how the task ended."""
+    """Return whether a report contains a line with the outcome of the task."""
     return any(_OUTCOME.match(line) for line in text.splitlines())
 
 
 def overall(outcomes: Iterable[Outcome]) -> Literal["completed", "failed", "partial"]:
-    """Return the combined outcome of several tasks: completed only if every one is."""
+    """Return the combined outcome of several tasks: `completed` if all are, `partial` if some are."""
     each = set(outcomes)
     if each <= {"completed"}:
         return "completed"

@@ -1,4 +1,4 @@
-"""The scheduler of agents: starts, controls and stops them, and notifies the agents that started them."""
+"""The scheduler of agents: starts, steers and stops them, and notifies the agents that started them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools.context import Delegates
 from tools.results import ToolError
 
 QUOTED = 1_000
-"""Characters of what the person told an agent that its sender reads."""
+"""The maximum number of characters that are quoted from a message that the user sent to an agent."""
 
 
 class SenderNotices:
@@ -40,7 +40,7 @@ class SenderNotices:
         self._owed: list[tuple[LiveAgent, StoredAgent]] = []
 
     def goes_on(self, run: LiveAgent, before: AgentReport | None, words: str) -> None:
-        """Report that the person resumed an ended agent. Its next end is reported too."""
+        """Notify its starter that the user resumed an ended agent. Its next end is reported too."""
         turn_queue = self._of_sender(run)
         if turn_queue is None:
             return
@@ -54,9 +54,7 @@ class SenderNotices:
         self.when_over(run)
 
     def owe(self, run: LiveAgent, known: StoredAgent) -> None:
-        """Mark an agent of an earlier process whose end may not have been reported to the session's own
-        agent.
-        """
+        """Remember an agent of an earlier process for `catch_up`, as a notice about it may be missing."""
         if run.parent == MAIN_AGENT and (known.let_go_on or run.task.background):
             self._owed.append((run, known))
 
@@ -73,7 +71,7 @@ class SenderNotices:
                 self._turn_queue.remember(notice(run, run.report))
 
     def when_over(self, run: LiveAgent) -> None:
-        """Report that an agent has ended, unless it was interrupted and can be resumed."""
+        """Notify the starter of an agent once it has ended, unless it was interrupted and can be resumed."""
 
         async def tell() -> None:
             await run.over.wait()
@@ -86,7 +84,7 @@ class SenderNotices:
         task.add_done_callback(run.notices.discard)
 
     def _of_sender(self, run: LiveAgent) -> TurnQueue | None:
-        """Return the mailbox of the agent that started `run`; None if that agent is not working."""
+        """Return the turn queue of the agent that started `run`; None if that agent is not working."""
         if run.parent == MAIN_AGENT:
             return self._turn_queue
         sender = self._register.get(run.parent)
@@ -102,7 +100,7 @@ def notice(run: LiveAgent, report: AgentReport) -> str:
 
 
 def _lets(run: LiveAgent) -> str:
-    """Return the first words of the note that the person resumed an agent."""
+    """Return the first words of the note that the user resumed an agent."""
     return f"[The user lets agent {run.id}"
 
 
@@ -120,7 +118,7 @@ async def _last_note(store: Store, session: str, begins: str) -> int:
 
 
 PERSON = ""
-"""The requester if it is not an agent."""
+"""The requester if it is the user and not an agent."""
 CONTINUE = "Continue where you stopped, and end with your report as you were asked to."
 CLOSING = "The session is being closed; no agent is sent any more."
 
@@ -129,7 +127,7 @@ CLOSING = "The session is being closed; no agent is sent any more."
 class Steering:
     """Sends messages to the agents of a session, pauses and resumes them.
 
-    `by` is the id of the agent that requests this, or `PERSON`.
+    `by` is the id of the agent that requests this, or `PERSON` for the user.
     """
 
     store: Store
@@ -138,13 +136,13 @@ class Steering:
     runner: AgentRunner
     news: SenderNotices
     closed: bool = False
-    """True if no agent may start any more."""
+    """True if no agent may be started or resumed any more."""
 
     async def tell(self, run: LiveAgent, text: str, by: str) -> None:
-        """Send a message to an agent, which reads it before its next request. An ended agent continues with
-        it.
+        """Send a message to an agent, which reads it before its next request. An ended agent is resumed.
 
-        The message is stored before this returns, so that it is read even if the process is killed.
+        The message is stored before this returns, so that it is read even if the process is killed. Raises
+        `ToolError` if it cannot be sent.
         """
         if not text.strip():
             raise ToolError("There is nothing to tell the agent; give a text.")
@@ -180,8 +178,8 @@ class Steering:
             await self.tell(run, text, by)
 
     async def _hand_over(self, run: LiveAgent, text: str) -> None:
-        """Store a message for a living agent, which reads it as soon as it can. The caller must hold its
-        `door`.
+        """Store a message for a running agent and pass it on. Raises `ToolError` if the agent is being
+        stopped. The caller must hold its `door`.
         """
         if run.stop:
             raise ToolError(
@@ -194,7 +192,7 @@ class Steering:
             run.inputs.append(text)
 
     async def _after_all(self, run: LiveAgent, by: str) -> None:
-        """Resume an agent with a message that arrived just after its last turn."""
+        """Resume an agent for a message that arrived just after its last turn."""
         await run.over.wait()
         async with run.door:
             if run.is_over and run.inputs and not self.closed:
@@ -225,10 +223,9 @@ class Steering:
             self.news.when_over(run)
 
     async def _prepare(self, run: LiveAgent, text: str, by: str) -> str:
-        """Repair the session of an agent that continues; return the text that it reads before its new
-        messages.
+        """Repair the session of an agent that continues; return the text to read before its new messages.
 
-        That text is its task if it was interrupted before reading it, otherwise empty.
+        That text is its task if it never read it, otherwise empty or a request to continue.
         """
         if run.child is None:
             await self.store.recover(run.record.id)
@@ -245,7 +242,7 @@ class Steering:
         return "" if run.inputs else CONTINUE
 
     async def _keep(self, run: LiveAgent, text: str) -> None:
-        """Store a message for an agent, so that it will be read in any case.
+        """Store a message for an agent, so that it is read even if the process ends.
 
         The caller must hold its `door`. Raises `StoreError` if the message was not stored.
         """
@@ -261,12 +258,12 @@ class Steering:
 
 
 SETTING = "subagents"
-"""The section of the settings that holds the ceilings."""
+"""The section of the settings that holds the ceilings of agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """`each` limits one agent, `all` limits all agents of the session together."""
+    """The limits of agents: `each` for one agent, `all` for all agents of the session together."""
 
     at_once: int = 3
     depth: int = 2
@@ -277,7 +274,7 @@ class AgentLimits:
 class Scheduler:
     """Starts agents in the order of requests, several at once, and ends all that it started.
 
-    `delegates` creates the service with which an agent, given by its id and call, starts others; `mailbox`
+    `delegates` creates the service with which an agent, given by its id and call, starts others; `turn_queue`
     belongs to the session's own agent.
     """
 
@@ -336,7 +333,7 @@ class Scheduler:
         return [run.id for run in self._register.all() if not run.is_over]
 
     def sender(self, id: str) -> LiveAgent | None:
-        """Return the agent with this id; None for the session's own agent."""
+        """Return the agent with this id; None for the session's own agent or an unknown one."""
         return self._register.get(id)
 
     def below(self, id: str) -> list[LiveAgent]:
@@ -374,7 +371,7 @@ class Scheduler:
         return [run.id for run in made]
 
     async def _next_number(self) -> int:
-        """Return an unused agent number, unique even if another process works on the session."""
+        """Return an unused number for an agent's id, even if other processes add agents."""
         there = len(await self.services.store.children(self.services.root))
         return max(there, self._register.last_number()) + 1
 
@@ -398,7 +395,7 @@ class Scheduler:
         return checked
 
     def _shared_tools(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
-        """Return the names of those `tools` that the agent `sender` has too."""
+        """Return the names of those `tools` that the agent `sender` has too. Raises `ToolError` if none."""
         own = agent_tools(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
         names = {tool.name for tool in (*own.direct, *own.searched)}
         shared = tuple(tool.name for tool in tools if tool.name in names)
@@ -457,7 +454,7 @@ class Scheduler:
     async def wait(
         self, ids: Iterable[str], seconds: float | None = None, waiter: str = ""
     ) -> list[AgentReport]:
-        """Wait until the agents have ended or the time is over; return the reports of those that have ended.
+        """Wait at most `seconds` for the agents to end; return the reports of those that have ended.
 
         `waiter` is the waiting agent, which lends its slot to others during the wait.
         """
@@ -474,11 +471,10 @@ class Scheduler:
         return [run.report for run in runs if run.report is not None]
 
     async def send_input(self, id: str, text: str, by: str = PERSON) -> None:
-        """Send a message to an agent, which reads it before its next request. An ended agent continues with
-        it.
+        """Send a message to an agent, which reads it before its next request. An ended agent is resumed.
 
         The message is stored before this returns, so that it is read even if the process is killed. `by` is
-        the id of the agent that sends it, or `PERSON`.
+        the id of the agent that sends it, or `PERSON` for the user.
         """
         await self._steering.tell(self.run(id), text, by)
 
@@ -491,25 +487,25 @@ class Scheduler:
     async def resume(self, id: str, text: str = "", budget: Budget | None = None, by: str = PERSON) -> None:
         """Resume an agent that is paused or has ended; `text` is a message for it.
 
-        `by` is the id of the agent that resumes it, or `PERSON`.
+        `budget` replaces its ceilings. `by` is the id of the agent that resumes it, or `PERSON` for the user.
         """
         await self._steering.go_on(self.run(id), text, budget, by)
 
     async def kill(self, id: str) -> AgentReport:
-        """Stop an agent and all agents below it; return its report. It sends no request afterwards."""
+        """Stop an agent and all agents below it; return its report. It sends no requests afterwards."""
         return await self._stopper.kill(self.run(id))
 
     def interrupt(self, ids: Iterable[str]) -> None:
-        """Stop agents that the agent which started them no longer waits for; they can be resumed later."""
+        """Stop agents for which their starter no longer waits; they can be resumed later."""
         for id in ids:
             self._stopper.stop(self.run(id), "interrupted")
 
     def tell(self, run: LiveAgent) -> None:
-        """Publish the state of an agent."""
+        """Emit the state of an agent, unless it has ended."""
         self._publisher.stands(run)
 
     async def aclose(self) -> None:
-        """Stop every agent; each can be resumed when the session is opened again."""
+        """Stop every agent and release the copies; each can be resumed when the session is opened again."""
         self._steering.closed = True
         async with self._starting:
             # The agents that were being sent are registered now.
@@ -517,8 +513,8 @@ class Scheduler:
         await self.services.workspaces.copies.aclose()
 
     def asking(self, run: LiveAgent | None) -> AbstractContextManager[None]:
-        """Return a context in which an agent waits for the person. The wait is shown, and not counted as its
-        time.
+        """Return a context in which an agent waits for the user. The wait is shown, and not counted as its
+        working time.
         """
         return nullcontext() if run is None else self._runner.asking(run)
 

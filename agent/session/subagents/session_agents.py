@@ -1,4 +1,4 @@
-"""The agents of one session: opening, recovery, access for tool calls, closing."""
+"""The agents of one session: opening, restoring, and access for tool calls."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class SessionAgents:
 
     scheduler: Scheduler
     delegates: Callable[[str, str], DelegateService]
-    """By the agent and its call."""
+    """Creates the service for an agent's id and the id of its call."""
     turn_queue: TurnQueue
-    """That of the session's own agent."""
+    """The turn queue of the session's own agent."""
 
     def step_of(self, call: str) -> Step | None:
-        """Return the step with which a call of the session's own agent merged a copy.
+        """Return and forget the step in which a call of the session's own agent merged a copy.
 
-        A second call of this function returns None.
+        Returns None if there is none.
         """
         return self.scheduler.services.workspaces.step_of(MAIN_AGENT, call)
 
@@ -63,7 +63,7 @@ class SessionAgents:
 
 
 def limits_of(settings: SubagentSettings) -> AgentLimits:
-    """Return the ceilings in the settings."""
+    """Return the limits in the settings."""
     return AgentLimits(
         at_once=settings.at_once,
         depth=settings.depth,
@@ -79,7 +79,7 @@ def open_session_agents(
     beginning: FirstRequest,
     account: BudgetAccount,
 ) -> SessionAgents:
-    """Return the agents of a session. They charge `account` in addition to their own accounts."""
+    """Return the agents of a session, none yet. They charge `account` in addition to their own accounts."""
     scratch = services.workspaces.shared.reach.scratch / "reports"
 
     def delegates(agent: str, call: str) -> DelegateService:

@@ -1,4 +1,4 @@
-"""An agent started by another one: its specification and how it is opened."""
+"""An agent started by another agent: its specification and how it is opened."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ class Services(AgentServices):
     """The services shared by all agents that a session starts."""
 
     root: str
-    """The session they belong to."""
+    """The id of the session to which they belong."""
     models: AgentModels
     metering: Metering
     definitions: Definitions
     tools: tuple[ToolSpec, ...]
     """The tools offered to the session's own agent."""
     searched: tuple[ToolSpec, ...]
-    """The tools it can call besides."""
+    """Further tools that it can call, which only the search finds."""
     emit: Callable[[Event], None]
     pending_requests: PendingRequests
     ceiling_questions: CeilingQuestions
     workspaces: AgentWorkspaces
-    """Their workspaces."""
+    """The workspaces of the agents."""
     programs: Mapping[str, ForeignProgram] = field(default_factory=dict)
-    """Programs of the settings that can be sent, by name."""
+    """Other programs in the settings that can work as agents, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,31 +76,31 @@ class SubagentSpec:
     id: str
     task: Task
     depth: int
-    """1 for an agent that the session's own agent sent."""
+    """The level of nesting: 1 for an agent that the session's own agent started."""
     deepest: bool
-    """True if it may send no other agents."""
+    """True if it may not start other agents."""
     account: BudgetAccount
     pause: Pause
     tally: RequestTally
     changed: dict[Path, None]
-    """Takes the paths that its file tools are allowed to change."""
+    """Receives the paths that its file tools are allowed to change."""
     throttle: Throttle
     writers: FileTurns
     counted: Callable[[], None]
-    """Told after each request."""
+    """Called after each request."""
     waiting: Callable[[bool], None]
-    """Told when it begins and ends to wait for a person."""
+    """Called with True when it begins to wait for the user, and with False when it stops."""
     reached: Reached
-    """Awaited at a ceiling."""
+    """Awaited when a ceiling is reached."""
     delegates: Callable[[str], Delegates]
     """Returns the service with which a call, given by its id, starts agents."""
 
 
 def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> ToolOffer:
-    """Return the tools of an agent: never more than the session's own agent has. It is shown what that one
-    is shown, and what its task names.
+    """Return the tools of an agent, a part of those that the session's own agent has.
 
-    Raises `ToolError` for unknown names.
+    Its requests show the tools that the session's own requests show, and those that its task names. Raises
+    `ToolError` for unknown names.
     """
     if task.only_answers:
         return ToolOffer(())
@@ -114,9 +114,9 @@ def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> To
 
 
 def agent_fits(services: Services, task: Task, depth: int, deepest: bool) -> Callable[[str], bool]:
-    """Return the function that tells which tools of the session an agent may have.
+    """Return a function that tells whether an agent may have a tool, given by its name.
 
-    Raises `ToolError` for unknown names.
+    Raises `ToolError` for unknown names in the task.
     """
     registry = services.registry
     notes, asks = registry.with_trait("keeps_notes"), registry.with_trait("asks_person")
@@ -147,7 +147,7 @@ def agent_fits(services: Services, task: Task, depth: int, deepest: bool) -> Cal
 
 @dataclass(frozen=True, slots=True)
 class _Approver:
-    """Asks a person for approvals for one agent, and publishes that the agent waits."""
+    """Asks the user for approvals for one agent, and reports that the agent waits."""
 
     inner: PersonApprover
     waiting: Callable[[bool], None]
@@ -162,7 +162,7 @@ class _Approver:
 
 @dataclass(frozen=True, slots=True)
 class _Asker(PersonAsker):
-    """Asks a person the questions of one agent, and publishes that the agent waits."""
+    """Asks the user the questions of one agent, and reports that the agent waits."""
 
     waiting: Callable[[bool], None]
 
@@ -231,7 +231,7 @@ def _foreign(
     session: LiveSession,
     emit: Callable[[Event], None],
 ) -> ForeignAgent:
-    """Open an agent of another program. Raises `ConfigError` if the settings no longer name it."""
+    """Open an agent of another program. Raises `ConfigError` if it is not in the settings any more."""
     program = program_named(services.programs, spec.task.foreign)
     turn_queue = TurnQueue(emit)
     gate = _gate(services, place, spec)
@@ -313,7 +313,7 @@ async def _more_steps(spec: SubagentSpec) -> int:
 
 
 async def _voice(services: Services, task: Task, record: Session) -> Voice:
-    """Return the models of an agent; the model chosen at its start is kept. Raises `HermesError`."""
+    """Return the routes of an agent; the model chosen at its start is kept. Raises `HermesError`."""
     if not task.model:
         return await services.models.voice("")
     try:
