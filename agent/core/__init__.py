@@ -1,4 +1,4 @@
-"""Foundations of all other packages: store, settings, home, messages, processes, network access.
+"""Foundations of all other packages: store, settings, home folder, messages, network access.
 
-It imports only `errors`, `events` and the tools.
+This package imports only `errors`, `events` and the tools.
 """

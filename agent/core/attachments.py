@@ -1,7 +1,7 @@
 """Images attached to messages: checking, storing under their hash, and reading.
 
-The store holds name, type, size and hash of an attachment; the bytes are stored once in a private file of the
-home, however often they are sent.
+The session store holds the name, type, size and hash of an attachment; its bytes are stored once in a private
+file of Hermes's home folder, however often they are sent.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from tools.text.safe_text import clean
 log = logging.getLogger(__name__)
 
 LIMIT = 10_000_000
-"""Bytes of the largest image that is attached."""
+"""The size in bytes of the largest image that can be attached."""
 LONGEST_NAME = 40
 LEFT_FOR = 86_400
-"""Seconds for which an unreferenced file is kept, as its message may wait in a queue."""
+"""Seconds for which an unreferenced file is kept, because its message may still wait in a queue."""
 
 _HEAD = 16
 _HASH = lazy_pattern(r"[0-9a-f]{64}")
 _OURS = lazy_pattern(rf"{_HASH.pattern}|\.{_HASH.pattern}\.[0-9a-f]{{8}}")
-"""Names of images, and of those whose writing was cut off."""
+"""The names of stored images, and of temporary files whose writing was interrupted."""
 _MEDIA = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 class AttachmentError(HermesError):
-    """Raised for a file that cannot be attached."""
+    """Raised for an image that cannot be attached or stored."""
 
     exit_code = ExitCode.USAGE
 
 
 class NotAnImageError(AttachmentError):
-    """Raised for a file that is not an image of a format that models read."""
+    """Raised for a file that is not an image in a format that models accept."""
 
 
 def sniff(head: bytes) -> str | None:
-    """Return the media type of an image by its first 16 bytes; None if models do not read it."""
+    """Return the media type of an image from its first 16 bytes; None if it is not png, jpeg, gif or webp."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -61,33 +61,33 @@ def sniff(head: bytes) -> str | None:
 
 
 def check(path: Path) -> tuple[str, int]:
-    """Return media type and size of the image at `path`. Reads its first bytes; raises `AttachmentError`."""
+    """Return media type and size in bytes of the image at `path`. Raises `AttachmentError`."""
     descriptor, media, size = _open(path)
     os.close(descriptor)
     return media, size
 
 
 class AttachmentStore:
-    """The attachments of one home. Every method accesses the disk and must be called in a thread."""
+    """The image files of one home folder. Every method accesses the disk; call it in a worker thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def take(self, path: Path, mention: str = "") -> Attachment:
-        """Store the image at `path`. Raises `AttachmentError` with the reason if it cannot."""
+        """Store the image at `path` and return its description. Raises `AttachmentError` if that fails."""
         media, data = _image(path)
         return self._take(path, media, data, mention)
 
     @staticmethod
     def digest(path: Path) -> str:
-        """Return the hash under which `take` would store the image at `path`. Raises `AttachmentError` like
-        it.
+        """Return the SHA-256 under which `take` would store the image at `path`. Raises `AttachmentError` as
+        `take` does.
         """
         return hashlib.sha256(_image(path)[1]).hexdigest()
 
     def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
-        """Store the image `data`. Raises `AttachmentError` if it is not an image, too large, or cannot be
-        stored.
+        """Store the image `data` and return its description. Raises `AttachmentError` if it is not an image,
+        is too large, or cannot be stored.
         """
         media, path = sniff(data[:_HEAD]), Path(name)
         if media is None:
@@ -162,7 +162,7 @@ class AttachmentStore:
 
 
 def records(attachments: Sequence[Attachment]) -> list[dict[str, Any]]:
-    """Return attachments in the form stored in a node."""
+    """Return attachments as the list of mappings that a node of the session store holds."""
     return [
         {
             "name": each.name,
@@ -192,8 +192,8 @@ def image_label(name: str, size: int) -> str:
 
 
 def display_text(text: str, attachments: Sequence[Attachment]) -> str:
-    """Return a message for display, in which each mention of an attachment is replaced by its
-    name and size.
+    """Return a message for display. Each mention of an attachment becomes its name and size; those without a
+    mention follow, one a line.
     """
     behind = []
     at = 0
@@ -210,7 +210,7 @@ def display_text(text: str, attachments: Sequence[Attachment]) -> str:
 
 
 def short_name(path: Path) -> str:
-    """Return the name of a file on one line, shortened in the middle when it is very long."""
+    """Return a file's name on one line, shortened in the middle to 40 characters, without brackets."""
     name = _line(path.name).replace("[", "(").replace("]", ")") or "image"
     if len(name) > LONGEST_NAME:
         half = LONGEST_NAME // 2
@@ -228,7 +228,7 @@ def size_text(size: int) -> str:
 
 
 def _image(path: Path) -> tuple[str, bytes]:
-    """Return the media type and the bytes of the image at `path`."""
+    """Return the media type and the bytes of the image at `path`. Raises `AttachmentError`."""
     descriptor, media, _ = _open(path)
     with os.fdopen(descriptor, "rb") as file:
         try:
@@ -243,7 +243,7 @@ def _image(path: Path) -> tuple[str, bytes]:
 def _open(path: Path) -> tuple[int, str, int]:
     """Open the image at `path`; return the descriptor, the media type and the size in bytes.
 
-    A pipe is refused without waiting.
+    Raises `AttachmentError`. A pipe is refused without waiting.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

@@ -1,4 +1,4 @@
-"""Private JSON files of the home, and those that store consents of a person."""
+"""Private JSON files of the home folder, among them those with the user's consents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agent.errors import ConfigError
 from tools.kit.files import file_lock, read_owned, write_atomically
 
 LARGEST = 32_000_000
-"""Bytes of a file that are read."""
+"""The size in bytes of the largest file that is read or written."""
 
 
 def read_private(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty without a file that can be trusted. Reads the disk."""
+    """Return the JSON object in a file; an empty one if the file is missing, invalid or not private."""
     content = read_owned(path, LARGEST)
     try:
         data = json.loads(content) if content is not None else {}
@@ -27,8 +27,8 @@ def read_private(path: Path) -> dict[str, Any]:
 
 
 def write_private(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON object to a file of mode 0600. Raises `ConfigError`, also if it is too large to be read
-    again.
+    """Write a JSON object to a file of mode 0600. Raises `ConfigError` if that fails or the object exceeds
+    `LARGEST`.
     """
     content = json.dumps(data, indent=1).encode("utf-8")
     if len(content) > LARGEST:
@@ -41,20 +41,20 @@ def write_private(path: Path, data: Mapping[str, Any]) -> None:
 
 
 class ConsentFile:
-    """A file with the consents of a person. A file that others could have written contains no consent."""
+    """A file with the user's consents. It counts as empty if other users could have written it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def data(self) -> dict[str, Any]:
-        """Return the content of the file, including `version`. The caller checks the form of the rest."""
+        """Return the content of the file, including `version`. The caller validates all other entries."""
         return read_private(self.path)
 
     @contextmanager
     def change(self) -> Iterator[dict[str, Any]]:
         """Yield the content of the file, to be changed in place, and keep other processes from changing it.
 
-        The file is written afterwards if the content has changed. Raises `ConfigError`.
+        The file is written afterwards if its content has changed. Raises `ConfigError`.
         """
         private_folder(self.path.parent)
         lock = self.path.with_name(f".{self.path.name}.lock")

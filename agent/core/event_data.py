@@ -1,4 +1,4 @@
-"""Values carried by events, and the person's replies to them."""
+"""Values carried by events, and the user's replies to them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ class FileChange:
     path: str
     kind: Literal["added", "modified", "removed"]
     added: int = 0
-    """Lines, as far as they were counted."""
+    """The number of added lines; 0 also if the lines were not counted."""
     removed: int = 0
     diff: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's decision on an action. `feedback` is for the model after a denial."""
+    """The user's decision on an action. `feedback` is passed to the model after a denial."""
 
     choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
     feedback: str = ""
     by: str = ""
-    """The person and surface that decided, in words; empty for the person at the terminal."""
+    """A description of the user and program that decided; empty for the user at the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The amount that a ceiling leaves, in the unit of its measure."""
+    """The amount left under one limit on usage, in the unit of `measure`."""
 
     owner: str
-    """The owner of the ceiling, in words."""
+    """A description of who set the limit or what it applies to."""
     measure: Measure
     left: float
     ceiling: float
@@ -42,7 +42,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class CeilingReply:
-    """A person's answer about a reached ceiling. `ceiling` is the new one, if it was raised."""
+    """The user's answer to a reached usage limit. `ceiling` is the new limit if it was raised."""
 
     outcome: Literal["raised", "stopped", "expired", "cancelled"]
     ceiling: float = 0.0
@@ -52,35 +52,35 @@ class CeilingReply:
 
 @dataclass(frozen=True, slots=True)
 class FormReply:
-    """A person's answer to a form. `values` holds the filled-in fields by name."""
+    """The user's answer to a form. `values` holds the filled-in fields by name."""
 
     outcome: Literal["answered", "declined", "expired", "cancelled"]
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
 Measure = Literal["turns", "tokens", "money", "seconds"]
-"""`turns` are requests to a model; `money` is in US dollars."""
+"""The kinds of usage that are limited. `turns` are requests to a model; `money` is in US dollars."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one request as counted by the provider. `None` means that it did not report them."""
+    """The tokens of one request as counted by the provider. `None` means that a count was not reported."""
 
     input: int | None = None
     output: int | None = None
     cached: int | None = None
-    """Part of `input` that was served from the prompt cache."""
+    """The part of `input` that was served from the prompt cache."""
     reasoning: int | None = None
-    """Part of `output` that was spent on reasoning."""
+    """The part of `output` that was spent on reasoning."""
     written: int | None = None
-    """Part of `input` that was written to the prompt cache, if that is charged for."""
+    """The part of `input` that was written to the prompt cache, if that is charged for."""
     cost: float | None = None
-    """US dollars of the request, if reported by the server."""
+    """The price of the request in US dollars, if reported by the server."""
 
     def merge(self, newer: Usage) -> Usage:
-        """Return the counts of both reports on one request; a newer one wins, field by field.
+        """Return the combined counts of two reports on one request; for each field the newer report counts.
 
-        A zero takes nothing back: some servers count the input only first, some only last.
+        A zero does not replace a count: some servers count the input only first, some only last.
         """
         said = {
             name: value
@@ -91,7 +91,7 @@ class Usage:
 
 
 VerdictKind = Literal["allow", "ask", "deny", "hardline"]
-"""`hardline` is a refusal that no mode and no person can override."""
+"""The kinds of verdict; `hardline` is a refusal that no mode and no user can override."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ class VerdictPart:
     """The verdict on one command of a shell line, or on one file it writes."""
 
     text: str
-    """The part as it would run: quotes and wrappers resolved as far as they are known."""
+    """The part as it would run: quotes and wrappers are resolved as far as possible."""
     kind: VerdictKind
     reason: str
-    """One clause for a person, such as `pushes to a remote`."""
+    """A clause for display, such as `pushes to a remote`."""
     network: bool = False
     """True if the command is known to use the network."""
 
@@ -120,18 +120,18 @@ class ForecastSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The expected usage of several agents in total, limited only by their ceilings."""
+    """The expected total usage of several agents; it does not exceed their ceilings."""
 
     models: tuple[tuple[str, int], ...]
-    """Each model with the number of agents that use it, in the order in which they are sent."""
+    """Each model with the number of agents that use it, in the order in which the agents are started."""
     goals: tuple[str, ...]
     tokens: ForecastSpan
     money: ForecastSpan | None
     """US dollars; None if the price of a model is not known."""
     left: int | None = None
-    """Tokens that the ceilings leave for all agents together; None without a ceiling."""
+    """The tokens that the usage limits leave for all agents together; None without a limit."""
     from_past: int = 0
-    """The number of ended agents from which it was estimated."""
+    """The number of finished agents on which the estimate is based."""
     single: bool = False
     """True if each agent makes one request."""
 

@@ -1,4 +1,4 @@
-"""The home folder with the files of Hermes: `~/.hermes`, or `HERMES_HOME`.
+"""The home folder with Hermes's files: `~/.hermes`, or `HERMES_HOME`.
 
 Folders have mode 0700 and files 0600, because sessions and keys are private.
 """
@@ -16,13 +16,13 @@ from tools.kit.files import PRIVATE_FOLDER
 
 
 class Home(NamedTuple):
-    """The layout of the home folder. Nothing is created until it is needed."""
+    """The paths in the home folder. Nothing is created until it is needed."""
 
     root: Path
 
     @classmethod
     def locate(cls, environ: dict[str, str] | os._Environ[str] = os.environ) -> Home:
-        """Return the home of this user. Raises `ConfigError` when `HERMES_HOME` is not a usable path."""
+        """Return the user's home folder. Raises `ConfigError` if its path is unknown or unusable."""
         override = environ.get("HERMES_HOME", "")
         if "\0" in override:
             raise ConfigError("HERMES_HOME holds a NUL byte; set it to the path of a folder.")
@@ -40,9 +40,7 @@ class Home(NamedTuple):
             raise ConfigError("The current folder is gone; set HERMES_HOME to a full path.") from None
 
     def check(self) -> None:
-        """Raises `ConfigError` if there is something else than a folder, which would be taken for an empty
-        home.
-        """
+        """Raise `ConfigError` if anything but a folder is at this path; a missing folder is accepted."""
         what = "it"
         try:
             if stat.S_ISDIR(self.root.stat().st_mode):
@@ -60,12 +58,12 @@ class Home(NamedTuple):
 
     @property
     def permissions(self) -> Path:
-        """The person's permission rules."""
+        """The user's permission rules."""
         return self.root / "permissions.yaml"
 
     @property
     def hooks(self) -> Path:
-        """The consents to hooks: see docs/hooks.md."""
+        """The stored consents to hooks: see docs/hooks.md."""
         return self.root / "hooks.json"
 
     @property
@@ -75,17 +73,17 @@ class Home(NamedTuple):
 
     @property
     def plugins(self) -> Path:
-        """The person's plugins, one folder each: see docs/plugins.md."""
+        """The user's plugins, one folder each: see docs/plugins.md."""
         return self.root / "plugins"
 
     @property
     def plugin_consent(self) -> Path:
-        """The consents to plugins, bound to the hash of their files."""
+        """The stored consents to plugins, each bound to the hash of the plugin's files."""
         return self.root / "plugins.json"
 
     @property
     def browser_profiles(self) -> Path:
-        """The consents to persistent browser profiles: see docs/browser.md."""
+        """The stored consents to persistent browser profiles: see docs/browser.md."""
         return self.root / "browser-profiles.json"
 
     @property
@@ -95,7 +93,7 @@ class Home(NamedTuple):
 
     @property
     def schedule(self) -> Path:
-        """Locks of the job scheduler, and the state of heartbeats: see docs/schedule.md."""
+        """The locks of the job scheduler and the state of heartbeats: see docs/schedule.md."""
         return self.root / "schedule"
 
     @property
@@ -111,7 +109,7 @@ class Home(NamedTuple):
         return self.root / "state.db"
 
     def keeps_sessions(self) -> bool:
-        """Return whether a file exists at the path of the session store, valid or not."""
+        """Return whether anything exists at the path of the session store, valid or not."""
         try:
             self.database.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -122,12 +120,12 @@ class Home(NamedTuple):
 
     @property
     def memories(self) -> Path:
-        """Notes that outlive a session: see docs/memory.md."""
+        """The agent's notes that outlive a session: see docs/memory.md."""
         return self.root / "memories"
 
     @property
     def skills(self) -> Path:
-        """The person's skills: see docs/skills.md."""
+        """The user's skills: see docs/skills.md."""
         return self.root / "skills"
 
     @property
@@ -136,35 +134,35 @@ class Home(NamedTuple):
 
     @property
     def sandbox_caches(self) -> Path:
-        """Caches of package managers inside the sandbox, one folder per workspace: see docs/sandbox.md."""
+        """The package managers' caches inside the sandbox, one folder per workspace: see docs/sandbox.md."""
         return self.root / "cache" / "sandbox"
 
     @property
     def scratch(self) -> Path:
-        """Large outputs, one folder per session."""
+        """The large outputs that were stored in files, one folder per session."""
         return self.root / "scratch"
 
     @property
     def tour(self) -> Path:
         """The demo model's working folder.
 
-        It is outside the home, because changes inside the home cannot be undone.
+        It is beside the home folder, because file changes inside the home folder cannot be undone.
         """
         return self.root.parent / f"{self.root.name}-demo"
 
     @property
     def scripts(self) -> Path:
-        """Journals of scripts that were interrupted, one folder per session."""
+        """The journals of scripts that were interrupted, one folder per session."""
         return self.root / "scripts"
 
     @property
     def training(self) -> Path:
-        """Training runs and their configuration: see docs/rl.md."""
+        """The training runs and their configuration: see docs/rl.md."""
         return self.root / "training"
 
     @property
     def judges(self) -> Path:
-        """The folder of judges' agreement with labelled pairs, one file per model and set: see
+        """The measured agreement of judge models with labelled pairs, one file per model and set: see
         docs/eval.md.
         """
         return self.root / "judges"
@@ -176,22 +174,22 @@ class Home(NamedTuple):
 
     @property
     def edits(self) -> Path:
-        """Journals of running changes of several files, and of those that were interrupted."""
+        """The journals of edits to several files that are running or were interrupted."""
         return self.root / "edits"
 
     @property
     def checkpoints(self) -> Path:
-        """Recorded file changes of steps: see docs/checkpoints.md."""
+        """The recorded file changes of steps: see docs/checkpoints.md."""
         return self.root / "checkpoints"
 
     @property
     def copies(self) -> Path:
-        """Isolated copies of workspaces that are in use."""
+        """The isolated copies of workspaces that are in use."""
         return self.root / "copies"
 
     @property
     def attachments(self) -> Path:
-        """Images attached to messages, one file each, named by its SHA-256."""
+        """The images attached to messages, one file each, named by its SHA-256."""
         return self.root / "attachments"
 
     @property
@@ -201,12 +199,12 @@ class Home(NamedTuple):
 
     @property
     def skins(self) -> Path:
-        """The person's skins, one YAML file each."""
+        """The user's skins, one YAML file each."""
         return self.root / "skins"
 
     @property
     def agents(self) -> Path:
-        """The person's kinds of agents, one file each: see docs/agents.md."""
+        """The user's definitions of agents, one file each: see docs/agents.md."""
         return self.root / "agents"
 
     @property
@@ -215,7 +213,7 @@ class Home(NamedTuple):
 
     @property
     def grants(self) -> Path:
-        """Permanent grants, each for exactly one action in one project."""
+        """The permanent permissions, each for exactly one action in one project."""
         return self.root / "grants.json"
 
     @property
@@ -225,42 +223,42 @@ class Home(NamedTuple):
 
     @property
     def run(self) -> Path:
-        """Locks and sockets of running processes."""
+        """The locks and sockets of running processes."""
         return self.root / "run"
 
     @property
     def service_socket(self) -> Path:
-        """The socket at which the service of this home accepts terminals."""
+        """The socket on which this home folder's service accepts terminals."""
         return self.run / "service.sock"
 
     @property
     def history(self) -> Path:
-        """The history of the prompt, one file per project."""
+        """The history of the input prompt, one file per project."""
         return self.root / "history"
 
     @property
     def clipboard(self) -> Path:
-        """The last text that could not be copied anywhere else."""
+        """The last text that could not be copied to any clipboard."""
         return self.root / "clipboard.txt"
 
     @property
     def screen(self) -> Path:
-        """The person's screen layout."""
+        """The user's screen layout."""
         return self.root / "screen.json"
 
     @property
     def passages(self) -> Path:
-        """Accepted passages of context files, one file each, named by its SHA-256."""
+        """The passages of context files that the user accepted, one file each, named by its SHA-256."""
         return self.root / "passages"
 
     @property
     def trust(self) -> Path:
-        """The trusted project settings, bound to their content."""
+        """The record of trusted project settings, bound to their content."""
         return self.root / "trust.json"
 
 
 def private_folder(path: Path) -> Path:
-    """Create `path` as a folder that only its owner can enter. Raises `ConfigError` naming the cause."""
+    """Create the folder `path`, make it accessible to its owner only, and return it. Raises `ConfigError`."""
     try:
         path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         if path.stat().st_mode & 0o077 and path.stat().st_uid == os.getuid():

@@ -1,4 +1,4 @@
-"""Listeners of events, each subscribed to the types that it uses."""
+"""Listeners for events, each subscribed to the event types that it uses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Listener: TypeAlias = "Callable[[Event], None]"
 
 
 class Listeners:
-    """Passes every event to the listeners of its type, in order, before `pass_on` returns.
+    """The callbacks subscribed to events, called in the order of subscription.
 
-    Listeners run on the event loop and must be quick. A listener that fails is logged and does not disturb
-    others.
+    They run on the event loop and must be quick. A listener that raises an exception is logged and does not
+    disturb the others.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Listeners:
         self._by_type: dict[type[Event], tuple[Listener, ...]] = {}
 
     def subscribe(self, listener: Listener, *types: type[Event]) -> Callable[[], None]:
-        """Call `listener` with events of these types, or of all types if none is given.
+        """Call `listener` with every event of these types, or of all types if none is given.
 
         Returns a function that ends the subscription.
         """
@@ -38,11 +38,11 @@ class Listeners:
         return (listener for listener, _ in self._entries)
 
     def remove(self, listener: Listener) -> None:
-        """Stop calling a listener."""
+        """End all subscriptions of a listener."""
         self._set(tuple(entry for entry in self._entries if entry[0] is not listener))
 
     def pass_on(self, event: Event) -> None:
-        """Call the listeners of the event's type."""
+        """Call all listeners that are subscribed to the type of `event`."""
         kind = type(event)
         if kind not in self._by_type:
             self._by_type[kind] = tuple(

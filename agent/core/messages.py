@@ -1,4 +1,4 @@
-"""The conversation as the model sees it, independent of any provider."""
+"""The conversation as the model receives it, independent of any provider; also the approval modes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that the model requested. `arguments` is JSON text, exactly as it will be sent back."""
+    """A tool call that the model requested. `arguments` is JSON text, exactly as it will be sent back."""
 
     id: str
     name: str
@@ -19,23 +19,23 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An image attached to a user message; its bytes are stored in the home under their hash.
+    """An image attached to a user message; its bytes are in the home folder in a file named by their hash.
 
-    `name` and `mention` hold no control characters. `mention` is the text that refers to it in the message,
-    such as `@shots/chart.png`; it may be empty.
+    `name` and `mention` contain no control characters. `mention` is the text that refers to it in the
+    message, such as `@shots/chart.png`; it may be empty.
     """
 
     name: str
     media_type: str
     size: int
-    """Bytes."""
+    """The size in bytes."""
     sha256: str
     mention: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of a message. `data` is empty until loaded, and if its file is missing."""
+    """An image of a message. `data` is empty before it is loaded, and if its file is missing or changed."""
 
     attachment: Attachment
     data: bytes = field(default=b"", repr=False)
@@ -43,10 +43,10 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class SealedPart:
-    """A part of a reply that only its provider reads, such as signed or encrypted reasoning.
+    """A part of a reply that only its provider can read, such as signed or encrypted reasoning.
 
     `data` is the text of a JSON object in ASCII, sent back byte for byte. `text` and `calls` give its
-    position: the number of characters of the text, and of calls, that come before it.
+    position: the number of characters and of tool calls that come before it.
     """
 
     data: str
@@ -56,12 +56,12 @@ class SealedPart:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The sealed parts of one reply, and the provider that can read them."""
+    """Those parts of one reply that only its provider can read."""
 
     format: str
-    """Name of the wire format."""
+    """The name of the provider's wire format."""
     prefix: str
-    """SHA-256 of what the model had read when it wrote them; empty if that does not matter."""
+    """The SHA-256 of the model's input when it wrote the parts; empty if that does not matter."""
     parts: tuple[SealedPart, ...]
 
 
@@ -69,10 +69,10 @@ class Sealed:
 class Message:
     """One message of a request.
 
-    `reasoning` is stored for display and export; the part that a provider needs back is in `sealed`.
-    `call_id` is the id of the call that a tool message answers, and `name` is its tool, if known. Only tool
-    modes without ids send the name. Only user messages have `images`. `model` is the label of the model that
-    wrote the message, if known.
+    `reasoning` is stored for display and export; what a provider needs back is in `sealed`. In a tool
+    message, `call_id` is the id of the call that it answers, and `name` is the tool, if known; the name is
+    sent only in tool modes without ids. Only user messages have `images`. `model` is the label of the model
+    that wrote the message, if known.
     """
 
     role: Role
@@ -92,12 +92,12 @@ and asks about the rest. `plan` only reads: every effect is denied. `yolo` allow
 forbidden. `deny` only reads, and never asks."""
 
 ModeName = Literal["ask", "deny", "all", "careful", "normal", "auto-edit", "plan", "yolo"]
-"""As people write modes; `ask` and `auto-edit` are older names of `normal`, `all` of `yolo`."""
+"""The names that users may write; `ask` and `auto-edit` are older names of `normal`, `all` of `yolo`."""
 
 MODES: tuple[Mode, ...] = ("careful", "normal", "plan", "yolo", "deny")
 NAMES: tuple[ModeName, ...] = ("ask", "deny", "all", "careful", "normal", "auto-edit", "plan", "yolo")
 CYCLE: tuple[Mode, ...] = ("careful", "normal", "plan")
-"""Modes that the mode key cycles through; `yolo` and `deny` must be named explicitly."""
+"""The modes that the mode key cycles through; `yolo` and `deny` must be chosen by name."""
 
 _OLD: dict[str, str] = {"ask": "normal", "auto-edit": "normal", "all": "yolo"}
 _STRICTNESS: tuple[Mode, ...] = ("yolo", "normal", "careful", "deny", "plan")
@@ -112,7 +112,7 @@ SUMMARIES: dict[Mode, str] = {
 
 
 def canonical(name: str) -> Mode:
-    """Return the mode with this name. Raises `ValueError` for any other name."""
+    """Return the mode that `name` or an older name means. Raises `ValueError` for any other name."""
     mode = _OLD.get(name, name)
     if mode not in MODES:
         raise ValueError(f"there is no mode {name!r}; modes are {', '.join(MODES)}")

@@ -1,4 +1,4 @@
-"""References to environment variables in texts of the settings."""
+"""References to environment variables in values of the settings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variable_names(text: str) -> list[str]:
-    """Return the variables that a text names as `${NAME}`."""
+    """Return the names of variables that a text refers to as `${NAME}` or `${NAME:-otherwise}`."""
     return [match.group(1) for match in _VARIABLE.finditer(text)]
 
 
 def fill_in(text: str, variables: Mapping[str, str], where: str) -> str:
     """Return `text` with `${NAME}` and `${NAME:-otherwise}` replaced by the values of variables.
 
-    Raises `ConfigError` for a missing variable.
+    Raises `ConfigError`, naming the setting `where`, if a variable without `otherwise` is missing or empty.
     """
 
     def value(match: re.Match[str]) -> str:

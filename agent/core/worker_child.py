@@ -1,7 +1,7 @@
-"""The child process's side of `tools.kit.children`: answers requests over the socket that it inherits.
+"""The child process's side of `tools.kit.children`: answers to requests over the socket that it inherits.
 
-A request is four bytes of length, a JSON object, and as many bytes as its `size` says. An answer is four
-bytes of length and as many bytes.
+A request is four bytes with the length of a JSON object, the object, and as many bytes as its `size`
+specifies. An answer is four bytes with a length, and as many bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def answer_orders(answered: Callable[[dict[str, Any], bytes], bytes]) -> None:
-    """Answer requests until the other side closes the socket."""
+    """Answer requests with what `answered` returns, until the other side closes the socket."""
     logging.disable(logging.CRITICAL)
     connection = socket.socket(fileno=int(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,8 +1,8 @@
 """YAML text as plain data, with the position of every key and value.
 
-A settings file is a small part of YAML: mappings with text keys, lists, numbers, text, true and false.
-Everything else is refused with a sentence. Depth, nodes and the expansion of aliases are counted before
-anything is built, so that no file can exhaust memory or stack.
+A settings file uses a small part of YAML: mappings with text keys, lists, numbers, text, true and false.
+Anything outside it is reported as a problem. Depth, number of values and the expansion of aliases are
+limited, so that no file can exhaust memory or stack.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 32
 MAX_NODES = 20_000
-"""Values in one file, counted after aliases are expanded."""
+"""The limit on values in one file, counted after aliases are expanded."""
 
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _TAG = "tag:yaml.org,2002:"
@@ -49,7 +49,8 @@ class UnusableError(Exception):
 
 
 def parse(content: bytes, origin: str) -> SettingsDocument:
-    """Read the bytes of a settings file called `origin`. Never raises: faults become `SettingProblem`s.
+    """Parse the bytes of a settings file called `origin`. Never raises: faults are in the result's
+    `problems`.
 
     A file that is not YAML gives an empty document; single bad entries are left out.
     """
@@ -64,7 +65,7 @@ def parse(content: bytes, origin: str) -> SettingsDocument:
 
 
 def decode(content: bytes) -> str:
-    """Return the bytes of a settings file as text, without a byte-order mark. Raises `UnusableError`."""
+    """Return a settings file's bytes as text without a byte-order mark. Raises `UnusableError`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -93,7 +94,7 @@ def _compose(text: str) -> Node | None:
 
 
 class _Builder:
-    """Turns a node tree into data. Create a new one for each tree."""
+    """Conversion of a YAML node tree into data. Create a new instance for each tree."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -117,7 +118,7 @@ class _Builder:
         return SettingsDocument(data, self._keys, self._values, tuple(self._problems))
 
     def _value(self, node: Node, path: Path) -> Any:
-        """Return the data of one node. Raises `UnusableError` if it cannot be read."""
+        """Return the data of one node. Raises `UnusableError` if its value cannot be used."""
         from tools.kit.yaml_text import MappingNode, ScalarNode
 
         self._count(node)
@@ -147,7 +148,7 @@ class _Builder:
     def _entry(
         self, key_node: Node, value_node: Node, path: Path, data: dict[str, Any], own: set[str]
     ) -> None:
-        """Read one `key: value` into `data`. `own` holds the earlier keys of this mapping."""
+        """Read one `key: value` pair into `data` or report a problem. `own` holds the earlier keys."""
         from tools.kit.yaml_text import ScalarNode
 
         if not isinstance(key_node, ScalarNode):
@@ -169,7 +170,7 @@ class _Builder:
             self._report(f"`{short_text(dotted_key(entry))}` {refused.message}", refused.place, entry)
 
     def _merge_sources(self, source: Node, path: Path) -> dict[str, Any]:
-        """Return the entries that YAML's `<<` adds. If several mappings have a key, the first one counts."""
+        """Return the entries that YAML's `<<` adds. If several mappings share a key, the first counts."""
         from tools.kit.yaml_text import MappingNode, SequenceNode
 
         sources = source.value if isinstance(source, SequenceNode) else [source]
@@ -190,7 +191,7 @@ class _Builder:
 
     @contextmanager
     def _inside(self, node: Node) -> Iterator[None]:
-        """Mark `node` as being read, to find aliases that lead back into it."""
+        """Mark `node` as being read. Raises `UnusableError` for an alias that leads back into it."""
         if id(node) in self._open:
             raise UnusableError("an alias contains itself here.", _place(node))
         self._open.add(id(node))
@@ -219,9 +220,9 @@ def _check_tag(node: Node, kind: str) -> None:
 
 
 def _scalar(node: ScalarNode) -> Any:
-    """Return text, a number, true, false or None.
+    """Return the text, number, boolean or None of a scalar node.
 
-    A date is returned as text, because no setting is a date.
+    A date is returned as text, because no setting is a date. Raises `_UnusableValueError`.
     """
     from yaml.constructor import SafeConstructor
 

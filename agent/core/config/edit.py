@@ -1,7 +1,7 @@
-"""Changing one setting in `config.yaml` and nothing else: comments, order and layout are preserved.
+"""Changing one setting in `config.yaml` and nothing more: comments, order and layout are preserved.
 
 The edit is a small piece of text at a known position. The result is parsed again and must differ in exactly
-this setting; otherwise nothing is written, and an error names the lines to add by hand.
+this setting; otherwise nothing is written, and the error says what to change by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools.kit.yaml_text import MappingNode, Node, ScalarNode
 
 _WIDE = 1_000_000
-"""Line width no value reaches, so that nothing is wrapped."""
+"""A line width that no value reaches, so that no line is wrapped."""
 
 
 def set_setting(
@@ -32,10 +32,10 @@ def set_setting(
 ) -> Any:
     """Set the dotted `key` in `config.yaml` to the value of `text`, and return that value.
 
-    `require_known` raises `ConfigError` for a name of something that is not there; the schema knows none.
-
-    `null` removes a key that cannot be null, so that its default applies. Raises `ConfigError` if the key is
-    unknown, the value is not allowed, or the file cannot be changed safely; then the file is unchanged.
+    `require_known` raises `ConfigError` for a name that does not exist, where the schema accepts any name.
+    The text `null` removes a key that cannot be null, so that its default applies. Raises `ConfigError` if
+    the key is unknown, the value is not allowed, or the file cannot be changed safely; the file is then
+    unchanged.
     """
     path = _setting(key)
     field = setting_names.field_at(path)
@@ -53,18 +53,17 @@ def set_setting(
 
 
 def setting_value(key: str, text: str) -> Any:
-    """Return the value of `text` for the dotted `key`; nothing is written.
+    """Return the value that `text` has for the dotted `key`, without writing it or checking its range.
 
-    Raises `ConfigError` when the key is unknown or the value is not allowed.
+    Raises `ConfigError` when the key is unknown or is a section.
     """
     return _value(_setting(key), text)
 
 
 def unset_setting(home: Home, key: str) -> bool:
-    """Remove the dotted `key` from `config.yaml`, so that its default applies; return False if it was
-    missing.
+    """Remove the dotted `key` from `config.yaml`, so that its default applies; return False if it was unset.
 
-    Raises `ConfigError` as `set_setting` does; then the file is unchanged.
+    Raises `ConfigError` if the key is unknown or the file cannot be changed safely; it is then unchanged.
     """
     return drop_entry(home, _setting(key)) is not None
 
@@ -72,7 +71,8 @@ def unset_setting(home: Home, key: str) -> bool:
 def put_entry(home: Home, path: Path, value: Any) -> None:
     """Set a setting or a whole entry, such as a server, at `path` of `config.yaml`.
 
-    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; then it is unchanged.
+    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; the file is then
+    unchanged.
     """
     with _lock_and_read(home) as before:
         _require_allowed(parse(before or b"", home.config.name), path, value)
@@ -80,9 +80,9 @@ def put_entry(home: Home, path: Path, value: Any) -> None:
 
 
 def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
-    """Remove what is at `path` from `config.yaml`; return what puts it back, or None if it was missing.
+    """Remove what is at `path` from `config.yaml`; return a function that restores it, or None if missing.
 
-    Raises as `put_entry`.
+    Raises `ConfigError` if the file cannot be changed safely.
     """
     with _lock_and_read(home) as before:
         data = parse(before, home.config.name).data if before else {}
@@ -94,7 +94,7 @@ def drop_entry(home: Home, path: Path) -> Callable[[], None] | None:
 
 @contextmanager
 def _lock_and_read(home: Home) -> Iterator[bytes | None]:
-    """Yield the content of the file, while other processes of Hermes wait with their changes."""
+    """Lock the file against other Hermes processes and yield its content. Raises `ConfigError`."""
     try:
         with settings_file.lock_and_read(home.config) as before:
             yield before
@@ -189,9 +189,7 @@ def _members(key: str, section: type[SettingsSection]) -> str:
 
 
 def _value(path: Path, text: str) -> Any:
-    """Return the value for the setting at `path` that `text`, typed in a shell, means. It is validated
-    later.
-    """
+    """Return the value that `text` from a shell has for the setting at `path`; it is validated later."""
     annotation = setting_names.type_at(path)
     if annotation is str:
         return text
@@ -213,9 +211,7 @@ def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None
 
 
 def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """Return a copy of `data` with `value` at `path`. A plain value in place of a needed section is
-    replaced.
-    """
+    """Return a copy of `data` with `value` at `path`. A plain value where a section is needed is replaced."""
     result = copy.deepcopy(data)
     inner = result
     for part in path[:-1]:
@@ -227,7 +223,7 @@ def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
 
 
 def _without(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a copy of `data` without the value at `path`."""
+    """Return a copy of `data` without the value at `path`. Raises `KeyError` if it has none."""
     result = copy.deepcopy(data)
     del lookup(result, path[:-1])[path[-1]]
     return result
@@ -242,13 +238,13 @@ def _holds(data: dict[str, Any], path: Path) -> bool:
 
 
 def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of `data` without empty sections."""
+    """Return a copy of `data` without empty sections and null values."""
     pruned = {key: _without_empty(value) if isinstance(value, dict) else value for key, value in data.items()}
     return {key: value for key, value in pruned.items() if value not in (None, {})}
 
 
 def _remove_entry(text: str, path: Path, data: dict[str, Any]) -> str:
-    """Return `text` without the lines of `path`. Raises `_CannotEditError`."""
+    """Return `text` without the lines of `path`. Raises `_CannotEditError` if its layout is not supported."""
     from tools.kit.yaml_text import MappingNode, compose_exact
 
     node = compose_exact(text)
@@ -279,7 +275,7 @@ def _remove_entry(text: str, path: Path, data: dict[str, Any]) -> str:
 
 
 def _set_entry(text: str, path: Path, value: Any) -> str:
-    """Return `text` in which the entry at `path` is replaced or inserted. Raises `_CannotEditError`."""
+    """Return `text` with the entry at `path` replaced or inserted. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, compose_exact
 
     root = compose_exact(text)
@@ -319,7 +315,7 @@ def _insert(text: str, node: MappingNode, path: Path, value: Any, flow: bool, ne
 def _open_section(
     text: str, key: Node, node: ScalarNode, path: Path, value: Any, flow: bool, newline: str
 ) -> str:
-    """Return `text` with the first entry added to a section without content, such as `terminal:`."""
+    """Return `text` with a first entry in an empty section (`terminal:`). Raises `_CannotEditError`."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.tag != "tag:yaml.org,2002:null":
         raise _CannotEditError
@@ -332,7 +328,7 @@ def _open_section(
 
 
 def _replace(text: str, node: Node, value: Any, newline: str) -> str:
-    """Return `text` in which the text of `node` is replaced by `value`."""
+    """Return `text` with the text of `node` replaced by `value`. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, SequenceNode
 
     start, end = node.start_mark.index, _end(node)

@@ -1,4 +1,4 @@
-"""Writing a key to `~/.hermes/.env`, which only its owner may read."""
+"""Writing an API key to `~/.hermes/.env`, which only its owner may read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.kit.files import write_atomically
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY = re.compile(r"[!-~]{1,4096}")
-"""A valid key for a header: printable ASCII without blanks."""
+"""A key that fits into an HTTP header: printable ASCII without spaces."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+=@~-]+")
 
 
@@ -19,7 +19,7 @@ def keep_key(home: Home, variable: str, key: str) -> None:
     """Write `variable=key` into the file, replacing an earlier line for the variable; other lines are
     unchanged.
 
-    Raises `ConfigError` naming cause and fix; the message never contains the key.
+    Raises `ConfigError`, whose message never contains the key.
     """
     if not _NAME.fullmatch(variable):
         raise ConfigError(f"{variable!r} cannot be the name of a variable; correct api_key_env.")
@@ -42,7 +42,7 @@ def keep_key(home: Home, variable: str, key: str) -> None:
 def _with_line(before: bytes, variable: str, line: bytes) -> bytes:
     """Return the content of the file with the first line of `variable` replaced and its later ones removed.
 
-    If there is none, the line is added. Pure.
+    Without such a line, `line` is appended.
     """
     own = re.compile(rb"\s*(?:export\s+)?" + variable.encode() + rb"\s*=")
     lines: list[bytes] = []

@@ -20,27 +20,27 @@ OVERRIDES: Mapping[str, Path] = {
     "HERMES_MAX_TURNS": ("agent", "max_turns"),
     "HERMES_TERMINAL_TIMEOUT": ("terminal", "timeout"),
 }
-"""Variables that override a setting. An empty variable counts as not set."""
+"""The setting that each variable overrides. An empty variable counts as not set."""
 
 ENV_FILE = ".env"
 
 
 def environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that Hermes sees: `environ`, and those entries of `~/.hermes/.env` that it lacks.
+    """Return the variables that Hermes uses: `environ`, and entries of `~/.hermes/.env` for names it lacks.
 
-    Nothing is expanded in the file. An unreadable file adds nothing; `env_file_problems` gives the reason.
+    Nothing in the file is expanded. An unreadable file adds nothing; `env_file_problems` gives the reason.
     """
     found, _ = _env_file(home)
     return {**found, **environ}
 
 
 def env_file_problems(home: Home) -> tuple[SettingProblem, ...]:
-    """Return the problems of `~/.hermes/.env`. No message ever contains a value of it."""
+    """Return the problems found in `~/.hermes/.env`. Their messages never contain a value from the file."""
     return tuple(_env_file(home)[1])
 
 
 def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
-    """Return the settings that variables override. Each has its own layer, so that its origin is known."""
+    """Return the values that variables set for settings, one layer named after each variable."""
     layers: list[SettingsLayer] = []
     for variable, path in OVERRIDES.items():
         text = environ.get(variable, "")
@@ -53,8 +53,8 @@ def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
 
 
 def _convert(text: str, path: Path) -> Any:
-    """Return `text` as a number if the setting is one. Invalid text is returned unchanged; validation refuses
-    it.
+    """Return `text` as a number if the setting takes a number. Invalid text is returned unchanged and refused
+    by the later validation.
     """
     from agent.core.config import setting_names
 
@@ -96,7 +96,7 @@ def _env_file(home: Home) -> tuple[dict[str, str], list[SettingProblem]]:
 
 
 def _open_to_others(home: Home) -> str:
-    """Return the file's permissions as `mode 0644` if other users have access; otherwise empty."""
+    """Return the file's permissions as `mode 0644` if other users have access; otherwise an empty string."""
     try:
         mode = home.env.stat().st_mode & 0o777
     except OSError:

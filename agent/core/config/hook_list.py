@@ -1,4 +1,4 @@
-"""Declared hooks: the command, its event, and the calls it applies to. Pure."""
+"""Declared hooks: the command, its event, and the tool calls it applies to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.text.safe_text import clean
 HookDecision = Literal["allow", "ask", "block"]
 _STRICTNESS: dict[HookDecision, int] = {"allow": 0, "ask": 1, "block": 2}
 LONGEST_REASON = 1_000
-"""Characters of a reason that are kept."""
+"""The number of characters of a reason that are kept."""
 FIELDS = ("decision", "reason", "arguments", "result")
 
 
@@ -30,13 +30,13 @@ class HookAnswer:
     decision: HookDecision = "allow"
     reason: str = ""
     arguments: dict[str, Any] | None = None
-    """Replaces the call's arguments; the new ones pass the gate like any others."""
+    """Arguments that replace those of the tool call; they pass the permission check like any others."""
     result: Any = None
-    """Replaces the call's result."""
+    """A value that replaces the result of the tool call."""
 
 
 def parse_answer(output: bytes) -> HookAnswer:
-    """Parse the answer on the standard output of a hook. Raises `HookError` for anything else."""
+    """Parse a hook's standard output; empty output means allow. Raises `HookError` if it is invalid."""
     text = output.decode("utf-8", "replace").strip()
     if not text:
         return HookAnswer()
@@ -50,7 +50,7 @@ def parse_answer(output: bytes) -> HookAnswer:
 
 
 def answer_of(data: Any) -> HookAnswer:
-    """Return the answer in parsed data. Raises `HookError` for anything else."""
+    """Return the answer in parsed JSON data. Raises `HookError` if the data is not a valid answer."""
     if not isinstance(data, dict):
         raise HookError("its answer is not an object")
     decision = data.get("decision", "allow")
@@ -67,8 +67,8 @@ def answer_of(data: Any) -> HookAnswer:
 
 
 def combine(first: HookAnswer, second: HookAnswer) -> HookAnswer:
-    """Combine two answers: the stricter decision counts, with its reason, and the later arguments and
-    result.
+    """Combine two answers: the stricter decision counts, with its reason, as do the later arguments and the
+    later result.
     """
     stricter = second if _STRICTNESS[second.decision] > _STRICTNESS[first.decision] else first
     return HookAnswer(
@@ -101,19 +101,19 @@ HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One command that receives one kind of event."""
+    """A shell command that is run for one kind of event."""
 
     event: HookEvent
     command: str
-    """A line for `sh -c`."""
+    """The command line for `sh -c`."""
     match: str = "*"
-    """Names of tools it applies to: patterns with `*`, separated by `|`."""
+    """The tools the hook applies to: name patterns with `*`, separated by `|`."""
     timeout: float = 5.0
-    """Seconds it has for an answer."""
+    """Seconds within which the hook must answer."""
     required: bool = False
     """True if a call is refused when the hook fails."""
     project: str = ""
-    """The folder of the project it comes from; empty for the person's own settings."""
+    """The folder of the project that declares the hook; empty if it is in the user's own settings."""
 
     @property
     def title(self) -> str:
@@ -122,20 +122,20 @@ class Hook:
 
     @property
     def digest(self) -> str:
-        """The digest to which consent is bound. It covers everything that decides what is run, and when."""
+        """The digest to which consent is bound. It covers what is run, when, and for which project."""
         parts = [self.event, self.command, self.match, f"{self.timeout:g}", str(self.required)]
         parts += [self.project] if self.project else []
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def hears_of(self, tool: str) -> bool:
-        """Return whether the hook applies to calls of a tool. It is True for events without a tool."""
+        """Return whether the hook applies to calls of a tool. It is True for an event without a tool."""
         if not tool:
             return True
         return any(fnmatchcase(tool, pattern.strip()) for pattern in self.match.split("|"))
 
 
 class OtherHook(Protocol):
-    """A hook that is not one of the person's own commands, such as a plugin's."""
+    """A hook that is not one of the user's own commands, such as one from a plugin."""
 
     @property
     def event(self) -> HookEvent: ...
@@ -164,7 +164,7 @@ AnyHook = Hook | OtherHook
 
 
 def by_event(hooks: Sequence[AnyHook]) -> Mapping[HookEvent, tuple[AnyHook, ...]]:
-    """Return the hooks by event, in the order of the settings."""
+    """Return the hooks grouped by event, each group in the order of the settings."""
     found: dict[HookEvent, tuple[AnyHook, ...]] = {}
     for hook in hooks:
         found[hook.event] = (*found.get(hook.event, ()), hook)

@@ -1,4 +1,4 @@
-"""The secret values of this home, masked by exact comparison in all text that leaves the session."""
+"""The secret values of this home folder, masked by exact comparison in all text that leaves the session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.errors import HermesError
 from tools.text.redact import is_secret_name, secret_values
 
 SHORTEST = 8
-"""Characters below which a key is not looked for: it would be found in ordinary text."""
+"""The shortest key that is masked, in characters; a shorter one would be found in ordinary text."""
 
 
 def known_secrets(
@@ -20,8 +20,8 @@ def known_secrets(
 ) -> dict[str, str]:
     """Return the values to mask, by name: secret-looking variables, provider keys, and secret headers.
 
-    `environ` holds the variables that Hermes sees, including `~/.hermes/.env`. `keys` are secret even if the
-    names of their variables do not look so.
+    `environ` holds the variables of the process and of `~/.hermes/.env`. `keys` count as secret whatever the
+    names of their variables. Keys and header values below 8 characters are left out.
     """
     found = secret_values(environ)
     found |= {name: key for name, key in (keys or {}).items() if len(key) >= SHORTEST}
@@ -34,7 +34,7 @@ def known_secrets(
 
 
 def secrets_of_home(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the values to mask without a session: from `environ` and `~/.hermes/.env`. Reads that file."""
+    """Return the values to mask when no session is open, from `environ` and the file `~/.hermes/.env`."""
     from agent.core.config.environment import environment
 
     try:

@@ -1,4 +1,4 @@
-"""Merging of settings from several layers, and their validation as a whole.
+"""Merging of settings from several layers, and validation of the result.
 
 A wrong entry is removed from its layer, so that the layer below applies; everything else remains in force.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_PROBLEMS = 50
-"""Problems reported one by one; a file with more is not a settings file."""
+"""The number of problems reported one by one; a file with more is probably not a settings file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class SettingsLayer:
 
 @dataclass(frozen=True, slots=True)
 class SettingSource:
-    """The source of a setting's value. `place` is None for the environment."""
+    """The source of a setting's value. `place` is None if its position is unknown, as in the environment."""
 
     origin: str
     place: SettingPlace | None = None
@@ -86,9 +86,9 @@ def settle(layers: Sequence[SettingsLayer]) -> Settled:
 
 
 def _validate(merged: dict[str, Any]) -> Settings:
-    """Return the settings; raises `ValidationError`.
+    """Return validated settings; raises `ValidationError`.
 
-    Only the sections that are given are validated: to prepare all takes 40 ms of every start.
+    Only the sections that are given are validated: preparing them all adds 40 ms to every start.
     """
     given = _given_sections(frozenset(merged).intersection(Settings.model_fields))
     values = given.model_validate(merged, strict=True)
@@ -97,7 +97,7 @@ def _validate(merged: dict[str, Any]) -> Settings:
 
 @lru_cache
 def _given_sections(names: frozenset[str]) -> type[SettingsSection]:
-    """Return a model with some of the fields of `Settings`."""
+    """Return a model with only the named fields of `Settings`."""
     fields: dict[str, Any] = {
         name: (each.annotation, each) for name, each in Settings.model_fields.items() if name in names
     }
@@ -105,7 +105,7 @@ def _given_sections(names: frozenset[str]) -> type[SettingsSection]:
 
 
 def leaves(data: Mapping[str, Any], prefix: Path = ()) -> list[Path]:
-    """Return the paths of all values that are not sections, in order; empty sections have none."""
+    """Return the paths of all values that are not sections, in order; an empty section has no path."""
     found: list[Path] = []
     for key, value in data.items():
         path = (*prefix, key)
@@ -131,7 +131,7 @@ def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_empty_sections(data: dict[str, Any], annotation: Any) -> dict[str, Any]:
-    """Return a copy without empty sections (`terminal:` with all lines commented out)."""
+    """Return a copy without empty sections, such as a `terminal:` whose lines are all commented out."""
     kept: dict[str, Any] = {}
     section, entry = setting_names.section_of(annotation), setting_names.entry_of(annotation)
     for key, value in data.items():
@@ -151,7 +151,7 @@ def _reject(
     trees: list[dict[str, Any]],
     problems: list[SettingProblem],
 ) -> None:
-    """Remove the entry that `detail` reports from the topmost layer that has it, and add a problem."""
+    """Remove the wrong entry from the topmost layer that has it, or make it strictest; add a problem."""
     path = _entry_of(detail["loc"])
     missing = detail["type"] == "missing"
     culprit = path[:-1] if missing else path
@@ -185,9 +185,7 @@ def _strictest(path: Path) -> str | None:
 
 
 def _entry_of(location: tuple[int | str, ...]) -> Path:
-    """Return the path of the setting that an error is about. A wrong item of a list invalidates the whole
-    list.
-    """
+    """Return the path of the setting that an error is about; for an item of a list, the path of the list."""
     path: Path = ()
     for part in location:
         if isinstance(part, int) or part == "[key]":
@@ -256,7 +254,7 @@ def _value_words(value: Any) -> str:
 
 
 def _cap_problems(problems: list[SettingProblem]) -> list[SettingProblem]:
-    """Return the first problems by layer and line; the last one gives the number of those left out."""
+    """Return the first `MAX_PROBLEMS` problems; if there are more, one entry gives the number left out."""
     if len(problems) <= MAX_PROBLEMS:
         return problems
     more = len(problems) - MAX_PROBLEMS

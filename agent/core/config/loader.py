@@ -1,8 +1,8 @@
 """The settings of a session, from all their sources.
 
 Later sources override earlier ones: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a
-trusted project, the environment, choices of the surface for this session. A broken source never stops the
-program: wrong entries are left out and reported, the file is never changed.
+trusted project, the environment, choices made for this session only. A faulty source never stops the program:
+wrong entries are left out and reported, and the file is never changed.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ PROJECT_FILE = ".hermes/config.yaml"
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, and the notices about them."""
+    """Settings with their sources, their problems and the environment they were read with."""
 
     settings: Settings
     problems: tuple[SettingProblem, ...] = ()
     sources: Mapping[KeyPath, SettingSource] = field(default_factory=dict)
-    """The sources of values; a missing entry means the default."""
+    """The sources of values; a setting without an entry has its default."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The environment with `~/.hermes/.env` below it; keys of providers are looked up here."""
+    """The environment, completed by `~/.hermes/.env`; provider keys are looked up here."""
     project: Literal["none", "trusted", "untrusted"] = "none"
     """`untrusted`: the workspace has settings that were not read; `hermes config trust` shows them."""
     project_hooks: tuple[Hook, ...] = ()
-    """The hooks of a trusted project; each runs only after a separate consent."""
+    """The hooks of a trusted project; each runs only after the user has consented to it separately."""
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """Return all declared hooks, the person's first."""
+        """Return all declared hooks, those of the user's own settings first."""
         return (*hooks_of(self.settings), *self.project_hooks)
 
 
@@ -58,8 +58,8 @@ def load(
 ) -> LoadedSettings:
     """Read all settings. Never raises for the contents of a file or a variable.
 
-    `chosen` are settings of this session alone, by section. Without `workspace` no project settings are read.
-    `thorough` also reports wrong entries that are harmless because something else overrides them.
+    `chosen` are settings for this session only, by section. Without `workspace` no project settings are read.
+    `thorough` also reports wrong entries that have no effect because a later source overrides them.
     """
     variables = environment(home, environ)
     layers = [_user_layer(home)]
@@ -103,7 +103,7 @@ def _project_layer(
 ]:
     """Return a project's settings as four members.
 
-    They are the state of trust, the layer of permitted settings, the hooks, and the problems.
+    They are the state of trust, the layer of permitted settings, the hooks, and the problems of the hooks.
     """
     nothing = SettingsLayer(PROJECT_FILE)
     try:
@@ -126,7 +126,7 @@ def _project_layer(
 
 
 def _in_order(problems: list[SettingProblem], layers: list[SettingsLayer]) -> tuple[SettingProblem, ...]:
-    """Return each problem once, by file in reading order, and by line within a file."""
+    """Return each problem once, by file in the order of `layers`, and by position within a file."""
     rank = {layer.origin: index for index, layer in enumerate(layers)}
     once = dict.fromkeys(problems)
     return tuple(sorted(once, key=lambda p: (rank.get(p.origin, len(rank)), p.place or (1 << 30, 0))))

@@ -1,4 +1,4 @@
-"""A problem of a setting, and its position."""
+"""A problem with a setting, and its position in the file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class SettingPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """One problem of the settings. `str()` is a sentence for a person.
+    """One problem with the settings. `str()` gives a sentence for the user.
 
     `origin` is the file's short name or the environment variable. `key` is dotted; it is empty if the problem
-    is about the whole file.
+    concerns the whole file.
     """
 
     origin: str
@@ -35,12 +35,12 @@ class SettingProblem:
 
 
 def dotted_key(path: Path) -> str:
-    """Return the dotted key of `path`."""
+    """Return `path` as one text with dots, such as `terminal.timeout`."""
     return ".".join(str(part) for part in path)
 
 
 def short_text(value: object, limit: int = 60) -> str:
-    """Return `value` as one short line of printable characters, to be quoted in a message."""
+    """Return `value` as one line of printable characters for a message, cut after `limit` characters."""
     text = value if isinstance(value, str) else repr(value)
     line = "".join(char if char.isprintable() else "�" for char in text[: limit + 1])
     return line if len(text) <= limit else line[:limit] + "…"

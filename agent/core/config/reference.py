@@ -1,4 +1,4 @@
-"""The reference of all settings, generated from the schema. A test compares docs/settings.md with it."""
+"""The reference of all settings, generated from the schema. A test compares `docs/settings.md` with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END = "<!-- settings end -->"
 
 
 def table() -> str:
-    """Return every setting as a row of a Markdown table: key, accepted values, default, meaning."""
+    """Return all settings as a Markdown table: key, accepted values, default, meaning."""
     rows = [
         (key, (setting_names.takes(field), default(field), field.description or ""))
         for key, field in setting_names.settings()
@@ -47,7 +47,7 @@ def overrides() -> str:
 
 
 def default(field: FieldInfo) -> str:
-    """Return the default of a setting as written in a file, or `required`."""
+    """Return a setting's default for the reference: a value, `required`, `empty` or `unset`."""
     if field.default is PydanticUndefined:
         return "required"
     if field.default in (None, "", [], {}):
@@ -56,11 +56,11 @@ def default(field: FieldInfo) -> str:
 
 
 def block() -> str:
-    """Return the text between the two marks in docs/settings.md, marks included."""
+    """Return the generated part of `docs/settings.md`, from its begin marker to its end marker."""
     return f"{BEGIN}\n{table()}\n\n{overrides()}\n{END}"
 
 
 def renew(text: str) -> str:
-    """Return the page `text` with its block generated again. Raises `ValueError` without the marks."""
+    """Return the page `text` with its generated block renewed. Raises `ValueError` if a marker is missing."""
     start, end = text.index(BEGIN), text.index(END) + len(END)
     return text[:start] + block() + text[end:]

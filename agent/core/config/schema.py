@@ -53,8 +53,8 @@ class ModelSettings(SettingsSection):
     @field_validator("thinking", mode="before")
     @classmethod
     def _level(cls, value: object) -> object:
-        """Turn `false` back into a level, because YAML reads a bare `off` so. Refuse a budget below one
-        token.
+        """Turn `false` back into `off`, because YAML reads a bare `off` as false. Raises `ValueError` for an
+        unknown word and for a budget below one token.
         """
         if value is False:
             return "off"
@@ -84,9 +84,9 @@ KeyVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 def _model_address(text: str) -> str:
-    """Return the address of an API unchanged. Raises `ValueError` if it is invalid.
+    """Return the address of an API unchanged. Raises `ValueError` if it is not a valid HTTP address.
 
-    It may contain a variable `${NAME}`.
+    It may contain variables such as `${NAME}`.
     """
     parts = urlsplit(re.sub(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", "x", text))
     is_open = text.startswith("${")
@@ -570,8 +570,8 @@ class Settings(SettingsSection):
 
 
 def hooks_of(settings: Settings, project: str = "") -> list[Hook]:
-    """Return all hooks in some settings, in order. `project` is the folder that the settings come from.
-    Pure.
+    """Return all hooks in `settings`, event by event. `project` is the folder of the project that declares
+    them; empty for the user's own.
     """
     return [
         Hook(event, each.command, each.match, each.timeout, each.required, project)

@@ -1,4 +1,4 @@
-"""Sections of the settings that need no other section; `schema` combines them."""
+"""Sections of the settings that do not contain those in `schema`, which combines all of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 STRICTEST = "strictest"
-"""Key of a security setting's `json_schema_extra`: the value used if the given one is not understood."""
+"""The key in a security setting's `json_schema_extra` for the value used if the given one is invalid."""
 
 _ON, _OFF = ("on", "always", "auto"), ("off", "never", "none")
-"""Words that YAML's bare true and false may have been meant as."""
+"""Words that the user may have meant where YAML reads true and false, in order of preference."""
 
 
 class SettingsSection(BaseModel):
@@ -52,7 +52,7 @@ class BrowserSettings(SettingsSection):
 
 
 Language = Literal["python", "typescript", "go", "rust", "cpp"]
-"""The languages that servers are known for; `typescript` is JavaScript too, `cpp` is C too."""
+"""The languages with a known language server; `typescript` includes JavaScript, `cpp` includes C."""
 
 
 class DiagnosticsSettings(SettingsSection):
@@ -77,7 +77,7 @@ class DiagnosticsSettings(SettingsSection):
 
 
 class ForeignAgentSettings(SettingsSection):
-    """One agent of another program."""
+    """The settings of one external agent program."""
 
     command: str = Field(min_length=1, description="Command line of a program that speaks ACP.")
     env: dict[str, str] = Field({}, description="Variables for it.")

@@ -1,7 +1,7 @@
 """The names of all settings: which keys exist, accepted values, and suggestions for unknown keys.
 
-A key is dotted (`terminal.timeout`). Names chosen by the user are in the middle
-(`providers.NAME.models.MODEL.context_window`) and may contain dots.
+A key has its parts joined by dots (`terminal.timeout`). Names chosen by the user are in the middle
+(`providers.NAME.models.MODEL.context_window`) and may contain dots themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent.core.config.schema import Settings, SettingsSection
 from agent.errors import ConfigError
 
 _LONGEST_NAME = 64
-"""Longer keys get no suggestion: comparing them would take long and help nobody."""
+"""The longest key that gets a suggestion; comparing a longer one would be slow and useless."""
 
 
 def section_of(annotation: Any) -> type[SettingsSection] | None:
@@ -27,17 +27,17 @@ def section_of(annotation: Any) -> type[SettingsSection] | None:
 
 
 def entry_of(annotation: Any) -> Any:
-    """Return the value type of a `dict[str, …]` annotation; None when it is not a mapping."""
+    """Return the value type of a `dict[…, …]` annotation; None if it is not a mapping."""
     return get_args(annotation)[1] if get_origin(annotation) is dict else None
 
 
 def holds_keys(annotation: Any) -> bool:
-    """Return whether the annotation contains further keys: a section, or sections by name."""
+    """Return whether the annotation is a section or a mapping of names to sections."""
     return section_of(annotation) is not None or section_of(entry_of(annotation)) is not None
 
 
 def field_at(path: Path) -> FieldInfo | None:
-    """Return the setting at `path`. None for a section, a user-chosen name or an unknown path."""
+    """Return the setting at `path`; None for the name of an entry with a section, and for an unknown path."""
     annotation: Any = Settings
     found: FieldInfo | None = None
     for part in path:
@@ -55,7 +55,7 @@ def field_at(path: Path) -> FieldInfo | None:
 
 
 def type_at(path: Path) -> Any:
-    """Return the annotation at `path`, of a section or setting; None for an invalid path."""
+    """Return the type of the section or setting at `path`; None for an invalid path."""
     annotation: Any = Settings
     for part in path:
         if section := section_of(annotation):
@@ -69,7 +69,7 @@ def type_at(path: Path) -> Any:
 
 
 def split(key: str) -> tuple[str, ...]:
-    """Return the path of a dotted key. Raises `ConfigError` with the nearest known key."""
+    """Return the path of a dotted key. Raises `ConfigError`, with the nearest known key, if there is none."""
     parts = tuple(key.split("."))
     path = _fit(parts, Settings)
     if path is None:
@@ -81,7 +81,7 @@ def split(key: str) -> tuple[str, ...]:
 
 
 def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
-    """Regroup the dotted `parts` into a path that names a setting; return None if that is impossible.
+    """Regroup the dotted `parts` into a path that names a setting or section; None if that is impossible.
 
     Names chosen by the user get as few dots as possible.
     """
@@ -103,14 +103,14 @@ def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
 
 
 def hint(path: Path) -> str:
-    """Return the text that ends a sentence about the unknown `path`: the most similar key, or a full stop."""
+    """Return a suggestion of the key most similar to the unknown `path`, or a full stop if none is."""
     found = nearest(path)
     return f"; did you mean `{found}`?" if found else "."
 
 
 def nearest(path: Path) -> str | None:
-    """Return the known key most similar to the last part of `path`, dotted if it is in another section; None
-    if no key is similar.
+    """Return the known key most similar to the unknown `path`, dotted, from the same section if possible;
+    None if no key is similar.
     """
     if not path or len(str(path[-1])) > _LONGEST_NAME:
         return None
@@ -131,7 +131,7 @@ def nearest(path: Path) -> str | None:
 
 
 def settings(section: type[SettingsSection] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield every setting as (dotted pattern, field), in schema order; user-chosen names are `NAME`."""
+    """Yield every setting as (dotted key, field), in schema order; `NAME` stands for a user-chosen name."""
     for name, field in section.model_fields.items():
         key = prefix + name
         if inner := section_of(field.annotation):
@@ -177,7 +177,7 @@ def _words(annotation: Any) -> str:
 
 
 def _limit(constraint: Any) -> str:
-    """Return a description of one constraint in pydantic's metadata; empty for an unknown one."""
+    """Return a description of one constraint in pydantic's metadata; an empty string for an unknown one."""
     for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
         number = getattr(constraint, name, None)
         if number is not None:

@@ -1,4 +1,4 @@
-"""Reading of settings files that may be anything: folders, pipes, link loops, huge files."""
+"""Reading of settings files at paths that may hold anything: folders, pipes, link loops, huge files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agent.errors import ConfigError
 from tools.kit.files import file_lock
 
 MAX_BYTES = 1_000_000
-"""Largest settings file that is read. A real one has a few thousand bytes."""
+"""The size in bytes of the largest settings file that is read. A real one has a few thousand."""
 
 PATIENCE = 20.0
-"""Seconds to wait for another process that changes the same file."""
+"""Seconds to wait for another process that is changing the same file."""
 
 _REASONS = {
     errno.ELOOP: "it is a loop of links",
@@ -37,8 +37,8 @@ class UnreadableSettingsError(ConfigError):
 def read_file(path: Path, *, follow: bool = True) -> bytes | None:
     """Return the content of a regular file of at most `MAX_BYTES`; None if the file does not exist.
 
-    A pipe or device is refused without waiting. `follow=False` refuses a link at the end of the path. Raises
-    `UnreadableSettingsError`.
+    A pipe or device is refused without waiting. With `follow=False`, a symbolic link as the last part of the
+    path is refused. Raises `UnreadableSettingsError`.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -68,10 +68,9 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
 
 @contextmanager
 def lock_and_read(path: Path) -> Iterator[bytes | None]:
-    """Yield the content of a file of the home, as `read_file` does; the block may replace the file.
+    """Lock a settings file and yield its content as `read_file` does; the block may replace the file.
 
-    Other processes of Hermes wait with their changes. Raises `UnreadableSettingsError`, and `OSError` if
-    that takes too long or the lock cannot be made.
+    Other Hermes processes wait meanwhile. Raises `UnreadableSettingsError`, and `OSError` after `PATIENCE`.
     """
     private_folder(path.parent)
     with file_lock(path.with_name(f".{path.name.removeprefix('.')}.lock"), seconds=PATIENCE):

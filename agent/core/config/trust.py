@@ -1,4 +1,4 @@
-"""Project settings: read only after the folder is trusted, and never able to loosen a guard.
+"""Project settings: read only after the folder is trusted, and never able to loosen a safety setting.
 
 Trust is bound to the content of every file under `.hermes` that would be read. When one of them changes,
 appears or disappears, the folder is untrusted again.
@@ -26,13 +26,13 @@ from agent.core.home import Home
 
 FOLDER = ".hermes"
 READ_FILES = ("config.yaml", "permissions.yaml")
-"""Files under `.hermes` of a project that Hermes reads; trust covers all of them."""
+"""Files in a project's `.hermes` folder that Hermes reads; trust covers all of them."""
 AGENTS = "agents"
-"""The folder under `.hermes` whose `*.md` are agents of the project; trust covers these too."""
+"""The folder in `.hermes` whose `*.md` files define the project's agents; trust covers these too."""
 MOST_AGENTS = 64
-"""Agents of one folder that are read, the first ones by name."""
+"""The number of agent files that are read from one folder, the first ones by name."""
 LARGEST_AGENT = 64_000
-"""Bytes of the largest agent that is read."""
+"""The size in bytes of the largest agent file that is read."""
 
 TrustKind = Literal["folders", "skills"]
 """Parts of a project that are trusted separately: its settings with its agents, and its skills."""
@@ -46,24 +46,23 @@ ALLOWED: tuple[KeyPath, ...] = (
     ("terminal", "timeout"),
     ("terminal", "max_timeout"),
 )
-"""Settings a trusted project may set. All others, and so every future one, are reserved to the user: a
-project cannot decide about approvals, addresses and keys of providers, variables or files of the user."""
+"""Settings that a trusted project may set. All others, including future ones, are reserved to the user: a
+project cannot decide about approvals, addresses and keys of providers, variables or files of the user.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """The settings files of a project. They are read once, so that the contents used are those that were
-    hashed.
-    """
+    """The settings files of a project. They are read only once, so that what is used is what was hashed."""
 
     root: Path
-    """The folder that holds `.hermes`, resolved."""
+    """The folder that holds `.hermes`, as a path without symbolic links."""
     contents: dict[str, bytes]
     """The files found, by name."""
     digest: str
-    """SHA-256 over names and contents."""
+    """The SHA-256 over names and contents."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Agents that are not read, by name, with the reason."""
+    """The agent files that are not read, by name, with the reason for each."""
 
     @property
     def config(self) -> bytes | None:
@@ -77,7 +76,7 @@ class ProjectSettings:
 
     @property
     def agents(self) -> dict[str, bytes]:
-        """Return the bytes of the project's agents, by file name."""
+        """Return the bytes of the project's agent files, by file name."""
         begin = f"{AGENTS}/"
         return {
             name.removeprefix(begin): content
@@ -89,7 +88,7 @@ class ProjectSettings:
 def project_root(workspace: Path) -> Path:
     """Return the folder whose `.hermes` is used: the root of the git tree around `workspace`, or `workspace`.
 
-    Looks for `.git` only; git is not run, since a repository could make it run programs.
+    It is found by looking for `.git`; git is not run, because a repository could make it run programs.
     """
     resolved = Path(os.path.realpath(workspace))
     for folder in (resolved, *resolved.parents):
@@ -123,7 +122,7 @@ def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
 
 
 def watched_paths(root: Path) -> list[Path]:
-    """Return all paths a change of which may end the trust in the project at `root`."""
+    """Return all paths where a change may end the trust in the project at `root`."""
     folder = root / FOLDER
     agents = folder / AGENTS
     return [*(folder / name for name in READ_FILES), agents, *(agents / name for name in _names(agents))]
@@ -132,7 +131,7 @@ def watched_paths(root: Path) -> list[Path]:
 def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the `*.md` files of a folder, and the reasons why others are not read, both by file name.
 
-    `inside` is the resolved folder that no link may leave.
+    Only the first `MOST_AGENTS` are considered. `inside` is the resolved folder that no link may leave.
     """
     contents: dict[str, bytes] = {}
     refused: dict[str, str] = {}
@@ -162,7 +161,7 @@ def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the sorted file names of the agents in a folder that are read."""
+    """Return the first `MOST_AGENTS` sorted names of agent files in a folder; none if it cannot be read."""
     try:
         with os.scandir(folder) as found:
             names = (each.name for each in found if each.name.endswith(".md"))
@@ -179,14 +178,12 @@ def _digest(contents: dict[str, bytes]) -> str:
 
 
 def is_trusted(home: Home, project: ProjectSettings) -> bool:
-    """Return whether exactly these contents were trusted. If the trust file is unreliable, nothing is
-    trusted.
-    """
+    """Return whether exactly these contents are trusted; False also if the trust file cannot be relied on."""
     return trusted_digest(home, project.root) == project.digest
 
 
 def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str | None:
-    """Return the digest of the trusted contents of the project at `root`; None if it is not trusted."""
+    """Return the digest of the contents trusted at `root`; None without trust or a usable trust file."""
     try:
         return digests(home)[kind].get(str(root))
     except UnreadableSettingsError:
@@ -194,12 +191,12 @@ def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str |
 
 
 def trust(home: Home, project: ProjectSettings) -> None:
-    """Record that these contents may be used. Raises `ConfigError`."""
+    """Record that the user trusts these contents. Raises `ConfigError` if that cannot be stored."""
     trust_digest(home, project.root, project.digest)
 
 
 def trust_digest(home: Home, root: Path, digest: str, kind: TrustKind = "folders") -> None:
-    """Record that contents with this digest may be used. Raises `ConfigError`."""
+    """Record that the user trusts contents with this digest. Raises `ConfigError` if that fails."""
     _change(home, root, digest, (kind,))
 
 
@@ -225,7 +222,7 @@ def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKin
 def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
     """Return the digests of trusted contents, by kind and folder.
 
-    Raises `UnreadableSettingsError` if the trust file does not belong to this user.
+    Raises `UnreadableSettingsError` if the trust file is damaged or other users may have written it.
     """
     content = settings_file.read_file(home.trust, follow=False)
     if content is None:
@@ -247,7 +244,7 @@ def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
 def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
     """Return the project's settings without those reserved to the user; each of these becomes a problem.
 
-    Hooks are read separately: each needs its own consent, and none replaces one of the person.
+    Hooks are left out without a problem: they are read separately, and each needs its own consent.
     """
     data: dict[str, Any] = {}
     problems = list(document.problems)
@@ -269,7 +266,7 @@ def _is_allowed(path: KeyPath) -> bool:
 
 
 def _names_weights(path: KeyPath, data: dict[str, Any]) -> bool:
-    """Return whether a setting names a file of model weights. Parsing such a file of a project would be a
+    """Return whether a setting names a local file of model weights. Parsing a project's weights would be a
     risk.
     """
     value = lookup(data, path)

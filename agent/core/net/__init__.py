@@ -1,1 +1,1 @@
-"""Network egress: listed hosts, refused addresses, and the proxy."""
+"""Network access of sandboxed commands: listed hosts, refused addresses, and the proxy."""

@@ -1,8 +1,9 @@
-"""Classification of addresses: only globally reachable ones are allowed, in whatever form they are written.
+"""Classification of network addresses: only globally reachable ones are allowed, in whatever form they are
+written.
 
-The tables are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates). A form
-that embeds an IPv4 address is judged by that address. Services that return the credentials of a cloud machine
-are refused at any address. Pure: nothing here resolves or connects.
+The tables are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates). An
+address that embeds an IPv4 address is judged by that address. Services that return the credentials of a cloud
+machine are refused at any address. Nothing here resolves names or connects.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _V4_REFUSED = _v4(
     " 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
 )
 _V4_REACHABLE = _v4("192.0.0.9/32 192.0.0.10/32")
-"""Reachable exceptions inside refused ranges."""
+"""The reachable exceptions inside refused ranges."""
 _V6_UNICAST = IPv6Network("2000::/3")
-"""The ranges assigned so far; the rest is reserved, multicast, or local."""
+"""The range from which addresses are assigned so far; the rest is reserved, multicast, or local."""
 _V6_REFUSED = _v6("2001::/23 2001:db8::/32 3fff::/20")
 _V6_REACHABLE = _v6(
     "2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32 2001:4:112::/48 2001:20::/28 2001:30::/28"
@@ -39,7 +40,7 @@ _V6_REACHABLE = _v6(
 _MAPPED, _COMPATIBLE, _TRANSLATED = _v6("::ffff:0:0/96 ::/96 ::ffff:0:0:0/96")
 _NAT64, _NAT64_OWN, _SIX_TO_FOUR, _TEREDO = _v6("64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32")
 _ISATAP = (0x00005EFE, 0x02005EFE)
-"""The third quarter of an address whose last quarter is one of IPv4."""
+"""The third quarter of an IPv6 address whose last quarter is an IPv4 address."""
 _METADATA = frozenset(
     ip_address(each)
     for each in (
@@ -61,10 +62,10 @@ _NAME = lazy_pattern(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
 
 
 def canonical(host: str) -> str:
-    """Return a host in the form used for comparison: lower case, ASCII, without brackets and the root dot.
+    """Return a host in the form used for comparison: lower case, ASCII, without brackets and the final dot.
 
-    An address is in its shortest form. Raises `ValueError` with a clause for a text that is neither a name
-    nor an address, and for numbers that programs interpret differently.
+    An address is in its shortest form. Raises `ValueError` for a text that is neither a name nor an address,
+    and for numbers that programs interpret differently; its text continues a sentence after the host.
     """
     folded = _normalize_host(host)
     found = readings(folded)
@@ -81,7 +82,7 @@ def readings(host: str) -> tuple[Address, ...]:
     """Return every address that some program understands when it reads `host`; empty for a name.
 
     Considers whole numbers, hexadecimal and octal parts, missing parts, full-width and circled digits. Raises
-    `ValueError` with a clause if it ends in a number and is not an address.
+    `ValueError` for a text that ends in a number or has a colon and is not an address.
     """
     text = _normalize_host(host)
     if ":" in text:
@@ -101,7 +102,7 @@ def readings(host: str) -> tuple[Address, ...]:
 
 
 def refusal(address: Address) -> str | None:
-    """Return a clause on why an address is refused; None for a globally reachable one."""
+    """Return the reason why an address is refused, as in "it is …"; None for a globally reachable one."""
     if is_metadata(address):
         return "is the address of a service that hands out the credentials of this machine"
     if address.is_loopback or address.is_unspecified:
@@ -119,15 +120,15 @@ def refusal(address: Address) -> str | None:
 
 
 def is_metadata(address: Address) -> bool:
-    """Return whether an address, or an embedded one, is a service that returns credentials of a cloud
-    machine.
+    """Return whether an address, or one embedded in it, belongs to a service that returns credentials of a
+    cloud machine.
     """
     return any(each in _METADATA for each in (address, *embedded_ipv4(address)))
 
 
 def refusal_inside(address: Address) -> str | None:
-    """Return a clause on why an address is refused although a person has listed its host as their own; else
-    None.
+    """Return the reason why an address is refused although the user has listed its host as their own; None if
+    it is not.
     """
     plain = (address, *embedded_ipv4(address))
     if any(
@@ -155,7 +156,7 @@ def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def refused_name(name: str) -> str | None:
-    """Return a clause on why a name is refused whatever it resolves to; None if it is not."""
+    """Return the reason why a name is refused whatever it resolves to; None if it is not."""
     if name in _LOCAL_NAMES or name.endswith(".localhost"):
         return "is a name of this machine"
     if name in _METADATA_NAMES:
@@ -166,15 +167,15 @@ def refused_name(name: str) -> str | None:
 def refused_among(addresses: Iterable[Address], *, inside: bool = False) -> tuple[Address, str] | None:
     """Return the first refused address with the reason; None if all are allowed.
 
-    One refused address refuses the whole name. `inside` means that a person has listed the host as part of
-    their own networks.
+    A name with one refused address should be refused. `inside` means that the user has listed the host as
+    part of their own network.
     """
     judge = refusal_inside if inside else refusal
     return next(((each, why) for each in addresses if (why := judge(each)) is not None), None)
 
 
 def _shortest_form(address: Address) -> str:
-    """Return an address as text, the same under every Python: 3.13 writes mapped addresses in another way."""
+    """Return an address as text, the same in every Python: 3.13 writes mapped addresses differently."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         high, low = divmod(int(address.ipv4_mapped), 1 << 16)
         return f"::ffff:{high:x}:{low:x}"

@@ -1,9 +1,10 @@
-"""The only network access (the door) for requests that tools make for the model.
+"""The only network access (called the door) for requests that tools make for the model.
 
-Supports http and https. The address is checked first. Then the gate is asked. Then the name is resolved, and
-every resolved address is checked before one of them is connected to. Every redirect is a separate request.
-Names and connections go through a `Network` (`agent.core.net.exchange`), so that tests and observers can
-replace it: `Door(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code that opens a door.
+Supports http and https. The address is checked first. Then the permission check decides. Then the name is
+resolved, and every resolved address is checked before one of them is connected to. Every redirect is a
+separate request. Names and connections go through a `Network` (`agent.core.net.exchange`), so that tests and
+observers can replace it: `Door(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code that
+opens a door.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from agent.errors import ExitCode, HermesError
 from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST = 8_000
-"""Characters of an address."""
+"""The limit on an address in characters."""
 _PORTS = {"http": 80, "https": 443}
 _STEERING = lazy_pattern(r"[\x00-\x20\x7f\\\u2028\u2029]")
 _KEPT = "!$%&'()*+,-./:;=?@[]_~"
@@ -48,7 +49,7 @@ _KEPT = "!$%&'()*+,-./:;=?@[]_~"
 
 
 class AddressError(ValueError):
-    """Raised for an address that is never requested. The text is a sentence for person and model."""
+    """Raised for an address that is never requested. The text is a sentence for user and model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,10 @@ class WebAddress:
 
     scheme: str
     host: str
-    """Folded, in ASCII, without brackets."""
+    """The host in canonical form, in ASCII, without brackets."""
     port: int
     path: str
-    """Path and query, in ASCII."""
+    """The path and the query, in ASCII."""
     fragment: str = ""
 
     @property
@@ -69,7 +70,7 @@ class WebAddress:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port in canonical form."""
+        """The scheme, host and port in canonical form."""
         return f"{self.scheme}://{self.authority}"
 
     @property
@@ -85,7 +86,7 @@ class WebAddress:
 
 
 def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
-    """Parse an address, relative to the page `base` if one is given. Raises `AddressError`."""
+    """Parse an address, relative to the page `base` if it is given. Raises `AddressError`."""
     text = url.strip(" \t\r\n")
     if len(text) > LONGEST:
         raise AddressError(f"The address {address_text(text)} is longer than {LONGEST:,} characters.")
@@ -122,8 +123,8 @@ def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
 
 
 def refusal(found: WebAddress) -> str | None:
-    """Return a clause on why a host is refused whatever it resolves to; None if that depends on its
-    addresses.
+    """Return the reason why an address is refused whatever its host resolves to; None if that depends on the
+    result.
     """
     if (why := refused_name(found.host)) is not None:
         return why
@@ -140,7 +141,7 @@ def is_refused(url: str) -> bool:
 
 
 def address_text(text: str) -> str:
-    """Return an address shortened for a sentence."""
+    """Return an address for use in a sentence, without unprintable characters and cut to 200 characters."""
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:200])
     return f"{plain}…" if len(text) > 200 else plain
 
@@ -148,12 +149,12 @@ def address_text(text: str) -> str:
 class PackedError(ValueError):
     """Raised for a body that cannot be decompressed.
 
-    The text is a clause that follows the name of its host.
+    The text is the rest of a sentence that begins with the host.
     """
 
 
 class Unpacker:
-    """Decompresses a body of one content encoding. `limit` is the maximum decompressed size in bytes."""
+    """A decompressor for one body in one encoding. `limit` is the maximum decompressed size in bytes."""
 
     def __init__(self, encoding: str, limit: int) -> None:
         kinds = [
@@ -166,10 +167,10 @@ class Unpacker:
         self._size = 0
         self._engine = self._new() if self._kind else None
         self._fed = b""
-        """The bytes of a deflate body so far, until something was decompressed."""
+        """The bytes of a deflate body received before anything was decompressed."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the decompressed bytes of `data`. Raises `PackedError`."""
+        """Return the decompressed bytes of `data`. Raises `PackedError`, above the limit as well."""
         if self._engine is None:
             return self._count(data)
         found = bytearray()
@@ -195,7 +196,7 @@ class Unpacker:
         return bytes(found)
 
     def _bare(self, found: bytearray) -> bytes:
-        """Prepare for a body without the zlib header, which some servers omit; return its bytes so far."""
+        """Switch to a body without the zlib header, which some servers omit; return its bytes so far."""
         if self._kind != "deflate" or self._size or found:
             raise PackedError("sent an answer that cannot be unpacked") from None
         self._kind = "bare"
@@ -216,12 +217,13 @@ class Unpacker:
 
 
 DoorErrorKind = Literal["address", "form", "secret", "redirects", "size", "time", "unreachable", "packed"]
-"""The reason of a failure: a refused address, a malformed one, a secret in it, too many or unsafe redirects,
-limits, no answer, a body that cannot be decompressed."""
+"""The reason for a failure: a refused address, a malformed one, a secret in the request, too many or unsafe
+redirects, size or time limit exceeded, no connection, a body that cannot be decompressed.
+"""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _OWN_HEADERS = frozenset(("authorization", "cookie", "x-api-key", "x-subscription-token", "content-type"))
-"""Headers that are sent only to the host they were written for."""
+"""Headers that are not sent on when a redirect leads to another host."""
 AGENT = "Mozilla/5.0 (compatible; hermes-tui)"
 
 
@@ -240,11 +242,11 @@ class DoorLimits:
     """The size and time limits of one request."""
 
     size: int = 10_000_000
-    """Bytes as received."""
+    """The limit on the received body in bytes."""
     unpacked: int = 20_000_000
-    """Bytes after decompression."""
+    """The limit on the decompressed body in bytes."""
     seconds: float = 30.0
-    """For the answer with all redirects, without the time a person takes to decide."""
+    """The time for the response with all redirects, without the time the user takes to decide."""
     redirects: int = 10
 
 
@@ -257,47 +259,47 @@ class DoorRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     own: str = ""
-    """A base address from the person's settings, whose origin may be in their own network. Never an address
-    written by a model."""
+    """A base address from the user's settings (never from a model), whose host may be in their own network.
+    """
     downgrade: bool = False
     """True if a redirect may lead from https to http."""
     kept: bool = True
-    """True if the answer may be cached on disk and revalidated."""
+    """True if the response may be cached on disk and revalidated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorAnswer:
-    """A complete answer, whatever its status."""
+    """A complete HTTP response, whatever its status."""
 
     url: str
-    """The final address."""
+    """The address after all redirects."""
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """The headers, with names in lower case."""
     body: bytes
     redirects: tuple[str, ...] = ()
-    """Addresses of the redirects, the first one first."""
+    """The addresses that redirected, the first one first."""
     revalidated: bool = False
-    """True if the body is from the cache and still valid."""
+    """True if the body is from the cache and the server confirmed that it is still valid."""
 
 
 Permit = Callable[[str, str], Awaitable[None]]
-"""Asks the gate about an address, and the address that led there (empty for the first). Raises to refuse."""
+"""A permission check: called with an address and the one that redirected to it, or ""; raises to refuse."""
 Opened = Callable[[str], bool]
-"""Returns whether the person's own rules open an address that is otherwise refused."""
+"""Returns whether the user's own rules permit an address that is otherwise refused."""
 
 
 async def anybody(url: str, source: str) -> None:
-    """Permit the request, for callers that have no gate."""
+    """Permit every request, for callers that have no permission check."""
 
 
 def nothing_opened(url: str) -> bool:
-    """Return False, for callers without rules that open an address."""
+    """Return False, for callers without rules that permit further addresses."""
     return False
 
 
 class Door:
-    """Fetches pages for one home. If `network` is None, the network that `environ` configures is used."""
+    """A client for requests of one home folder. `network` defaults to the one that `environ` configures."""
 
     def __init__(
         self,
@@ -318,8 +320,8 @@ class Door:
         self._cache = cache
 
     def check(self, url: str, *, base: WebAddress | None = None) -> WebAddress:
-        """Parse an address, relative to the page `base` if one is given. Raises `DoorError` for an address
-        that is refused even with permission.
+        """Parse an address, relative to the page `base` if it is given. Raises `DoorError` if it is malformed
+        or refused even with permission.
         """
         found = self._read(url, base)
         if (why := refusal(found)) is not None:
@@ -338,7 +340,7 @@ class Door:
         opened: Opened = nothing_opened,
         limits: DoorLimits | None = None,
     ) -> DoorAnswer:
-        """Return the answer to a request. Raises `DoorError`, and the errors of `permit`."""
+        """Return the response to a request after redirects. Raises `DoorError`, and `permit`'s errors."""
         limits = limits or self.limits
         here, led, source = self._read(request.url, None), (), ""
         is_own = self._is_own(here, request, opened)
@@ -389,7 +391,7 @@ class Door:
         return opened(found.url)
 
     def _look(self, found: WebAddress, body: bytes) -> None:
-        """Raise an error for a request that would send a secret."""
+        """Raise `DoorError` for a request that contains a known secret in its address or body."""
         name = self._scan.find(found.path.encode()) or self._scan.find_in_host(found.host)
         if name is None and body:
             name = self._scan.find(body)
@@ -402,7 +404,7 @@ class Door:
     async def _ask(
         self, found: WebAddress, request: DoorRequest, limits: DoorLimits, *, is_own: bool
     ) -> DoorAnswer:
-        """Send one request and return its answer, without following redirects."""
+        """Send one request and return its response, without following redirects."""
         sent = {
             "User-Agent": AGENT,
             "Accept": "text/html,application/xhtml+xml,application/json;q=0.9,text/plain;q=0.9,*/*;q=0.8",
@@ -491,14 +493,14 @@ class Door:
 
 
 _SLICE = 16 * 1024
-"""Bytes decompressed at a time, so that other tasks can run."""
+"""The number of compressed bytes processed at a time, so that other tasks can run."""
 _MUCH = 256 * 1024
 
 
 @cache
 def tls_context() -> ssl.SSLContext:
     """Return the TLS context, cached because reading the system's certificates takes longer than most
-    answers.
+    requests.
     """
     import httpx2
 
@@ -506,7 +508,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def _following(request: DoorRequest, status: int, *, same: bool) -> DoorRequest:
-    """Return the request to send after a redirect."""
+    """Return the request to send after a redirect. `same` means that it leads to the same origin."""
     if status not in (307, 308) and request.method == "POST":
         request = replace(request, method="GET", body=b"")
     if same:
@@ -532,9 +534,7 @@ def _refusal(found: WebAddress, why: str, source: str = "") -> DoorError:
 
 
 def _can_be_opened(found: WebAddress) -> bool:
-    """Return whether a rule of the person may open the host. It may if it is written as an address or
-    `localhost`.
-    """
+    """Return whether a rule of the user may permit the host, which must be an address or `localhost`."""
     named = readings(found.host)
     return found.host == "localhost" or (bool(named) and not any(map(is_metadata, named)))
 
@@ -547,7 +547,7 @@ def _too_large(found: WebAddress, size: int) -> DoorError:
 
 @asynccontextmanager
 async def door_proxy(door: Door, lets: Callable[[str], bool]) -> AsyncIterator[str]:
-    """Run a proxy inside this context, for hosts that `lets` accepts; yield its address.
+    """Run a proxy inside this context, for those hosts that `lets` accepts; yield the proxy's address.
 
     It checks addresses and searches for secrets as the door does. `lets` is called in a separate thread.
     """
@@ -570,9 +570,9 @@ _LOOPBACK = ("127.0.0.1", "::1")
 
 
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a name once, checks every address and connects to one of them.
+    """A network backend that resolves a name once, checks every address and connects to one of them.
 
-    `is_own` means that a person has listed this very address. It is then allowed anywhere, except where
+    `is_own` means that the user has listed this very address. It is then allowed anywhere, except where
     credentials are returned.
     """
 
@@ -619,7 +619,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection in the form that the HTTP library uses. The door enforces time limits."""
+    """A connection in the form that the HTTP library uses. It ignores timeouts, which the door enforces."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

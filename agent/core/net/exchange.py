@@ -1,5 +1,5 @@
-"""One connection to the proxy, from its first byte to its last; and the networks through which
-it connects.
+"""One connection to the proxy, from its first byte to its last, and the networks through which the proxy
+connects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agent.core.net.http_head import LONGEST_HEAD, ChunkedEnd, RequestError, Req
 from agent.core.net.secret_scan import SecretScan
 
 _PIECE = 1 << 20
-"""Bytes that are moved at once, and the size of the pipe in between, if the kernel permits it."""
+"""The number of bytes moved at once, and the size of the pipe in between, if the kernel permits it."""
 _HAS_SPLICE = hasattr(os, "splice")
 
 
@@ -42,7 +42,7 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
 
 
 async def both_ways(one: socket.socket, other: socket.socket) -> None:
-    """Relay in both directions until both have ended; if one fails, the other is closed. Raises `OSError`."""
+    """Relay data in both directions until both have ended, or until one fails. Raises `OSError`."""
     await together(pour(one, other), pour(other, one))
 
 
@@ -64,7 +64,7 @@ async def readable(source: socket.socket) -> None:
 
 
 def half_close(target: socket.socket) -> None:
-    """Signal that no more data will be sent."""
+    """Signal to the other side that no more data will be sent."""
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
 
@@ -112,13 +112,13 @@ async def _ready(
 
 RESOLVING = 10.0
 CONNECTING = 10.0
-"""Seconds for a name to be resolved, and for one address to answer."""
+"""The seconds within which one address must accept a connection."""
 _NEXT = 3.0
-"""Seconds after which the next address is tried."""
+"""Seconds after which the next address is tried as well."""
 
 
 class UnreachableError(Exception):
-    """Raised for a host that cannot be reached. The text is a clause that follows its name."""
+    """Raised for a host that cannot be reached. The text continues a sentence that begins with its name."""
 
 
 class RefusedAddressError(UnreachableError):
@@ -130,7 +130,7 @@ class Network(Protocol):
 
     @property
     def by_name(self) -> bool:
-        """True if the network connects to names that cannot be resolved here."""
+        """True if the network can connect to names that cannot be resolved on this machine."""
         ...
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
@@ -143,7 +143,7 @@ class Network(Protocol):
 
 
 class SystemNetwork:
-    """The network of this machine, through its name service and sockets."""
+    """The network of this machine, with its name resolution and sockets."""
 
     by_name = False
 
@@ -170,8 +170,7 @@ async def resolve_allowed(
 ) -> Sequence[Address | str]:
     """Return the addresses of a canonical host, if all of them are allowed. Raises `UnreachableError`.
 
-    Returns the host itself if only the network can resolve it. `inside` has the meaning as in
-    `refused_among`.
+    Returns the host itself if only the network can resolve it. `inside` means the same as in `refused_among`.
     """
     if (why := refused_name(host)) is not None:
         raise RefusedAddressError(why)
@@ -245,7 +244,7 @@ def _reason(error: BaseException | None) -> str:
 log = logging.getLogger(__name__)
 
 HEAD_PATIENCE = 20.0
-"""Seconds in which the head of a request has to be complete, and the first record of a tunnel."""
+"""Seconds within which the head of a request, and the first record in a tunnel, must be complete."""
 _LINGER = 2.0
 _READ = 1 << 16
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -255,7 +254,7 @@ RefusalKind = Literal["host", "address", "secret", "unreachable", "request"]
 
 @dataclass(frozen=True, slots=True)
 class ProxyRefusal:
-    """A connection that was refused or aborted. `host` is canonical, empty if none was named."""
+    """A connection that was refused or aborted. `host` is in canonical form, empty if none was named."""
 
     host: str
     port: int
@@ -265,12 +264,13 @@ class ProxyRefusal:
 
 
 Decide = Callable[[str, int], Awaitable[str | None]]
-"""Returns None if a port of a canonical host may be reached, else a clause with the reason that follows its
-name. Cancelled when the client disconnects."""
+"""Returns None if a port of a canonical host may be reached, otherwise the reason as the rest of a sentence
+that begins with its name. Cancelled when the client disconnects.
+"""
 
 
 class Lifts(Protocol):
-    """Decides on exceptions for requests whose address would otherwise be refused."""
+    """A decision about exceptions for requests whose address would otherwise be refused."""
 
     def allows(self, host: str, port: int, headers: Mapping[str, str], *, is_tunnel: bool) -> bool:
         """Return whether a request with these headers, by lower-case name, may reach an address of this
@@ -297,7 +297,7 @@ class ExchangeRules:
     told: Callable[[ProxyRefusal], None]
     """Called with every refused connection, before the client is answered."""
     is_own: Callable[[str, int], bool] = lambda host, port: False
-    """Returns whether a person has named the host as part of their own network."""
+    """Returns whether the user has listed the host as part of their own network."""
     lifts: Lifts | None = None
 
 
@@ -309,7 +309,7 @@ class _RefusedError(Exception):
 
 
 class ProxyExchange:
-    """Serves one client of the proxy. The caller closes the socket."""
+    """One client's connection to the proxy. The caller closes the socket."""
 
     def __init__(self, client: socket.socket, rules: ExchangeRules) -> None:
         self._client = client
@@ -317,12 +317,12 @@ class ProxyExchange:
         self._loop = asyncio.get_running_loop()
         self._host, self._port = "", 0
         self._is_lifted = False
-        """True if a rule of the person opens the address."""
+        """True if a rule of the user permits the address."""
         self._is_answered = False
-        """True if the beginning of an answer was sent to the client."""
+        """True if the beginning of a response was sent to the client."""
 
     async def run(self) -> None:
-        """Serve the client until the connection ends."""
+        """Serve the client until the connection ends; errors are answered or logged, not raised."""
         try:
             await self._serve()
         except _RefusedError as error:
@@ -364,7 +364,7 @@ class ProxyExchange:
         return bytes(data[: end + 4]), bytes(data[end + 4 :])
 
     def _look(self, head: bytes, request: RequestHead) -> None:
-        """Refuse requests that can never be allowed, before the person is asked."""
+        """Refuse requests that can never be allowed, before the user is asked."""
         name = self._rules.scan.find(head) or self._rules.scan.find_in_host(request.host)
         if name is not None:
             raise self._holds(name)
@@ -400,7 +400,7 @@ class ProxyExchange:
         return await self._rules.decide(self._host, self._port)
 
     async def _wait_until_closed(self) -> None:
-        """Wait until the client has closed its side."""
+        """Wait until the client has closed its side; forever if it sends data first."""
         await readable(self._client)
         if self._client.recv(1, socket.MSG_PEEK):
             # The client sends before the tunnel is confirmed: from here on its end cannot be detected.
@@ -426,7 +426,7 @@ class ProxyExchange:
         await together(self._from_client(server, rest), pour(server, self._client))
 
     async def _from_client(self, server: socket.socket, data: bytes) -> None:
-        """Forward the client's data in a tunnel: encrypted for the allowed host, or checked for secrets."""
+        """Forward the client's data in a tunnel: TLS for the permitted host, or data checked for secrets."""
         try:
             async with asyncio.timeout(HEAD_PATIENCE) as patience:
                 if not data:
@@ -456,7 +456,7 @@ class ProxyExchange:
         half_close(server)
 
     async def _look_inside(self, data: bytes) -> bytes:
-        """Check the first request in a tunnel against the rule that opened its address."""
+        """Check the first request in a tunnel against the rule that permitted its address; return it."""
         headers = None
         if not http_head.is_tls(data):
             while b"\r\n\r\n" not in data:
@@ -471,7 +471,7 @@ class ProxyExchange:
         return data
 
     def _compare(self, hello: bytes) -> None:
-        """Refuse a connection whose TLS hello requests another host than the permitted one."""
+        """Refuse a connection whose TLS hello names a host other than the permitted one."""
         try:
             name = http_head.server_name(hello)
             asked = None if name is None else canonical(name)
@@ -504,8 +504,8 @@ class ProxyExchange:
         await pour(server, self._client)
 
     async def _body(self, server: socket.socket, request: RequestHead, data: bytes) -> None:
-        """Forward the body of a request. Further data is not forwarded, because it would be an unchecked
-        request.
+        """Forward the body of a request. Data after the body is not forwarded, because it would be an
+        unchecked request.
         """
         if request.framing == "none":
             return
@@ -539,7 +539,7 @@ class ProxyExchange:
         return f"{host}:{self._port}"
 
     async def _refuse(self, status: int, kind: RefusalKind, sentence: str) -> None:
-        """Send the reason to the client, and wait briefly so that the client can read it."""
+        """Report the refusal, send its reason to the client, and wait briefly until that is read."""
         self._rules.told(ProxyRefusal(self._host, self._port, kind, sentence))
         if self._is_answered:
             return
@@ -560,14 +560,14 @@ class ProxyExchange:
 
 
 def headers_of(head: bytes) -> dict[str, str]:
-    """Return the headers of a request by lower-case name; unreadable ones are left out."""
+    """Return the headers of a request by lower-case name; a line without a colon gets an empty value."""
     lines = head.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     pairs = (line.partition(b":") for line in lines)
     return {name.decode("latin-1").lower(): value.strip().decode("latin-1") for name, _, value in pairs}
 
 
 def missing(data: bytes) -> bool:
-    """Return whether the first TLS record has not arrived completely."""
+    """Return whether the first TLS record is incomplete; False if it is already too long."""
     return len(data) < http_head.LARGEST and http_head.missing(data) > 0
 
 
@@ -580,7 +580,7 @@ _chosen: list[Network] = []
 
 @contextmanager
 def use_network(network: Network) -> Iterator[None]:
-    """Make doors and proxies opened inside this context resolve and connect by `network`."""
+    """Make all doors and proxies that are opened inside this context use `network`."""
     _chosen.append(network)
     try:
         yield
@@ -589,12 +589,12 @@ def use_network(network: Network) -> Iterator[None]:
 
 
 def chosen_network() -> Network | None:
-    """Return the network of `use_network`; None outside of it."""
+    """Return the network set by `use_network`; None outside of its context."""
     return _chosen[-1] if _chosen else None
 
 
 class UpstreamNetwork:
-    """Opens tunnels through the HTTP proxy at `host` and `port`."""
+    """A network whose connections are tunnels through the HTTP proxy at `host` and `port`."""
 
     by_name = True
 
@@ -635,7 +635,7 @@ class UpstreamNetwork:
 
 
 def way_out(environ: Mapping[str, str]) -> Network:
-    """Return the network for connections: that of `use_network`, the proxy in `environ`, or the system's."""
+    """Return the network to use: that of `use_network`, else the proxy in `environ`, else the system's."""
     if (chosen := chosen_network()) is not None:
         return chosen
     named = next((value for name in _NAMES if (value := environ.get(name, "").strip())), "")
@@ -650,7 +650,7 @@ def way_out(environ: Mapping[str, str]) -> Network:
 
 
 async def _answer(connection: socket.socket) -> bytes:
-    """Return the first line of the answer's head. Data after the head is left unread."""
+    """Return the status line of the proxy's response. Data after its head is left unread."""
     loop = asyncio.get_running_loop()
     data = b""
     while b"\r\n\r\n" not in data:
@@ -663,15 +663,15 @@ async def _answer(connection: socket.socket) -> bytes:
 
 
 class SocketTasks:
-    """The running tasks of one loop."""
+    """The running tasks of one event loop."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None], *owned: socket.socket) -> asyncio.Task[None]:
-        """Run `work` in the loop and close its sockets after it has ended, if they are still open.
+        """Run `work` as a task, return it, and close the sockets `owned` after it has ended.
 
-        That is necessary because a task that is cancelled before its first step never enters its `with`.
+        A task that is cancelled before its first step never enters the `with` that would close them.
         """
 
         def finish(task: asyncio.Task[None]) -> None:

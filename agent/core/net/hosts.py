@@ -1,4 +1,4 @@
-"""The list of hosts that may be reached without a question: the built-in data, and the person's entries."""
+"""The list of hosts that may be reached without asking: the built-in list and the user's entries."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from agent.core.net.addresses import canonical, readings
 from tools.kit.lazy_pattern import lazy_pattern
 
 PORTS = frozenset({80, 443})
-"""Default ports of an entry."""
+"""The ports of an entry that names none."""
 _FILE = Path(__file__).with_name("hosts.yaml")
 _PORT = lazy_pattern(r":(\d{1,5}|\*)\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """One line of a list. `name` is canonical."""
+    """One entry of a host list. `name` is in canonical form."""
 
     name: str
     below: bool = False
-    """True if it includes every name below `name`, and not `name` itself."""
+    """True if the entry includes every name below `name`, and not `name` itself."""
     port: int | None = None
-    """None: ports 80 and 443; 0: every port."""
+    """The port; None means ports 80 and 443, and 0 means every port."""
 
     def covers(self, host: str, port: int) -> bool:
         """Return whether the entry includes `port` of the canonical `host`."""
@@ -35,7 +35,7 @@ class HostEntry:
 def entry(text: str) -> HostEntry:
     """Parse `example.org`, `*.example.org` or either with `:8443` or `:*`.
 
-    Raises `ValueError` with a clause about the error.
+    Raises `ValueError`; its text is the rest of a sentence, such as "has a port that does not exist".
     """
     plain = text.strip()
     if "://" in plain or "/" in plain or "@" in plain:
@@ -64,7 +64,7 @@ class HostList:
             self._by_name.setdefault(each.name, []).append(each)
 
     def lists(self, host: str, port: int) -> bool:
-        """Return whether `port` of a canonical host is on the list, so that no question is needed."""
+        """Return whether `port` of a canonical host is on the list, so that the user is not asked."""
         name = host
         while True:
             if any(each.covers(host, port) for each in self._by_name.get(name, ())):
@@ -76,7 +76,7 @@ class HostList:
 
 @cache
 def groups() -> dict[str, tuple[str, ...]]:
-    """Return the names of the built-in list by kind: `packages`, `code`, `documentation`. Reads the file
+    """Return the names of the built-in list by kind: `packages`, `code`, `documentation`. The file is read
     once.
     """
     from tools.kit.yaml_text import load_table
@@ -87,12 +87,12 @@ def groups() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _entries() -> tuple[HostEntry, ...]:
-    """Return the built-in list. It is cached, because a batch opens a session for every task."""
+    """Return the built-in list. It is cached, because a batch run opens a session for every task."""
     return tuple(entry(name) for names in groups().values() for name in names)
 
 
 def host_list(own: Iterable[str] = ()) -> HostList:
-    """Return the built-in list together with a person's `own` entries. Invalid entries are ignored."""
+    """Return the built-in list together with the user's `own` entries. Invalid entries are ignored."""
     entries = list(_entries())
     for text in own:
         try:
@@ -103,8 +103,8 @@ def host_list(own: Iterable[str] = ()) -> HostList:
 
 
 def own_networks(own: Iterable[str]) -> HostList:
-    """Return the hosts that a person's list names without a wildcard; they may be in the person's own
-    network.
+    """Return the hosts that the user's list names without a wildcard; their addresses may be in the user's
+    own network.
     """
     found: list[HostEntry] = []
     for text in own:
@@ -118,7 +118,7 @@ def own_networks(own: Iterable[str]) -> HostList:
 
 
 def services(own: Iterable[str]) -> tuple[int, ...]:
-    """Return the ports of this machine that a person's list names, as in `localhost:5432`."""
+    """Return the ports of this machine that the user's list names, as in `localhost:5432`."""
     found: dict[int, None] = {}
     for text in own:
         try:

@@ -1,4 +1,4 @@
-"""Parsing of the beginning of a connection: the head of a request, and the first message of TLS."""
+"""Parsing of the start of a connection: the head of an HTTP request, or the first message of TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from agent.core.net.addresses import canonical
 
 LONGEST_HEAD = 64 * 1024
-"""Bytes of a request line and its headers together."""
+"""The limit in bytes on a request line and its headers together."""
 MOST_HEADERS = 200
 
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -24,11 +24,11 @@ _HOP = frozenset(
         *(b"host", b"http2-settings"),
     ]
 )
-"""Headers that are about one connection, and the one that is written again."""
+"""Headers that concern only one connection, and `Host`, which is written anew."""
 
 
 class RequestError(Exception):
-    """Raised for a request that is not forwarded. `status` is the HTTP status of the answer; the text is a
+    """Raised for a request that is not forwarded. `status` is the HTTP status of the response; the text is a
     sentence.
     """
 
@@ -39,17 +39,17 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """The head of a client's request. `host` is canonical."""
+    """The head of a client's request. `host` is in canonical form."""
 
     method: str
     host: str
     port: int
     framing: Literal["none", "length", "chunked"] = "none"
-    """The way the end of the body is known."""
+    """How the end of the body is recognized."""
     length: int = 0
-    """Bytes of the body, if `framing` is `length`."""
+    """The size of the body in bytes, if `framing` is `length`."""
     onward: bytes = b""
-    """The head as sent to the server; empty for a tunnel."""
+    """The head as it is sent to the server; empty for a tunnel."""
 
     @property
     def is_tunnel(self) -> bool:
@@ -57,7 +57,7 @@ class RequestHead:
 
 
 def parse(head: bytes) -> RequestHead:
-    """Parse a head including its final empty line. Raises `RequestError`."""
+    """Parse the head of a request including its final empty line. Raises `RequestError`."""
     line, *rest = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     words = line.split(b" ")
     if len(words) != 3 or not _TOKEN.fullmatch(words[0]) or not _TARGET.fullmatch(words[1]):
@@ -109,7 +109,7 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _authority(text: str, usual: int | None) -> tuple[str, int]:
-    """Split a text into host and port. The port is required without a default `usual`."""
+    """Split `text` into host and port, with the default port `usual`. Raises `RequestError`."""
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{0,5}))?", text)
     number = found[2] if found is not None else None
     port = int(number) if number else usual
@@ -147,17 +147,17 @@ def _framing(headers: list[tuple[bytes, bytes]]) -> tuple[Literal["none", "lengt
 
 
 class ChunkedEnd:
-    """Finds the end of a chunked body that arrives in pieces."""
+    """A detector for the end of a chunked body that arrives in pieces."""
 
     def __init__(self) -> None:
         self._line = b""
         self._left = 0
-        """Bytes of the chunk under way, with the line end behind it."""
+        """The bytes still to come of the current chunk and the line end after it."""
         self._in_trailer = False
         self.is_over = False
 
     def feed(self, data: bytes) -> int:
-        """Read the next bytes; return how many of them belong to the body. Raises `RequestError`."""
+        """Process the next bytes; return how many of them belong to the body. Raises `RequestError`."""
         place = 0
         while place < len(data) and not self.is_over:
             if self._left:
@@ -192,7 +192,7 @@ class ChunkedEnd:
 
 
 LARGEST = 16 * 1024 + 5
-"""Bytes of one record."""
+"""The size in bytes of the largest TLS record."""
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
@@ -201,12 +201,12 @@ class HelloError(ValueError):
 
 
 def is_tls(data: bytes) -> bool:
-    """Return whether a connection begins like TLS; three bytes are enough."""
+    """Return whether a connection begins like TLS; two bytes are enough."""
     return len(data) >= 2 and data[0] == _HANDSHAKE and data[1] == 3
 
 
 def missing(data: bytes) -> int:
-    """Return how many bytes of the first record have not arrived yet."""
+    """Return how many bytes of the first record are missing, or of its header while that is incomplete."""
     if len(data) < 5:
         return 5 - len(data)
     (length,) = struct.unpack_from(">H", data, 3)
@@ -214,7 +214,7 @@ def missing(data: bytes) -> int:
 
 
 def server_name(data: bytes) -> str | None:
-    """Return the server name that the client requests, as written; None without one.
+    """Return the server name that the client requests, as written; None if it requests none.
 
     `data` holds the whole first record. Raises `HelloError`.
     """

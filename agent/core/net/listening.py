@@ -1,6 +1,7 @@
-"""Sockets that listen, as the kernel lists them over netlink.
+"""Listening TCP sockets, as the kernel lists them over netlink.
 
-It looks at those alone; for the tables in /proc it looks at all connections, which takes milliseconds.
+The kernel then looks at listening sockets only; for the tables in /proc it reads all connections, which takes
+milliseconds.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class ListeningSocket:
     port: int
     address: bytes
     inode: int
-    """Its number, which a restarted server does not keep."""
+    """The number of the socket, which changes when a server is restarted."""
 
 
 def listening(watch: socket.socket, family: int) -> Iterator[ListeningSocket]:
-    """Yield the sockets in the network of `watch`, a `NETLINK_SOCK_DIAG` socket. Raises `OSError`."""
+    """Yield the listening sockets in the network of the netlink socket `watch`. Raises `OSError`."""
     body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTEN)
     watch.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
     while True:

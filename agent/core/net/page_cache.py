@@ -1,7 +1,8 @@
-"""The cache of fetched pages on the disk of one home; each is revalidated before it is used.
+"""The on-disk cache of fetched pages in one home folder; a page is revalidated with its server before it is
+used.
 
-A file holds one answer: a line of JSON (address, headers, request headers that it depends on), then the body.
-Blocks; meant for a thread.
+A file holds one response: a line of JSON (address, headers, request headers that it depends on), then the
+body. All operations block and are meant for a worker thread.
 """
 
 from __future__ import annotations
@@ -31,39 +32,39 @@ _HEADERS = frozenset(
         "x-robots-tag",
     ]
 )
-"""Headers that are kept."""
+"""The response headers that are stored."""
 _FULL = 0.9
-"""The share of the room that is left in use when the oldest pages have gone."""
+"""The share of the limit that stays in use after the oldest pages are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPage:
-    """The stored answer of an earlier request."""
+    """The stored response to an earlier request."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes
 
     def conditions(self) -> dict[str, str]:
-        """Return the headers of the revalidation request."""
+        """Return the headers that make a request conditional, so that the server can confirm this page."""
         pairs = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
         return {name: self.headers[kept] for name, kept in pairs if kept in self.headers}
 
 
 class PageCache:
-    """Stored answers, by address and by the request headers that they depend on. `limit` is in bytes on
-    disk.
+    """Stored responses, by address. One is used only if the request headers it depends on are the same.
+    `limit` is the size on disk in bytes.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
         self._limit = limit
         self._size = -1
-        """Bytes in use; below 0: not counted yet."""
+        """The bytes in use; negative until they are counted."""
         self._lock = threading.Lock()
 
     def find(self, url: str, sent: Mapping[str, str]) -> KeptPage | None:
-        """Return the stored answer for a request with the headers `sent`; None if missing or unreadable."""
+        """Return the stored page for a request with the headers `sent`; None if missing or unreadable."""
         path = self._path(url)
         try:
             head, _, body = path.read_bytes().partition(b"\n")
@@ -80,8 +81,8 @@ class PageCache:
             return None
 
     def keep(self, url: str, sent: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> bool:
-        """Store an answer that can be revalidated; return whether it was stored. `headers` have lower-case
-        names.
+        """Store a response that can be revalidated; return whether it was stored. The names in `headers` are
+        in lower case. Large, private and `no-store` responses are not stored.
         """
         if not ({"etag", "last-modified"} & headers.keys()) or len(body) > self._limit // 4:
             return False

@@ -1,9 +1,9 @@
-"""The egress proxy: the only connection from a closed network to permitted hosts.
+"""The egress proxy: the only connection from an isolated network to permitted hosts.
 
-An HTTP/1.1 forward proxy with its own loop and thread. It accepts requests with an absolute address and
-tunnels (CONNECT), asks whether the host may be reached, resolves the name itself, and connects to an address
-it has checked. Unencrypted data is searched for known secrets; encrypted data cannot be read, but must
-request the permitted host.
+It is an HTTP/1.1 forward proxy with its own event loop and thread. It accepts requests with an absolute
+address and tunnels (CONNECT), asks whether the host may be reached, resolves the name itself, and connects to
+an address it has checked. Unencrypted data is searched for known secrets; encrypted data cannot be read, but
+must request the permitted host.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from agent.core.net.secret_scan import SecretScan
 
 @dataclass(frozen=True, slots=True)
 class ListeningPort:
-    """A port with a listener. `is_v6` is True if it is certainly reachable only over IPv6."""
+    """A port on which a program listens. `is_v6` is True if it can be reached only over IPv6."""
 
     port: int
     is_v6: bool = False
 
 
 def listeners(watch: socket.socket) -> frozenset[ListeningPort]:
-    """Return the loopback ports in the network of `watch`, a `NETLINK_SOCK_DIAG` socket.
+    """Return the ports reachable over loopback in the network of `watch`, a `NETLINK_SOCK_DIAG` socket.
 
     If a port has listeners for both IPv4 and IPv6, only the one for IPv4 is returned. Raises `OSError`.
     """
@@ -66,16 +66,15 @@ def _loopback_needs_ipv6(family: int, address: bytes) -> bool | None:
 
 
 EVERY = 0.5
-"""Seconds between two checks. Ports seen twice are forwarded; most ports of tests are gone by then."""
+"""Seconds between two checks. A port is forwarded when seen twice; by then most ports of tests are gone."""
 
 
 class PortForwarder:
-    """Forwards ports on which programs in the closed network listen, while `is_wanted`.
+    """The forwarding of ports on which programs in the isolated network listen, while `is_wanted` returns
+    True.
 
-    `take` returns a new, unconnected socket in that network; with `v6` true, one of IPv6. It blocks, and
-    raises `OSError`.
-
-    It belongs to one loop; call `run` there.
+    `take` returns a new, unconnected socket in that network; with `v6` true, an IPv6 socket. It blocks, and
+    raises `OSError`. A forwarder belongs to one event loop; call `run` there.
     """
 
     def __init__(
@@ -95,11 +94,11 @@ class PortForwarder:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Check the ports again, after a command has started."""
+        """Check the ports again, because a command has started."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Check the ports and forward them until cancelled."""
+        """Check the ports and forward them until cancelled, or until the sockets cannot be listed."""
         self._watch.settimeout(EVERY)
         try:
             while True:
@@ -145,7 +144,7 @@ class PortForwarder:
 
 
 async def offer(listener: socket.socket, port: int) -> None:
-    """Forward connections to `listener` in the closed network to `port` of this machine, until cancelled."""
+    """Forward connections from `listener` in the isolated network to this machine's `port`; never returns."""
     relays = SocketTasks()
 
     async def relay(client: socket.socket) -> None:
@@ -161,7 +160,7 @@ async def offer(listener: socket.socket, port: int) -> None:
 
 
 async def accepting(listener: socket.socket, take: Callable[[socket.socket], object]) -> None:
-    """Pass every connection to `take` until cancelled; then close the listener.
+    """Pass every accepted connection to `take` until cancelled; then close the listener.
 
     A connection is passed on in the step that accepts it. If it were returned from an await, a cancellation
     at that moment would leak it.
@@ -184,7 +183,7 @@ async def accepting(listener: socket.socket, take: Callable[[socket.socket], obj
 
 
 def _outside(port: int) -> list[socket.socket]:
-    """Return sockets that listen on the loopback of this machine; empty if another program uses the port."""
+    """Return sockets that listen on this machine's loopback; empty if another program has the port."""
     found: list[socket.socket] = []
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with suppress(OSError):
@@ -200,15 +199,15 @@ def _outside(port: int) -> list[socket.socket]:
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 512
-"""Connections that are served at once; others are closed."""
+"""The number of connections that are served at once; others are closed."""
 _RESOLVERS = 16
 
 
 class EgressProxy:
-    """Serves listening sockets in its own thread, from `start` to `close`.
+    """The proxy for listening sockets, run in its own thread from `start` to `close`.
 
     `decide` is called in the proxy's loop to permit a host; `told` is called there with every refused
-    connection. `is_own` returns whether a person has listed a host as part of their own network. `lifting`
+    connection. `is_own` returns whether the user has listed a host as part of their own network. `lifting`
     allows requests whose address would otherwise be refused.
     """
 
@@ -233,16 +232,16 @@ class EgressProxy:
         self._clients = 0
 
     def start(self) -> None:
-        """Start serving."""
+        """Start the proxy's thread."""
         self._thread.start()
 
     def listen(self, listener: socket.socket) -> None:
-        """Serve connections to `listener`, which the proxy owns from now on. Thread-safe."""
+        """Accept connections on `listener`, which the proxy owns from now on. Thread-safe."""
         listener.setblocking(False)
         self._loop.call_soon_threadsafe(lambda: self._tasks.start(accepting(listener, self._take), listener))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` in the loop until it ends or the proxy is closed. Thread-safe."""
+        """Start `work` in the proxy's loop, where it may run until the proxy is closed. Thread-safe."""
         self._loop.call_soon_threadsafe(lambda: self._tasks.start(work()))
 
     @property
@@ -251,7 +250,7 @@ class EgressProxy:
         return self._loop
 
     def close(self) -> None:
-        """Abort all connections and wait for the thread. A second call does nothing. Blocks for a moment."""
+        """Abort all connections and wait for the thread to end; blocks briefly. May be called again."""
         if self._thread.is_alive():
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.stop)

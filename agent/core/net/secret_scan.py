@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote_to_bytes
 
 SHORTEST = 8
-"""Characters below which a value is not looked for: it would be found in ordinary text."""
+"""The shortest value that is searched for, in characters; a shorter one would be found in ordinary text."""
 _HOST_SHORTEST = 6
 _TELLING = 4
-"""Bytes of a beginning that are significant for a secret."""
+"""The number of first bytes of a secret that are enough to suspect the whole."""
 _BROKEN = re.compile(rb"%[0-9A-Fa-f]?\Z")
 
 
 class SecretScan:
-    """Searches for all encoded forms of `secrets`, which are values by name."""
+    """A search for `secrets`, a mapping of names to values, in all their encoded forms."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         found: dict[bytes, str] = {}
@@ -35,18 +35,18 @@ class SecretScan:
             for form in _forms_of_names(value)
         )
         self.longest = 3 * max(map(len, found), default=0)
-        """Bytes of the longest form, each byte written with a percent sign."""
+        """The length in bytes of the longest form when every byte is percent-encoded."""
 
     def find(self, data: bytes) -> str | None:
-        """Return the name of a secret in `data`, or None."""
+        """Return the name of a secret that `data` contains, or None."""
         texts = [data]
         if b"%" in data or b"+" in data:
             texts += [unquote_to_bytes(data), unquote_to_bytes(data.replace(b"+", b" "))]
         return next((name for form, name in self._forms if any(form in text for text in texts)), None)
 
     def partial_length(self, data: bytes, least: int) -> int:
-        """Return how many bytes at the end of `data` may be the beginning of a secret; 0 if fewer than
-        `least`.
+        """Return how many bytes at the end of `data` may be the beginning of a secret; 0 if there are fewer
+        than `least`.
         """
         tail = data[-self.longest :]
         most = self._beginning(tail, least)
@@ -67,22 +67,23 @@ class SecretScan:
         return most
 
     def find_in_host(self, host: str) -> str | None:
-        """Return the name of a secret that the labels of a host contain, joined or separately; else None."""
+        """Return the name of a secret in a host name, whose dots and hyphens are ignored; else None."""
         plain = re.sub(r"[^a-z0-9]", "", host.lower())
         return next((name for form, name in self._names if form in plain), None)
 
     def stream(self, *, ends: bool) -> SecretStream:
         """Return a scanner for bytes that arrive in pieces.
 
-        `ends` means that the length is known, so that the other side does not wait for withheld bytes.
+        `ends` means that the length of the data is known, so that the other side does not wait for withheld
+        bytes.
         """
         return SecretStream(self, 1 if ends else _TELLING)
 
 
 class SecretStream:
-    """Passes bytes on at once, except `least` or more bytes at the end that may be the beginning of a secret.
+    """A filter that passes bytes on at once, except those at the end that may be the beginning of a secret.
 
-    Fewer bytes are not withheld, because in a tunnel both sides could then wait for each other.
+    Fewer than `least` bytes are not withheld, because in a tunnel both sides could then wait for each other.
     """
 
     def __init__(self, scan: SecretScan, least: int) -> None:

@@ -1,1 +1,1 @@
-"""The session store: a tree of nodes in one SQLite file."""
+"""The session store: trees of nodes, such as messages, in one SQLite file."""

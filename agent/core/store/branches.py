@@ -1,4 +1,4 @@
-"""Branches of a session: their heads, their paths, and the outline of all."""
+"""Branches of a session: their last nodes (heads), the paths to these, and the outline of all nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from agent.core.store.nodes import first_line, storable
 from tools.kit.lazy_pattern import lazy_pattern
 
 STRETCH = 2_000
-"""Nodes that are walked in one go: a few milliseconds."""
+"""The number of nodes that are read in one query: it takes a few milliseconds."""
 
 KEPT = 64
-"""Paths that are remembered."""
+"""The number of paths that are cached."""
 
 
 class Stretch(NamedTuple):
@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
     oldest: int
     newest: int
     only: array[int] | None
-    """The nodes of it, in order; None: all that the session has in between."""
+    """The ids of its nodes, in order; None: all nodes that the session has between the two ends."""
 
     def holds(self, node: int) -> bool:
         """Return whether the node, whose id is between the two ends, is part of the stretch."""
@@ -47,11 +47,11 @@ class Lineage:
     node: int
     """The end of the path."""
     next: int | None
-    """The node at which reading continues; None at the root."""
+    """The node where reading continues; None if the path was read to its root."""
     upto: int
-    """The number of nodes of the session from its first up to `next`, inclusive."""
+    """The number of the session's nodes from its first one to `next`, inclusive."""
     stretches: list[Stretch] = field(default_factory=list)
-    """The newest first."""
+    """The parts of the path that were read, the newest first."""
 
     def reaches(self, node: int) -> bool:
         """Return whether the path was read back at least to a node."""
@@ -68,15 +68,15 @@ class Lineage:
 
 
 class Lineages:
-    """A cache of the last requested paths of a store. For one thread, on one connection."""
+    """A cache of the last requested paths of a store. Use it in one thread, with one connection."""
 
     def __init__(self) -> None:
         self._known: dict[int, Lineage] = {}
         self._counted: dict[str, tuple[int, int]] = {}
-        """By session, a node and the number of nodes up to it."""
+        """For each session, one node and the number of nodes up to it."""
 
     def of(self, connection: sqlite3.Connection, session: str, node: int) -> Lineage:
-        """Return the path to a node. It may have to be extended with `walk`."""
+        """Return the path to a node, cached if possible. `walk` extends it as far back as needed."""
         found = self._known.pop(node, None)
         if found is None:
             found = Lineage(session, node, node, self._count(connection, session, node))
@@ -87,7 +87,7 @@ class Lineages:
         return found
 
     def walk(self, connection: sqlite3.Connection, path: Lineage) -> None:
-        """Read the next older part of a path that does not reach the root yet."""
+        """Read the next older part of a path that has not been read to its root."""
         top = path.next
         assert top is not None
         (depth,) = connection.execute("SELECT depth FROM nodes WHERE id = ?", (top,)).fetchone()
@@ -153,11 +153,11 @@ def _between(connection: sqlite3.Connection, session: str, after: int, upto: int
 
 
 PATIENCE = 0.004
-"""Seconds for which paths are read in one go, while a writer may be waiting."""
+"""Seconds for which paths are read before a writer that may be waiting gets its turn."""
 
 
 def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | None:
-    """Return the branch with a node, the most recently used of several; None if no branch has it.
+    """Return the name of a branch with a node, the most recently used of several; None if there is none.
 
     Raises `StoreError` if the session does not exist.
     """
@@ -168,7 +168,7 @@ def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | 
 
 
 def leaf_below(connection: sqlite3.Connection, node: int) -> int:
-    """Return the last node after `node`. At a fork, the newest branch is followed."""
+    """Return the last node reached from `node` by following its newest descendants."""
     rows = connection.execute(
         "WITH RECURSIVE line (node) AS ("
         "  SELECT ?"
@@ -181,7 +181,7 @@ def leaf_below(connection: sqlite3.Connection, node: int) -> int:
 
 
 def ancestors(connection: sqlite3.Connection, node: int, oldest: int = 0) -> set[int]:
-    """Return the ids on the path to a node, itself included, as far back as the id `oldest`."""
+    """Return the ids of `node` and its ancestors, without those below the id `oldest`."""
     rows = connection.execute(
         "WITH RECURSIVE line (node, up) AS ("
         "  SELECT id, parent FROM nodes WHERE id = :node"
@@ -194,7 +194,7 @@ def ancestors(connection: sqlite3.Connection, node: int, oldest: int = 0) -> set
 
 
 class BranchPaths:
-    """Finds nodes on branches whose name begins with `begins`, for one search."""
+    """A filter for nodes on branches whose name begins with `begins`, for one search."""
 
     def __init__(self, begins: str, lineages: Lineages) -> None:
         self._begins = begins
@@ -241,26 +241,26 @@ class BranchPaths:
 
 
 def beginning(text: str) -> str:
-    """Return the LIKE pattern (escaped by a backslash) for texts that begin with `text`."""
+    """Return the LIKE pattern (with backslash as escape character) for texts that begin with `text`."""
     return literal(text) + "%"
 
 
 def literal(text: str) -> str:
-    """Return `text` escaped for a LIKE pattern."""
+    """Return `text` escaped for a LIKE pattern, so that it matches only itself."""
     return re.sub(r"([\\%_])", r"\\\1", storable(text))
 
 
 ROWS = 2_000
-"""Rows read in one go: a few milliseconds."""
+"""The number of rows read in one query: it takes a few milliseconds."""
 
 _TEXT = 400
-"""Characters of a message that are looked at for its first line."""
+"""The number of a message's characters that are searched for its first line."""
 _SHORT = 20_000
-"""Characters of the data of a message whose calls are named with what they act on."""
+"""The largest data of a message, in characters, from which its calls are read for display."""
 
 
 class OutlineRow(NamedTuple):
-    """One node of the tree. A named tuple, because it is fast to create ten thousand of them."""
+    """One node of the tree. It is a named tuple because ten thousand of them are created quickly."""
 
     id: int
     parent: int | None
@@ -268,23 +268,23 @@ class OutlineRow(NamedTuple):
     created: float
     """Seconds since the epoch."""
     text: str
-    """The first non-empty line, cleaned and shortened."""
+    """The first non-empty line of the node's text, cleaned and shortened."""
     step: int | None
-    """The position of the files, if the node names one."""
+    """The step whose recorded file states belong to the node; None if it names none."""
     tool: str
-    """The tool a result came from; empty for the rest."""
+    """The tool that produced a result; empty for other nodes."""
     outcome: str
-    """The outcome of a call, `exit` if its program ended with another code than zero, or the state of a
-    message that was cut off; empty for the rest.
+    """The outcome of a call, `exit` if its program ended with a code other than zero, or the state of a
+    message that was cut off; empty for other nodes.
     """
     origin: str
     """The source of a user message."""
     tokens: int | None
-    """Tokens the model wrote in this message, if its provider reported them."""
+    """The tokens the model generated for this message, if its provider reported them."""
     calls: int
-    """Calls a message of the model asks for."""
+    """The number of tool calls that a model's message requests."""
     asked: str = ""
-    """The id of a result's call and the calls of a message as JSON, where they are short."""
+    """The id of a result's call, or the calls of a message as JSON if they are short."""
 
 
 # SQLite parses the JSON of a row once, however many fields are read from it.
@@ -300,7 +300,7 @@ _QUERY = (
 
 
 def outline(connection: sqlite3.Connection, session: str, after: int, count: int = ROWS) -> list[OutlineRow]:
-    """Return the next rows of a session in the order of writing, from all branches."""
+    """Return up to `count` rows of a session after the node `after`, in writing order, from all branches."""
     rows = connection.execute(_QUERY, (session, after, count))
     return [_row(*row) for row in rows]
 
@@ -309,13 +309,13 @@ _CODE = lazy_pattern(r'(?<!\\)"exit_code": (-?[1-9]\d*)')
 
 
 def ended_as(outcome: object, kind: str, content: str) -> str:
-    """Return the outcome of a node, from what is stored of it and the end of its text. Pure."""
+    """Return a node's outcome, from what is stored and the end of its text; `exit` for a failed program."""
     exits = kind == "tool" and outcome == "done" and _CODE.search(content, max(len(content) - _TEXT, 0))
     return "exit" if exits else str(outcome or "")
 
 
 def without_inner(rows: Iterable[OutlineRow]) -> list[OutlineRow]:
-    """Return the rows without the calls of scripts. The rows below a removed one get its parent. Pure."""
+    """Return the rows without tool calls made by scripts. Rows below a removed row get its parent."""
     above: dict[int, int | None] = {}
     kept: list[OutlineRow] = []
     for row in rows:

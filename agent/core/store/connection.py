@@ -1,11 +1,11 @@
-"""One SQLite connection on its own thread, to which whole transactions are passed in one step.
+"""One SQLite connection on its own thread, to which a whole transaction is passed at once.
 
 A transaction is a function that receives the connection. It runs on aiosqlite's thread from BEGIN to COMMIT,
 so the event loop hands it over only once. A cancelled task can neither split it nor leave it open: a
 transaction that was handed over is carried out.
 
 Waiting writes are committed together, each within its own savepoint: the disk is synchronized once for all of
-them, and a failing one does not affect the others.
+them, and a failing write does not affect the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.kit.threads import to_the_end
 
 
 class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and callers wait for it
-    """Raised if another writer appended to the head first; nothing was written."""
+    """Raised if another writer added nodes to the branch first; nothing was written."""
 
     def __init__(self, session: str, head: str, expected: Expected, found: int | None) -> None:
         super().__init__(
@@ -40,11 +40,11 @@ class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and ca
         self.head = head
         self.expected = expected
         self.found = found
-        """The node the head points to now."""
+        """The node that is now the last one of the branch."""
 
 
 class NoSession(StoreError):  # noqa: N818 - tells a session that is gone from a store that cannot be read
-    """Raised if the session does not exist, or does not exist any more."""
+    """Raised if a session does not exist, or no longer exists."""
 
 
 class DamagedStore(StoreError):  # noqa: N818 - names the state of the file
@@ -57,7 +57,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def explain(error: Exception, path: Path) -> StoreError:
-    """Return the error as a sentence for a person. A failed transaction has written nothing."""
+    """Return the database error as an exception whose text tells the user the cause and the fix."""
     if getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
         return StoreError(f"{path} was moved or deleted while it was in use; restart Hermes.")
     match _code(error):
@@ -83,7 +83,7 @@ def explain(error: Exception, path: Path) -> StoreError:
 
 
 def damage_error(path: Path) -> DamagedStore:
-    """Return the error for a file that SQLite cannot read."""
+    """Return the error for a database file that is damaged."""
     return DamagedStore(
         f"{path} is damaged; `hermes sessions recover` saves what can be read into a new file beside it."
     )
@@ -100,19 +100,19 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 WAIT = 15.0
-"""Seconds to wait for another process that holds the lock before giving up."""
+"""Seconds to wait for another process that holds the database lock."""
 
 _TRIES = 4
 _MOST_TOGETHER = 32
-"""Writes that are committed together."""
+"""The number of writes that are committed together."""
 _FEW_PAGES = 512
-"""KiB."""
+"""The size of the small cache in KiB."""
 _PAUSE = (0.005, 0.05)
-"""Seconds between two tries, drawn at random so that two processes do not keep step."""
+"""The range of the random pause in seconds between two tries, so that two processes do not keep colliding."""
 
 
 class _Write:
-    """A waiting write, and its result."""
+    """A queued write, and its result."""
 
     def __init__(self, work: Work[Any], *, awaited: bool = True) -> None:
         self.work = work
@@ -130,7 +130,7 @@ class _Write:
 
 
 class _Outcome:
-    """The return value of a function, in the form of a cursor, which aiosqlite expects."""
+    """A return value wrapped like a cursor, because aiosqlite expects one."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -140,7 +140,7 @@ class _Outcome:
 
 
 class _Connection(sqlite3.Connection):
-    """Accepts a function instead of an SQL statement, and calls it with the connection.
+    """A connection that accepts a function instead of an SQL statement, and calls it with itself.
 
     aiosqlite passes `execute` to its thread; this is the documented way (`factory`) to run a whole
     transaction in one such call.
@@ -153,14 +153,14 @@ class _Connection(sqlite3.Connection):
 
 
 def address(path: Path, option: str) -> str:
-    """Return the URI that opens a file with an option."""
+    """Return the URI that opens a database file with an option such as `mode=ro`."""
     return f"{path.absolute().as_uri()}?{option}"
 
 
 def _begin(connection: aiosqlite.Connection) -> asyncio.Future[Any]:
-    """Hand the opening over to the thread of a connection, and return when it is done.
+    """Start opening the database on the connection's thread; return a future for the end of that.
 
-    In a task, a loop that ends would cancel it, and what the thread opens all the same would stay open.
+    A task would be cancelled by a loop that ends, and what the thread opens nevertheless would stay open.
     """
     steps = connection.__await__()
     opened = next(steps)
@@ -174,7 +174,7 @@ def _begin(connection: aiosqlite.Connection) -> asyncio.Future[Any]:
 
 
 def _stop(connection: aiosqlite.Connection) -> asyncio.Future[None]:
-    """Hand the end over to the thread of a connection at once, and return when it has ended.
+    """Stop the connection's thread after its queued work; return a future for the end of that.
 
     `close` would be a task, which a loop that ends cancels even before it begins.
     """
@@ -184,7 +184,7 @@ def _stop(connection: aiosqlite.Connection) -> asyncio.Future[None]:
 
 
 class Database:
-    """The only connection of this process to one file."""
+    """This process's connection to one database file."""
 
     def __init__(self, path: Path, connection: aiosqlite.Connection, wait: float) -> None:
         self.path = path
@@ -192,11 +192,11 @@ class Database:
         self._wait = wait
         self._closed = False
         self._writes: deque[_Write] = deque()
-        """Writes that no transaction has taken yet."""
+        """The writes that no transaction has included yet."""
 
     @classmethod
     async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:
-        """Connect to an existing file. Raises `StoreError`."""
+        """Connect to an existing file. Raises `StoreError`, for a missing file as well."""
         connection = aiosqlite.connect(
             # A file that has vanished must not be created again as empty.
             address(path, "mode=rw"),
@@ -222,9 +222,10 @@ class Database:
         return await self._run(lambda connection: _attempt(connection, "BEGIN", work, self._wait))
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction, completely or not at all. `work` may run again if the lock was busy.
+        """Run `work` in a transaction, completely or not at all. If the database was locked, `work` may run
+        again.
 
-        Raises `StoreError`, and the errors of `work`; then nothing was written.
+        Raises `StoreError`, and the errors of `work`; nothing is written then.
         """
         self._check()
         write = _Write(work)
@@ -243,24 +244,24 @@ class Database:
     def write_along(self, work: Work[Any]) -> None:
         """Add `work` to the next transaction that writes, or to a last one when the database is closed.
 
-        Use it for data that may be lost with the process: errors of `work` are only logged.
+        Use it for data that may be lost if the process ends: errors of `work` are only logged.
         """
         self._check()
         self._writes.append(_Write(work, awaited=False))
 
     async def flush(self) -> None:
-        """Carry out the writes that still wait, also those that a running transaction has taken. Raises
-        `StoreError`.
+        """Carry out all queued writes and wait for those of a running transaction. Raises `StoreError`. Does
+        nothing once closed.
         """
         if not self._closed:
             await self._run(self._finish)
 
     async def bare(self, work: Work[T]) -> T:
-        """Run `work` outside a transaction, for pragmas. Raises `StoreError`."""
+        """Run `work` outside a transaction, as pragmas require. Raises `StoreError`."""
         return await self._run(work)
 
     async def close(self) -> None:
-        """Finish queued writes and close. May be called again."""
+        """Finish queued writes and close the connection. May be called again. Raises `StoreError`."""
         if not self._closed:
             self._closed = True
             try:
@@ -288,12 +289,12 @@ class Database:
             raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
 
     def _finish(self, connection: sqlite3.Connection) -> None:
-        """Carry out all waiting writes."""
+        """Carry out all queued writes."""
         while self._writes:
             self._commit_together(connection)
 
     def _commit_together(self, connection: sqlite3.Connection) -> None:
-        """Carry out the waiting writes, the oldest first. An error of one of them does not raise."""
+        """Carry out the oldest queued writes in one transaction. Their errors are stored, not raised."""
         writes = [self._writes.popleft() for _ in range(min(len(self._writes), _MOST_TOGETHER))]
 
         def alone(work: Work[Any]) -> Any:
@@ -321,8 +322,8 @@ class Database:
     def _apart(
         self, writes: Sequence[_Write], error: sqlite3.Error, alone: Callable[[Work[Any]], Any]
     ) -> None:
-        """Carry out, one by one, writes that could not be committed together; none of them was carried out
-        before.
+        """Carry out, one by one, writes whose common transaction failed. If the database was locked, they all
+        fail.
         """
         for write in writes:
             if is_busy(error):
@@ -335,7 +336,7 @@ class Database:
 
 @contextmanager
 def read_once(connection: sqlite3.Connection) -> Iterator[None]:
-    """Use a small cache inside this context, for data that is read only once, such as a long path."""
+    """Use a small page cache inside this context, for data that is read only once, such as a long path."""
     (usual,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{_FEW_PAGES}")
     try:
@@ -356,7 +357,7 @@ def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: fl
 
 
 def _within(connection: sqlite3.Connection, work: Work[T]) -> T:
-    """Run `work` within a transaction, completely or not at all."""
+    """Run `work` in a savepoint of the open transaction, completely or not at all."""
     connection.execute("SAVEPOINT one")
     try:
         result = work(connection)

@@ -17,10 +17,11 @@ from agent.errors import StoreError
 from tools.text.redact import redact_data
 
 SEALED = "sealed"
-"""Data of an assistant node that only its provider reads (see
-`agent.knowledge.context.message_history.sealed_data`)."""
+"""The key in an assistant node's data for the parts that only its provider can read (see
+`agent.knowledge.context.message_history.sealed_data`).
+"""
 OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
-"""Fields of sealed parts with unreadable contents."""
+"""The fields of sealed parts in which no secret is looked for: signatures, encrypted text and ids."""
 
 
 def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
@@ -39,7 +40,7 @@ def portable_line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str
 
 
 def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
-    """Return a node as JSON-able data. `heads` names the branches that end at the node."""
+    """Return a node as JSON-able data, with the names of those branches in `heads` that end at the node."""
     record: dict[str, Any] = {
         "id": node.id,
         "session": node.session,
@@ -56,8 +57,8 @@ def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
 def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
     """Return the node for export, with secrets masked in all its texts.
 
-    Sealed parts are unchanged, because providers refuse them if a byte has changed; a sealed part with a
-    readable secret is left out.
+    Sealed parts are unchanged, because providers refuse them if a byte has changed; if one of them contains a
+    readable secret, all are left out.
     """
     data = {name: value for name, value in node.data.items() if name != SEALED}
     data = redact_data(data, secrets)
@@ -67,7 +68,7 @@ def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
 
 
 def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
-    """Return whether sealed parts contain a readable secret. Signatures and encrypted text do not count."""
+    """Return whether sealed parts contain a secret outside of unreadable fields, or cannot be parsed."""
     try:
         readable = [
             {name: value for name, value in json.loads(part["data"]).items() if name not in OPAQUE}
@@ -79,7 +80,7 @@ def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
 
 
 def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
-    """Return a path as a ShareGPT trajectory.
+    """Return the nodes of a path as a ShareGPT trajectory.
 
     Reasoning becomes `<think>`, calls `<tool_call>`, results `<tool_response>`; consecutive results are one
     turn. `completed` means that the last message is a complete answer without calls.
@@ -117,7 +118,7 @@ def _turn(node: Node) -> tuple[str, str]:
 
 
 def said_to_model(node: Node) -> str:
-    """Return the text of a message, with a line for each attached image."""
+    """Return the text of a message, with one more line for each attached image."""
     images = [f"[image: {each.name} sha256:{each.sha256}]" for each in attachments_of(node.data)]
     return "\n".join([node.content, *images]) if images else node.content
 
@@ -134,7 +135,7 @@ def _answer(node: Node) -> str:
 
 
 def is_complete(nodes: Sequence[Node]) -> bool:
-    """Return whether the last message is a complete answer without calls."""
+    """Return whether the last message of a path is a complete answer of the model without tool calls."""
     said = [node for node in nodes if node.kind in ("user", "assistant", "tool")]
     if not said or said[-1].kind != "assistant":
         return False
@@ -153,7 +154,7 @@ def _json(value: Any) -> str:
 def value_of(text: str) -> Any:
     """Return JSON text as data, so that it is not escaped twice.
 
-    Other text is returned unchanged, including NaN and Infinity.
+    Other text is returned unchanged; NaN, Infinity and numbers too large for a float are not JSON either.
     """
     try:
         return json.loads(text, parse_constant=_no_number, parse_float=_finite)
@@ -173,7 +174,7 @@ def _finite(text: str) -> float:
 
 
 async def copy_session(store: Store, session: str) -> str:
-    """Copy the branch in use into a new session; return its id. Raises `StoreError`."""
+    """Copy the most recently used branch into a new session; return its id. Raises `StoreError`."""
     known = await store.session(session)
     heads = await store.heads(session)
     path = await store.path(session, heads[0].name) if heads else []

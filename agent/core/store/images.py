@@ -1,4 +1,4 @@
-"""Deletion of image files to which no message refers any more, when sessions are deleted.
+"""Deletion of image files when the last messages that refer to them are deleted with their sessions.
 
 One file serves every message with the same image, so a file is deleted only if no message of any session
 refers to it. A file that was stored again after the deleted message is kept, because its new message may not
@@ -16,7 +16,7 @@ from agent.core.attachments import AttachmentStore, attachments_of
 from agent.core.store.connection import Database
 
 _BATCH = 20_000
-"""Ids looked through in one go, after which a writer gets its turn."""
+"""The number of ids searched in one transaction, after which a writer gets its turn."""
 _SENT = """kind IN ('user', 'notice') AND data LIKE '%"attachments"%'"""
 
 
@@ -32,7 +32,7 @@ def discarded_images(connection: sqlite3.Connection) -> dict[str, float]:
 
 
 def in_use(connection: sqlite3.Connection, after: int) -> tuple[set[str], int | None]:
-    """Return the images in the next batch of messages, and the id at which to continue; None at the end."""
+    """Return the images in the messages after the id `after`, and the id at which to continue, or None."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM nodes").fetchone()
     rows = connection.execute(
         f"SELECT data FROM nodes WHERE id > ? AND id <= ? AND {_SENT} "

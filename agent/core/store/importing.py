@@ -1,4 +1,4 @@
-"""Import of sessions from a file of `hermes sessions export`, or of the same form."""
+"""Import of sessions from a file written by `hermes sessions export`, or of the same format."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 _HIGHEST_ID = 2**53
-"""Ids beyond it are not whole numbers to other programs that read JSON."""
+"""The limit on ids: other programs that read JSON cannot represent larger whole numbers exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node in a file."""
+    """A node as read from a file."""
 
     id: int
     parent: int | None
@@ -34,17 +34,17 @@ class NodeRecord:
 
 @dataclass(slots=True)
 class SessionRecord:
-    """A session in a file."""
+    """A session as read from a file."""
 
     name: str
     nodes: list[NodeRecord] = field(default_factory=list)
     heads: dict[str, int] = field(default_factory=dict)
-    """The last node of each branch."""
+    """The id of the last node of each branch."""
     title: str = ""
     workspace: str = ""
     model: str = ""
     left: list[str] = field(default_factory=list)
-    """What of it could not be read; for the person, not stored."""
+    """Descriptions of what could not be read, for the user; they are not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class ImportedSession:
     session: str
     """The session's id in this store."""
     nodes: Mapping[int, int]
-    """The id here of each node, by the one in the file."""
+    """The new id of each node, by its id in the file."""
 
 
 def parse_sessions(lines: Iterable[str]) -> list[SessionRecord]:
-    """Return the sessions of a file of JSON lines. Raises `StoreError` that names the line. Pure."""
+    """Return the sessions in a file of JSON lines. Raises `StoreError` that names the line."""
     found: dict[str, SessionRecord] = {}
     known: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
@@ -132,7 +132,7 @@ def _wrong(number: int, what: str) -> StoreError:
 
 
 def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord]) -> list[str]:
-    """Return the sessions of the file whose id is already used here, also by a session that is being
+    """Return the ids of sessions in the file that this store already uses, even for a session that is being
     deleted.
     """
     taken = {
@@ -144,7 +144,9 @@ def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord
 def known_sizes(
     connection: sqlite3.Connection, sessions: Iterable[SessionRecord]
 ) -> dict[str, tuple[float, int]]:
-    """Return the time of the last change and the number of nodes of those sessions that are here."""
+    """Return (time of the last change, number of nodes) of those sessions that exist here; (inf, 0) in
+    deletion.
+    """
     query = (
         "SELECT updated, (SELECT count(*) FROM nodes WHERE session = sessions.id) FROM sessions WHERE id = ?"
     )
@@ -162,8 +164,8 @@ def insert(
     copied: bool,
     secrets: Mapping[str, str] | None = None,
 ) -> ImportedSession:
-    """Write one session. With `copied` it gets a new id. The ids of its nodes are kept if all of them are
-    unused.
+    """Write one session. With `copied` it gets a new id. Its nodes keep their ids if all of these are higher
+    than any id in the store and increase.
     """
     name = new_session_id(time.time()) if copied else session.name
     while copied and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (name,)).fetchone():
@@ -203,7 +205,7 @@ def insert(
 
 
 def _with_ids(node: NodeRecord, ids: Mapping[int, int]) -> Mapping[str, Any]:
-    """Return the data of a node with the ids that its nodes have here. Only compactions name other nodes."""
+    """Return a node's data with the new ids of other nodes that it names. Only compactions name nodes."""
     start = node.data.get("from")
     if node.kind != "compaction" or not isinstance(start, int) or ids[node.id] == node.id:
         return node.data
@@ -219,9 +221,9 @@ def _with_ids(node: NodeRecord, ids: Mapping[int, int]) -> Mapping[str, Any]:
 
 
 def _ids(connection: sqlite3.Connection, session: SessionRecord) -> dict[int, int]:
-    """Return an unused id for each id of the file: the same ones if possible, else the next free ones.
+    """Return an unused id for each id in the file: the same ones if possible, otherwise the next free ones.
 
-    The ids grow along every path.
+    The ids increase along every path.
     """
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
     highest = row[0] if row else 0

@@ -1,4 +1,4 @@
-"""Locks for one process per session: only the holder of the lock may append nodes and repair the session."""
+"""Locks that let only one process use a session: only the holder may add nodes to it and repair it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.kit.files import is_open_at, lock_file, open_lock
 
 
 class SessionLock:
-    """A lock file in the run folder, which the system releases however the process ends."""
+    """A lock file in the run folder; the system releases the lock however the process ends."""
 
     def __init__(self, folder: Path, session: str) -> None:
         if not session or "/" in session or "\0" in session:
@@ -21,9 +21,9 @@ class SessionLock:
         self._file: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock without waiting; return False if another process or lock object has it.
+        """Acquire the lock without waiting; return False if another process or lock object holds it.
 
-        Raises `StoreError` if the folder cannot be used.
+        Raises `StoreError` if the folder or the file cannot be used.
         """
         if self._file is not None:
             return True
@@ -47,14 +47,14 @@ class SessionLock:
         return True
 
     def release(self) -> None:
-        """Release the lock. May be called again."""
+        """Remove the file and release the lock. May be called again."""
         if self._file is not None:
             self.path.unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
 
     def is_held(self) -> bool:
-        """Return whether a process has the lock. Other checks at the same time do not count as holding it.
+        """Return whether a process holds the lock; checks that run at the same time do not count.
 
         Raises `StoreError` if the file cannot be used.
         """
@@ -70,7 +70,7 @@ class SessionLock:
             os.close(file)
 
     def holder(self) -> int | None:
-        """Return the id of the process that took the lock last; None if unknown."""
+        """Return the id of the process that last acquired the lock; None if unknown."""
         try:
             return int(self.path.read_text())
         except (OSError, ValueError):
@@ -93,8 +93,7 @@ class SessionLock:
 
 
 def locked_sessions(folder: Path) -> list[tuple[str, float]]:
-    """Return the sessions that processes have open, oldest first, each with the time in seconds since the
-    epoch when it was opened."""
+    """Return (id, time of opening in seconds since the epoch) of sessions that are open, oldest first."""
     found: list[tuple[str, float]] = []
     for path in folder.glob("session-*.lock"):
         id = path.name.removeprefix("session-").removesuffix(".lock")

@@ -1,4 +1,4 @@
-"""Labels and bookmarks that a person puts on nodes, and reserved event numbers. Functions on a connection."""
+"""Labels and bookmarks that the user puts on nodes, and reserved event numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agent.errors import StoreError
 from tools.text.words import one_line
 
 MAX_LABEL = 80
-"""Characters of a label."""
+"""The limit on a label in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMark:
-    """A person's mark on a node: a label, a bookmark, or both."""
+    """The user's mark on a node: a label, a bookmark, or both."""
 
     node: int
     label: str
@@ -25,7 +25,7 @@ class NodeMark:
 
 
 def marks(connection: sqlite3.Connection, session: str) -> list[NodeMark]:
-    """Return all marks of a session, by node."""
+    """Return all marks of a session, sorted by node."""
     rows = connection.execute(
         "SELECT node, label, bookmarked FROM marks WHERE session = ? ORDER BY node", (session,)
     )
@@ -40,9 +40,9 @@ def mark(
     label: str | None = None,
     bookmarked: bool | None = None,
 ) -> NodeMark:
-    """Set a label (empty removes it) or a bookmark; None leaves that part unchanged.
+    """Set a label (empty removes it) or a bookmark; None leaves that part unchanged. Return the new mark.
 
-    Raises `StoreError` for a node of another session or a label that is not a single line.
+    Raises `StoreError` for a node of another session and for a label that is too long.
     """
     node_tree.node_of(connection, session, node)
     row = connection.execute(
@@ -81,7 +81,7 @@ def reserve(connection: sqlite3.Connection, session: str, count: int) -> int:
 
 
 def give_back(connection: sqlite3.Connection, session: str, last: int, reserved: int) -> None:
-    """Free the numbers after `last`, unless another process has reserved numbers after `reserved`."""
+    """Free the event numbers after `last`, unless more were reserved after `reserved` since then."""
     connection.execute(
         "UPDATE sessions SET events = ? WHERE id = ? AND events = ?", (last, session, reserved)
     )

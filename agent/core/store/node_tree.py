@@ -1,4 +1,4 @@
-"""Writing and reading the tree of nodes. Functions on a connection; `Store` runs them as transactions."""
+"""Writing and reading of the tree of nodes: functions on a connection, which `Store` runs as transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LINE = (
     "  SELECT nodes.id, nodes.parent, step + 1 FROM line JOIN nodes ON nodes.id = line.up"
     "  WHERE step < :count)"
 )
-"""A node and its predecessors, newest first."""
+"""A query for a node and its ancestors, up to `:count` nodes, newest first."""
 _MAX_HEAD_NAME = 100
 
 
@@ -47,10 +47,11 @@ def append(
     expected: Expected = ANY,
     secrets: Mapping[str, str] | None = None,
 ) -> list[Node]:
-    """Add nodes below the head, one after the other, and move the head to the last one.
+    """Add nodes to the branch `head`, one below the other, and move its end to the last one; return the
+    nodes.
 
-    Raises `HeadMoved` if `expected` is given and the head points elsewhere, and `StoreError` if there is no
-    such session or head.
+    Raises `HeadMoved` if `expected` is given and is not the branch's last node, and `StoreError` if the
+    session or branch does not exist.
     """
     parent, depth = _tip(connection, session, head)
     check_tip(session, head, expected, parent)
@@ -68,13 +69,13 @@ def append(
 
 
 def check_tip(session: str, head: str, expected: Expected, found: int | None) -> None:
-    """Raise `HeadMoved` if `expected` is given and the head points elsewhere."""
+    """Raise `HeadMoved` if `expected` is given and differs from `found`, the last node of the branch."""
     if expected is not ANY and expected != found:
         raise HeadMoved(session, head, expected, found)
 
 
 def _tip(connection: sqlite3.Connection, session: str, head: str) -> tuple[int | None, int]:
-    """Return the node to which a head points, and its depth; None and 0 for an empty branch."""
+    """Return the last node of a branch and its depth; None and 0 for an empty branch. Raises `StoreError`."""
     row = connection.execute(
         "SELECT heads.node, coalesce(nodes.depth, 0) FROM heads LEFT JOIN nodes ON nodes.id = heads.node "
         "WHERE heads.session = ? AND heads.name = ?",
@@ -127,7 +128,7 @@ def _insert(
 def _touch(
     connection: sqlite3.Connection, session: str, head: str, nodes: Sequence[Node], secrets: Mapping[str, str]
 ) -> None:
-    """Move the head, clear the draft that became a node, and title a session that has no title yet."""
+    """Move the head, delete the draft that became a node, and title a session that has no title yet."""
     now = nodes[-1].created
     connection.execute(
         "UPDATE heads SET node = ?, updated = ? WHERE session = ? AND name = ?",
@@ -153,9 +154,9 @@ def _check_name(connection: sqlite3.Connection, session: str, name: str) -> str:
 
 
 def fork(connection: sqlite3.Connection, session: str, node: int | None, name: str) -> BranchHead:
-    """Create a head at a node of the session, or before its first node.
+    """Create a branch that ends at a node of the session, or is empty.
 
-    Raises `StoreError` for a node of another session or a name in use.
+    Raises `StoreError` for a node of another session and for an invalid name or one in use.
     """
     name = _check_name(connection, session, name)
     if node is not None:
@@ -167,7 +168,7 @@ def fork(connection: sqlite3.Connection, session: str, node: int | None, name: s
 
 
 def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchHead:
-    """Put a branch in use, so that the session opens with it. Raises `StoreError`."""
+    """Make a branch the most recently used one, so that the session opens with it. Raises `StoreError`."""
     node, _ = _tip(connection, session, name)
     newest = max(head.updated for head in heads(connection, session))
     # Strictly later than every other, also within one tick of the clock.
@@ -177,7 +178,7 @@ def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchH
 
 
 def rename_head(connection: sqlite3.Connection, session: str, name: str, new: str) -> BranchHead:
-    """Rename a branch. Raises `StoreError`, also for `main`, the first branch of every session."""
+    """Rename a branch. Raises `StoreError`, even for `main`, the first branch of every session."""
     node, _ = _tip(connection, session, name)
     if name == MAIN:
         raise StoreError(f"The branch {MAIN} keeps its name; fork it to have one of another name.")
@@ -193,7 +194,7 @@ def rename_head(connection: sqlite3.Connection, session: str, name: str, new: st
 
 
 def drop_head(connection: sqlite3.Connection, session: str, name: str) -> None:
-    """Remove the name of a branch; its messages remain in the tree. Raises `StoreError` for `main`."""
+    """Remove a branch; its messages remain in the tree. Raises `StoreError`, even for `main`."""
     _tip(connection, session, name)
     if name == MAIN:
         raise StoreError(f"The branch {MAIN} stays, because sessions begin with it.")
@@ -202,7 +203,7 @@ def drop_head(connection: sqlite3.Connection, session: str, name: str) -> None:
 
 
 def heads(connection: sqlite3.Connection, session: str) -> list[BranchHead]:
-    """Return the heads of a session, the most recently used first."""
+    """Return the branches of a session, the most recently used first. Raises `StoreError`."""
     rows = connection.execute(
         "SELECT session, name, node, updated FROM heads WHERE session = ? ORDER BY updated DESC, name",
         (session,),
@@ -214,17 +215,17 @@ def heads(connection: sqlite3.Connection, session: str) -> list[BranchHead]:
 
 
 def tip(connection: sqlite3.Connection, session: str, head: str) -> int | None:
-    """Return the node to which a head points; None for an empty branch."""
+    """Return the last node of a branch; None if it is empty. Raises `StoreError`."""
     return _tip(connection, session, head)[0]
 
 
 def length(connection: sqlite3.Connection, session: str, head: str) -> int:
-    """Return the number of nodes on the path from the root to the head."""
+    """Return the number of nodes on the path from the root to the end of a branch. Raises `StoreError`."""
     return _tip(connection, session, head)[1]
 
 
 def node_of(connection: sqlite3.Connection, session: str, node: int) -> Node:
-    """Return one node of a session. Raises `StoreError` if it does not exist."""
+    """Return one node of a session. Raises `StoreError` if it has no such node."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE id = ? AND session = ?", (node, session)
     ).fetchone()
@@ -234,7 +235,7 @@ def node_of(connection: sqlite3.Connection, session: str, node: int) -> Node:
 
 
 def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
-    """Return the node and its predecessors, at most `count` nodes, oldest first."""
+    """Return the node and its ancestors, at most `count` nodes, oldest first."""
     rows = connection.execute(
         f"{_LINE} SELECT {_COLUMNS} FROM line CROSS JOIN nodes ON nodes.id = line.node",
         {"node": node, "count": count},
@@ -247,7 +248,7 @@ def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]
 def labels_of_line(
     connection: sqlite3.Connection, node: int, count: int
 ) -> list[tuple[int, int | None, str, str | None]]:
-    """Return id, parent, kind and tool of the node and its predecessors, at most `count`, oldest first."""
+    """Return id, parent, kind and tool of the node and its ancestors, at most `count`, oldest first."""
     rows = connection.execute(
         f"{_LINE} SELECT id, parent, kind, iif(kind = 'tool', data ->> '$.tool', NULL) "
         "FROM line CROSS JOIN nodes ON nodes.id = line.node",
@@ -258,13 +259,13 @@ def labels_of_line(
 
 
 def by_ids(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Node]:
-    """Return the nodes with these ids, sorted by id."""
+    """Return the existing nodes with these ids, sorted by id."""
     marks = ", ".join("?" * len(ids))
     return _in_order(connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE id IN ({marks})", tuple(ids)))
 
 
 def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
-    """Return at most `count` nodes that follow a node. At a fork, the newest branch is followed."""
+    """Return at most `count` nodes that follow a node, oldest first. At a fork, the newest branch counts."""
     rows = connection.execute(
         "WITH RECURSIVE line (node, step) AS ("
         "  SELECT max(id), 1 FROM nodes WHERE parent = :node"
@@ -278,7 +279,7 @@ def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Nod
 
 
 def batch(connection: sqlite3.Connection, session: str, after: int, count: int) -> list[Node]:
-    """Return the next nodes of a session in the order of writing, from all branches."""
+    """Return up to `count` nodes of a session after the id `after`, in writing order, from all branches."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE session = ? AND id > ? ORDER BY id LIMIT ?",
         (session, after, count),
@@ -287,7 +288,7 @@ def batch(connection: sqlite3.Connection, session: str, after: int, count: int) 
 
 
 def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[Node]:
-    """Return the nodes of a path, sorted by id."""
+    """Return the nodes in `rows`, sorted by id."""
     taken = list(rows)
     # As one text, in which equal names of fields are one string: apart they take more room than the data.
     data = json.loads(f"[{','.join([row[-1] for row in taken])}]")
@@ -297,12 +298,12 @@ def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[Node]:
 
 
 def load(row: tuple[Any, ...]) -> Node:
-    """Return a node from its row."""
+    """Return the node in a database row."""
     return _node(row, json.loads(row[-1]))
 
 
 def _node(row: tuple[Any, ...], data: dict[str, Any]) -> Node:
-    """Return a node from its row and data. Strings that many nodes share are stored once."""
+    """Return a node from its row and data. Strings that many nodes share are kept in memory once."""
     id, session, parent, kind, created, content, _ = row
     return Node(id, intern(session), parent, intern(kind), created, content, data)
 

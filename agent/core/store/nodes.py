@@ -1,4 +1,4 @@
-"""Stored nodes and their text."""
+"""Stored nodes, and the text of a node for search and display."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tools.text.safe_text import clean
 from tools.text.words import shorten
 
 Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction", "inner"]
-"""`inner` is a call made by a script: stored, but not sent to the model."""
+"""The kinds of nodes; `inner` is a call made by a script: stored, but not sent to the model."""
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 MAIN = "main"
-"""The head every session begins with."""
+"""The branch that every session begins with."""
 
 TITLE_LENGTH = 60
-"""Characters of a title that the store makes up itself."""
+"""The limit in characters on a title taken from a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One entry of a session. Ids grow over the whole store and are never reused.
+    """One entry of a session. Ids increase over the whole store and are never reused.
 
     `created` is in seconds since the epoch. `data` depends on the kind: calls, reasoning and usage of an
     assistant node, the outcome of a tool node.
@@ -55,7 +55,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class BranchHead:
-    """The named end of a branch. `node` is None for an empty branch."""
+    """The named end of a branch. `node` is its last node, None for an empty branch."""
 
     session: str
     name: str
@@ -74,32 +74,32 @@ class Session:
     created: float
     updated: float
     head: int | None
-    """The node `main` points to."""
+    """The last node of the branch `main`."""
     parent: str | None = None
-    """The session whose agent delegated this one."""
+    """The session that started this one for a subagent; None for a session of the user."""
     archived: bool = False
     length: int = 0
-    """Nodes on the path of `main`."""
+    """The number of nodes on the path to the end of `main`."""
 
 
 class _Any:
-    """The type of `ANY`, which accepts any position of the head."""
+    """The type of `ANY`."""
 
 
 ANY = _Any()
-"""Default of `expected`: append wherever the head is now."""
+"""The default of `expected`: append wherever the branch ends now."""
 
 Expected = int | None | _Any
 
 
 def new_session_id(now: float | None = None) -> str:
-    """Return an id that sorts by time (UTC) and is easy to read aloud, such as `20261121-224501-a3f9c2`."""
+    """Return a random id that sorts by time (UTC), such as `20261121-224501-a3f9c2`."""
     moment = time.gmtime(now)
     return f"{time.strftime('%Y%m%d-%H%M%S', moment)}-{secrets.token_hex(3)}"
 
 
 def title_of(message: str, secrets: Mapping[str, str] | None = None) -> str:
-    """Return the first non-empty line of a message, secrets masked, cut between words."""
+    """Return a message's first non-empty line, secrets masked, cut to 60 characters or at a word before."""
     shown = redact(clean(message[:4_000]), secrets)
     line = next((line for line in shown.splitlines() if line.strip()), "")
     line = " ".join(line.split())
@@ -121,10 +121,10 @@ def storable(text: str) -> str:
 
 
 INDEXED_CHARS: Mapping[str, int] = {"user": 100_000, "assistant": 100_000, "tool": 20_000, "notice": 20_000}
-"""Kinds that can be searched, and the characters of one node that go into the index."""
+"""The kinds of nodes that can be searched, with the number of characters of a node that are indexed."""
 
 _NOT_INDEXED_TOOLS = frozenset({"session_search"})
-"""A search that finds earlier searches finds itself."""
+"""Tools whose calls are not indexed: a search would find earlier searches."""
 
 _MARKS = lazy_pattern(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
@@ -135,16 +135,16 @@ _PLAIN = str.maketrans(
     {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"}
     | dict(zip("‘’“”øØđĐłŁıς\0", "''\"\"oOdDlLiσ ", strict=True))
 )
-"""Quotes in their typed form, and letters that Unicode does not decompose."""
+"""Typographic quotes and letters that Unicode does not decompose, with their plain form."""
 _APART = lazy_pattern(
     "[\u2010-\u24ff\u25a0-\u2bff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
     "\U0001f000-\U0001faff\U00020000-\U0003ffff]"
 )
-"""Symbols, emoji and scripts written without blanks (box drawing is left out: it only fills space)."""
+"""Symbols, emoji and scripts written without spaces. Box drawing is left out, because it only fills space."""
 
 
 def readable(kind: str, content: str, data: Mapping[str, Any]) -> str:
-    """Return the readable text of a node: JSON results expanded, calls of an assistant written out."""
+    """Return a node's readable text: values in JSON results, an assistant's calls after its text."""
     if kind == "tool":
         return _unfold(content)
     if kind == "assistant":
@@ -154,11 +154,11 @@ def readable(kind: str, content: str, data: Mapping[str, Any]) -> str:
 
 
 LINE = 160
-"""Characters of a line that represents a message."""
+"""The limit in characters on a line that represents a message."""
 
 
 def first_line(text: str) -> str:
-    """Return the first non-empty line of a text, without control characters, at most `LINE` long."""
+    """Return the first non-empty line of a text, without control characters, cut to `LINE` characters."""
     line = text.lstrip().partition("\n")[0][: LINE + 1].rstrip()
     if not (line.isascii() and line.isprintable()):
         line = clean(line).strip()
@@ -166,7 +166,7 @@ def first_line(text: str) -> str:
 
 
 def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:
-    """Return the folded text of a node for the search index; empty if the node is not searched."""
+    """Return the folded text of a node for the search index; empty if the node is not indexed."""
     limit = INDEXED_CHARS.get(kind)
     if limit is None or data.get("tool") in _NOT_INDEXED_TOOLS:
         return ""
@@ -181,7 +181,7 @@ def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:
 
 
 def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield name and arguments (JSON text) of the calls of an assistant node."""
+    """Yield name and arguments (as JSON text) of each call in an assistant node's data."""
     calls = data.get("calls")
     for call in calls if isinstance(calls, (list, tuple)) else ():
         if isinstance(call, Mapping):
@@ -191,12 +191,12 @@ def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def fold(text: str) -> str:
-    """Return `text` in the form used for comparison.
+    """Return `text` in the form used for comparison; its case is kept.
 
-    Accents are removed, and symbols and ideographs are put between blanks. Variants of the same letters (full
+    Accents are removed, and symbols and ideographs are put between spaces. Variants of the same letters (full
     and half width, ligatures, Arabic presentation forms, superscript digits) become the plain ones. The
     folding works character by character, so a part of a text is still a part of it after both are folded.
-    Words of any length are therefore found in scripts without blanks.
+    Words of any length are therefore found in scripts without spaces.
     """
     if text.isascii():
         return text.replace("\0", " ")

@@ -1,8 +1,8 @@
 """Operations on a session as a whole, which can be undone and redone.
 
-An operation leads from one **place** to another: a branch, its end, and the position of the files. Undoing
-goes back to the place before the operation and deletes nothing. A new operation clears the redo list, as in
-any editor.
+An operation leads from one **place** to another: a branch, its end, and the step that the files are at.
+Undoing goes back to the place before the operation and deletes nothing. A new operation clears the redo list,
+as in any editor.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from agent.core.store.nodes import storable
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """A state of a session: the branch in use, its end, and the position of the files."""
+    """A state of a session: the branch in use, its last node, and the step that the files are at."""
 
     head: str
     """The branch in use."""
     node: int | None
-    """The end of that branch; None before anything was said."""
+    """The last node of that branch; None if it is empty."""
     step: int
-    """The position on the line of file steps."""
+    """The number of the recorded step whose file states are in the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that can be undone: a turn, restore, switch or fork."""
+    """One operation that can be undone: a turn, restoring files, switching or forking a branch."""
 
     number: int
     kind: str
     label: str
-    """One line for a person."""
+    """A one-line description for display."""
     created: float
     """Seconds since the epoch."""
     before: SessionPlace
@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 def operations(connection: sqlite3.Connection, session: str, limit: int = 200) -> list[Operation]:
-    """Return the last operations of a session, oldest first."""
+    """Return the last `limit` operations of a session, oldest first, including undone ones."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM operations WHERE session = ? ORDER BY number DESC LIMIT ?", (session, limit)
     ).fetchall()
@@ -63,7 +63,7 @@ def record(
     before: SessionPlace,
     after: SessionPlace,
 ) -> Operation:
-    """Store an operation. Operations undone before it can no longer be redone."""
+    """Store an operation and return it. Earlier operations that are undone can no longer be redone."""
     connection.execute("DELETE FROM operations WHERE session = ? AND undone", (session,))
     (last,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM operations WHERE session = ?", (session,)
@@ -91,9 +91,9 @@ def record(
 def extend(
     connection: sqlite3.Connection, session: str, number: int, label: str, after: SessionPlace
 ) -> Operation | None:
-    """Make the newest operation in force end at `after`, under another label.
+    """Make the newest operation that is not undone end at `after`, under another label.
 
-    Returns None without a change if its number is not `number`.
+    Returns None and changes nothing if its number is not `number`. Undone operations can no longer be redone.
     """
     last = undoable(connection, session)
     if last is None or last.number != number:
@@ -108,7 +108,7 @@ def extend(
 
 
 def undoable(connection: sqlite3.Connection, session: str) -> Operation | None:
-    """Return the newest operation in force, which an undo would revert; None if there is none."""
+    """Return the newest operation that is not undone, which an undo would revert; None if there is none."""
     return _one(connection, session, "NOT undone ORDER BY number DESC")
 
 
@@ -118,7 +118,7 @@ def redoable(connection: sqlite3.Connection, session: str) -> Operation | None:
 
 
 def set_undone(connection: sqlite3.Connection, session: str, number: int, undone: bool) -> None:
-    """Record that an operation was undone, or redone."""
+    """Record whether an operation is undone."""
     connection.execute(
         "UPDATE operations SET undone = ? WHERE session = ? AND number = ?", (int(undone), session, number)
     )

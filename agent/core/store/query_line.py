@@ -1,4 +1,4 @@
-"""Search lines as a person types them: parsing into words and filters."""
+"""Search queries as the user types them: parsing into words and filters, and into index expressions."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _BODY = "coalesce(nodes.body, nodes.content)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The limits of a search. Times are seconds since the epoch; empty means unlimited."""
+    """The filters of a search. Times are seconds since the epoch; empty and None mean no limit."""
 
     roles: tuple[str, ...] = ()
     session: str | None = None
     since: float | None = None
     until: float | None = None
     tool: str | None = None
-    """Only results of the tool of exactly this name."""
+    """The exact name of a tool, only whose results are found."""
     session_begins: str = ""
-    """Only sessions whose id begins like this."""
+    """The beginning of the id of sessions that are searched."""
     tool_begins: str = ""
-    """Only results of tools whose name begins like this, and messages that call one."""
+    """The beginning of a tool's name; only its results, and messages that call it, are found."""
     project: str = ""
-    """Only sessions in folders with this in their name; with a slash in it, in their path."""
+    """A part of the name of a session's folder, or of its path if it contains a slash."""
     branch: str = ""
-    """Only messages on a branch whose name begins like this, what it has in common with others included."""
+    """The beginning of a branch's name; messages that it shares with other branches are found too."""
     without: tuple[str, ...] = ()
-    """Only messages in which none of these occurs."""
+    """Texts that a found message must not contain."""
 
     def __bool__(self) -> bool:
         """Return whether any filter is set."""
@@ -46,7 +46,8 @@ class Filters:
 def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
     """Return SQL conditions on `nodes`, and their values.
 
-    A branch only limits the sessions; `agent.core.store.branches` decides which nodes are on it.
+    A branch filter only limits the sessions; `agent.core.store.branches` decides which nodes are on the
+    branch.
     """
     conditions: list[str] = []
     values: list[Any] = []
@@ -95,14 +96,14 @@ _TOOL_BEGINS = (
 
 
 def like(word: str) -> tuple[str, list[str]]:
-    """Return the condition that a folded word occurs in a node's text, and its values."""
+    """Return the SQL condition that a folded word occurs in a node's text, and its values."""
     ways = spellings(word)
     conditions = [f"{_BODY} LIKE ? ESCAPE '\\'"] * len(ways)
     return f"({' OR '.join(conditions)})", [_part(way) for way in ways]
 
 
 def spellings(word: str) -> tuple[str, ...]:
-    """Return the word in lower, upper and similar cases, because SQL ignores case only for ASCII."""
+    """Return the word in lower, upper and other cases, because SQL ignores case only for ASCII."""
     if word.isascii():
         return (word,)
     return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.strip().capitalize())))
@@ -114,13 +115,13 @@ def _part(text: str) -> str:
 
 ROLES = ("user", "assistant", "tool", "notice")
 _SAID_AS = {**{role: role for role in ROLES}, "you": "user", "model": "assistant"}
-"""Accepted names of roles: their own, and the labels of displayed results."""
+"""Accepted names of roles: their own, and the labels in displayed results."""
 
 FILTERS = ("role", "tool", "after", "before", "project", "branch", "session")
 """The names of filters, in the order in which they are offered."""
 
 MAX_CHARS = 1_000
-"""Characters of a line that are read, as in `agent.core.store.query_line`."""
+"""The number of characters of a query that are read."""
 
 _TOKEN = lazy_pattern(
     r'(?P<minus>-)?(?:(?P<name>[^\W\d_]{2,20}):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<plain>\S*))'
@@ -130,7 +131,7 @@ _AGO = lazy_pattern(r"(\d{1,5})([hdw])")
 _DATE = lazy_pattern(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _EARLIEST, _LATEST = 1970, 9998
 _SHORT = 3
-"""Letters a word needs to be left out by a minus: `-rf` and `-v` are options of commands."""
+"""The fewest letters of a word that a minus excludes: `-rf` and `-v` are options of commands."""
 
 
 class Chip(NamedTuple):
@@ -143,22 +144,22 @@ class Chip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueryLine:
-    """The words and filters of a search line."""
+    """The words and filters of a typed query, with `chips` as the filters for display."""
 
     text: str = ""
-    """The words and phrases, as `agent.core.store.query_line.parse` takes them."""
+    """The words and phrases, as `parse` accepts them."""
     filters: Filters = field(default_factory=Filters)
     chips: tuple[Chip, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences about filters that cannot be used as they were written."""
+    """Sentences for the user about filters that cannot be used as they were written."""
 
     def __bool__(self) -> bool:
-        """Return whether the line has words or filters."""
+        """Return whether the query has words or filters."""
         return bool(self.text or self.filters)
 
 
 def parse_line(line: str, now: float) -> QueryLine:
-    """Parse a search line; `now` is in seconds since the epoch. Days are local. Pure."""
+    """Parse a typed query; `now` is in seconds since the epoch. Dates are in the local time zone."""
     parts: list[str] = []
     found = QueryLine()
     for match in _TOKEN.finditer(line[:MAX_CHARS]):
@@ -198,7 +199,7 @@ def _with_note(found: QueryLine, note: str) -> QueryLine:
 
 
 def _with(found: QueryLine, name: str, value: str, **filters: object) -> QueryLine:
-    """Return the line with one more filter; a repeated filter replaces the earlier one."""
+    """Return the query with one more filter; a repeated filter replaces the earlier one."""
     chips = tuple(chip for chip in found.chips if chip.name != name)
     changed = replace(found.filters, **filters)  # pyright: ignore[reportArgumentType]
     return replace(found, filters=changed, chips=(*chips, Chip(name, value)))
@@ -255,7 +256,7 @@ _READERS: dict[str, Callable[[QueryLine, str, float], QueryLine]] = {
 
 
 def _span(text: str, now: float) -> tuple[float, float] | None:
-    """Return the first moment of a day, month or year, and the first moment of the next one.
+    """Return the start of a day, month or year, and the start of the next one, in seconds since the epoch.
 
     For an age such as `3d`, both are that moment. Returns None for any other text.
     """
@@ -290,31 +291,31 @@ def _dates(text: str) -> tuple[float, float] | None:
 
 MAX_TERMS = 32
 _TERM = lazy_pattern(r'"(\s*[^"\s][^"]*)"|(\S+)')
-"""Blanks alone in quotes are not words that belong together; the quotes are looked for themselves."""
+"""A quoted phrase or a word. Quotes around nothing but spaces are searched for themselves."""
 _GRAM = 3
-"""Characters of a trigram: shorter texts are not in that index."""
+"""The number of characters of a trigram; shorter texts are not in the trigram index."""
 _BEGINNING = lazy_pattern(r"\A(\w+)\*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search. `terms` are folded. The expressions for the indexes are None if no index can help."""
+    """One search. `terms` are folded. An index expression is None if that index cannot be used."""
 
     terms: tuple[str, ...]
     raw: tuple[str, ...]
-    """The terms as they were typed, for showing where they occur."""
+    """The terms as they were typed, to show where they occur."""
     words: str | None
-    """FTS5 expression over whole words."""
+    """The FTS5 expression for the index of whole words."""
     trigrams: str | None
-    """FTS5 expression over parts of words, for the terms that are long enough."""
+    """The FTS5 expression for the trigram index, with the terms that are long enough."""
     short: tuple[str, ...]
-    """The terms that are too short for it."""
+    """The terms that are too short for the trigram index."""
     is_plain: bool
-    """True if the terms are letters, digits and blanks, so that the index over words is exact for them."""
+    """True if the terms are only letters, digits and spaces, so that the word index is exact for them."""
 
 
 def parse(text: str) -> Query:
-    """Return the query for a text; a query without terms finds nothing."""
+    """Return the query for a text of words and quoted phrases; without any of them it finds nothing."""
     text = storable(text[:MAX_CHARS]).replace("\0", " ")
     raw = [quoted or _BEGINNING.sub(r"\1", plain) for quoted, plain in _TERM.findall(text)]
     raw = list(dict.fromkeys(term.strip() for term in raw if term.strip()))[:MAX_TERMS]

@@ -1,4 +1,4 @@
-"""Conversion of messages from messengers into nodes, each only once and in one transaction."""
+"""Records of messages received by messengers, each of which becomes a node exactly once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from agent.errors import StoreError
 
 RECEIVED = "received"
-"""The key of a user node that holds the row of its message."""
+"""The key in a user node's data for the row of the received message."""
 
 
 def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int) -> None:
-    """Record that a received message has become a node. Raises `StoreError` if it already had.
+    """Record that a received message has become a node. Raises `StoreError` if it already was one.
 
-    If its chat has gone to another session meanwhile, nobody waits for the end of its turn.
+    If its chat has moved to another session meanwhile, it is marked as done, because no chat waits for a
+    reply.
     """
     changed = connection.execute(
         "UPDATE received SET state = iif(EXISTS (SELECT 1 FROM gateway_places WHERE session = ?1), "
@@ -26,7 +27,7 @@ def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int
 
 
 def handed_texts(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Return the texts that were passed to a session but not committed, and that will be passed again."""
+    """Return the texts that were passed to a session without becoming nodes; they will be passed again."""
     rows = connection.execute(
         "SELECT text FROM received WHERE session = ? AND node IS NULL AND state IN ('handed', 'waiting')",
         (session,),

@@ -1,4 +1,4 @@
-"""Calls and turns that a killed process left open, and their repair."""
+"""Calls and turns that a killed process left unfinished, and their repair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.text.safe_text import clean
 
 _CLOSED = frozenset({"done", "failed", "denied", "interrupted"})
 _STEP = 64
-"""Nodes looked at in one go on the way back to the last assistant message."""
+"""The number of nodes read at once on the way back to the last assistant message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """An assistant message that was still being streamed."""
+    """The part of an assistant message that has been streamed so far."""
 
     text: str
     reasoning: str
@@ -61,9 +61,10 @@ def finish(
     head: str,
     expected: Expected = ANY,
 ) -> Node:
-    """Append the tool node with the result and close the call. Raises `StoreError` if the call is not open.
+    """Append the tool node with the result and close the call. Raises `StoreError` if the call is not open,
+    and `HeadMoved`.
 
-    A call that was never started, because the gate refused it, can be closed too.
+    A call that was never started, because it was refused, can be closed too.
     """
     node_tree.check_tip(session, head, expected, node_tree.tip(connection, session, head))
     waiting_calls = {each.id: each for each in open_calls(connection, session, head)}
@@ -87,7 +88,7 @@ def finish(
 
 
 def open_calls(connection: sqlite3.Connection, session: str, head: str) -> list[OpenCall]:
-    """Return the calls of the last assistant message on the path that have no result, in order."""
+    """Return those calls of the last assistant message on a branch that have no result, in order."""
     asker, after = _last_assistant(connection, node_tree.tip(connection, session, head))
     if asker is None:
         return []
@@ -120,7 +121,7 @@ def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[No
 
 
 def _calls_of(node: Node) -> dict[str, str]:
-    """Return the calls that an assistant node requests: their names by id."""
+    """Return the names of the calls that an assistant node requests, by id; empty for other nodes."""
     calls = node.data.get("calls")
     if node.kind != "assistant" or not isinstance(calls, list):
         return {}
@@ -132,7 +133,7 @@ def _calls_of(node: Node) -> dict[str, str]:
 
 
 def save_draft(connection: sqlite3.Connection, session: str, head: str, text: str, reasoning: str) -> None:
-    """Save the text streamed so far. Raises `StoreError` if the head does not exist."""
+    """Save the text streamed so far. Raises `StoreError` if the branch does not exist."""
     node_tree.tip(connection, session, head)
     connection.execute(
         "INSERT INTO drafts VALUES (?, ?, ?, ?, ?) ON CONFLICT (session, head) DO UPDATE "
@@ -142,7 +143,7 @@ def save_draft(connection: sqlite3.Connection, session: str, head: str, text: st
 
 
 def draft(connection: sqlite3.Connection, session: str, head: str) -> MessageDraft | None:
-    """Return the message that was being streamed; None if there is none."""
+    """Return the message that was being streamed on a branch; None if there is none."""
     row = connection.execute(
         "SELECT content, reasoning FROM drafts WHERE session = ? AND head = ?", (session, head)
     ).fetchone()
@@ -150,7 +151,7 @@ def draft(connection: sqlite3.Connection, session: str, head: str) -> MessageDra
 
 
 def clear_draft(connection: sqlite3.Connection, session: str, head: str) -> None:
-    """Delete the draft of a message that will not be stored."""
+    """Delete the draft of a branch."""
     connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, head))
 
 
@@ -160,7 +161,7 @@ NOT_STARTED = "Interrupted: the program ended before this call started; nothing 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A branch that a killed process left, with its open calls and draft."""
+    """A branch that a killed process left unfinished, with its open calls and draft."""
 
     head: str
     draft: MessageDraft | None
@@ -169,7 +170,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The nodes added to a branch: the interrupted message and a result for each open call."""
+    """The nodes added to repair a branch: the interrupted message and a result for each open call."""
 
     session: str
     head: str
@@ -183,7 +184,7 @@ class Recovery:
 
 
 def unfinished_branches(connection: sqlite3.Connection, session: str) -> tuple[Unfinished, ...]:
-    """Return the branches of a session that a killed process left, with their open calls and drafts."""
+    """Return the branches of a session that have open calls or a draft."""
     found = [
         Unfinished(
             head.name,
@@ -200,7 +201,7 @@ def recover(
 ) -> Recovery:
     """Store a result for each open call and turn the draft into a message. A second call changes nothing.
 
-    `known` holds further details on single calls, by id; they become a note in the result.
+    `known` maps ids of calls to further details, which become a note in the result.
     """
     notes = {call: {"note": text} for call, text in (known or {}).items() if text}
     results = [

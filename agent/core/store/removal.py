@@ -1,8 +1,8 @@
-"""Deletion of a session, so that its words also leave the file.
+"""Deletion of a session, so that its text also disappears from the database file.
 
 The session is removed in one transaction. Its nodes follow in batches. Then the index is merged, because FTS5
-only marks deleted words. Each step is a short transaction, so that other writers do not wait long. A missed
-step is made up for at the next deletion.
+only marks deleted words. Each step is a short transaction, so that other writers do not wait long. A step
+that was not reached is done at the next deletion.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from agent.core.store import session_list
 
 _BATCH = 200
 _PAGES = 200
-"""Index pages merged per step."""
+"""The number of index pages merged per step."""
 
 
 def discard(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Remove a session and those of its subagents from every list; return their ids.
+    """Remove a session and those of its subagents, and mark their nodes for deletion; return their ids.
 
-    Raises `StoreError` if it does not exist.
+    Raises `NoSession` if it does not exist.
     """
     session_list.get(connection, session)
     rows = connection.execute(
@@ -42,7 +42,7 @@ def discard(connection: sqlite3.Connection, session: str) -> list[str]:
 
 
 def purge(connection: sqlite3.Connection) -> bool:
-    """Delete one batch of nodes of discarded sessions; return False if none is left."""
+    """Delete one batch of nodes of discarded sessions; return False if no such session is left."""
     row = connection.execute("SELECT session FROM discarded LIMIT 1").fetchone()
     if row is None:
         return False
@@ -62,7 +62,7 @@ def purge(connection: sqlite3.Connection) -> bool:
 def merge(connection: sqlite3.Connection, *, first: bool) -> bool:
     """Merge some pages of the indexes into one segment; return False if nothing is left to merge.
 
-    The first step passes a negative count to FTS5, which begins the merge of everything; the others continue
+    The first step passes a negative count to FTS5, which begins a merge of everything; later steps continue
     it. Fewer than two changed rows mean that nothing was done (FTS5 documentation, "merge").
     """
     changed = False

@@ -1,4 +1,4 @@
-"""Recovery of readable data from a damaged store into a new file. The damaged one is never changed."""
+"""Recovery of readable data from a damaged store into a new file. The damaged file is never changed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _SMALL = (
     *("sessions", "heads", "drafts", "calls", "marks", "requests"),
     *("learnings", "learning_calls"),
 )
-"""Tables without conversation text."""
+"""The tables without conversation text, copied up to the first damage."""
 
 _ROW_BYTES = 16
-"""No row is smaller, so the file's size bounds the highest id worth trying."""
+"""The least size of a row, so that the file's size limits the highest id worth trying."""
 
 _PATIENCE = 200_000
-"""Unreadable places after which the rest is given up."""
+"""The number of failed reads after which the rest is given up."""
 
 
 def recover_copy(path: Path) -> Path:
     """Copy the readable parts of `path` into a new store next to it, and return its path.
 
     Blocking. No store may be open on `path` in this process. A message whose predecessor is lost is placed
-    after the last one before it; lost sessions and branches are created again. Raises `StoreError` if nothing
-    can be read.
+    after the last one copied before it; lost sessions and branches are created again. Raises `StoreError` if
+    nothing can be read or the new file cannot be written.
     """
     if not path.is_file():
         raise StoreError(f"There is no session store at {path}.")
@@ -73,8 +73,8 @@ def _free_name(path: Path) -> Path:
 
 
 def _copy_store(path: Path, folder: Path) -> Path:
-    """Make a private copy of the store with its journal, so that SQLite undoes an open transaction only in
-    the copy.
+    """Make a private copy of the store with its journal, so that SQLite rolls back an open transaction only
+    in the copy.
     """
     copy = folder / path.name
     for name in (path.name, f"{path.name}-journal"):
@@ -158,7 +158,7 @@ def _nodes(connection: sqlite3.Connection, size: int) -> Iterator[tuple[Any, ...
 
 
 class _Kept:
-    """The nodes copied so far: the depth of each by its id, and the last node of each session."""
+    """The nodes copied so far: the depth of each by its id, and id and time of each session's last one."""
 
     def __init__(self) -> None:
         self.depths: dict[int, int] = {}
@@ -178,7 +178,7 @@ class _Kept:
 
 
 def _complete(new: sqlite3.Connection, kept: _Kept) -> None:
-    """Create missing sessions and heads for all nodes, and fix heads that point to lost ones."""
+    """Create missing sessions and branches for all nodes, and repair branches that end at lost nodes."""
     for session, (node, updated) in kept.last.items():
         (first,) = new.execute("SELECT min(created) FROM nodes WHERE session = ?", (session,)).fetchone()
         new.execute(

@@ -1,6 +1,6 @@
-"""The tables of `state.db` (`tables.sql`), and the check that a file is a store of Hermes.
+"""The tables of `state.db` (`tables.sql`), and the check that a file is a Hermes store.
 
-The file is marked by `application_id` and states its layout in `user_version`. Any other file is left
+A store has an `application_id` and the version of its layout in `user_version`. Any other file is left
 unchanged.
 """
 
@@ -18,19 +18,19 @@ from agent.errors import ConfigError, StoreError
 from tools.kit.files import create_file
 
 APPLICATION_ID = 0x4865_726D
-"""`Herm`, at offset 68 of the file."""
+"""The text `Herm`, at offset 68 of the file."""
 
 _TABLES = Path(__file__).with_name("tables.sql")
 
 OLDEST_SQLITE = (3, 38, 0)
-"""First release with JSON functions always built in; trigrams came with 3.34."""
+"""The first release with JSON functions always built in; trigrams are available since 3.34."""
 
 VERSION = 8
-"""The layout that this program writes. Earlier ones were in no release."""
+"""The version of the layout that this program writes. Earlier versions were not in any release."""
 
 
 def _statements(script: str) -> list[str]:
-    """Return the single statements of a script, so that they run inside one transaction."""
+    """Return the single statements of a script, so that they can run inside one transaction."""
     statements: list[str] = []
     pending = ""
     for line in script.splitlines():
@@ -42,9 +42,9 @@ def _statements(script: str) -> list[str]:
 
 
 def prepare_file(path: Path) -> None:
-    """Ensure that `path` is a store of Hermes, or a new, empty file that only its owner can read.
+    """Ensure that `path` is a Hermes store, or a new, empty file; only its owner may read it.
 
-    Blocking. Raises `StoreError` for any other file, which is not changed.
+    Blocking. Raises `StoreError` for any other file, which is not changed, and if `path` cannot be used.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
@@ -68,7 +68,7 @@ def prepare_file(path: Path) -> None:
 
 
 def _is_new(path: Path) -> bool:
-    """Create the file if it does not exist; return whether it is empty."""
+    """Create the file if it does not exist; return whether it is empty. Raises `StoreError`."""
     if not path.exists():
         if not path.parent.is_dir() or not path.parent.stat().st_mode & stat.S_ISVTX:
             # A shared (sticky) folder is left unchanged; any other one becomes private.
@@ -84,7 +84,8 @@ def _is_new(path: Path) -> bool:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise `StoreError` unless the file is marked as a store of Hermes and not newer than this program.
+    """Raise `StoreError` unless the file is marked as a Hermes store with this program's version of the
+    layout.
 
     `immutable` makes SQLite read the header without a lock, a journal or any other trace. The file is not
     opened directly, because closing it would drop the locks that this process holds on it.
@@ -117,7 +118,7 @@ def _check_owner(path: Path) -> None:
 
 
 def configure(connection: sqlite3.Connection) -> None:
-    """Set the options of a connection. Called once, outside a transaction."""
+    """Set the options of a new connection. Call it once, outside a transaction."""
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -127,8 +128,8 @@ def configure(connection: sqlite3.Connection) -> None:
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Return whether the tables exist and are up to date. It reads the whole schema, which reveals a broken
-    one.
+    """Return whether the tables exist and are up to date. Reads the whole schema, so that a damaged one
+    raises an error.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
@@ -149,9 +150,9 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def choose_journal(connection: sqlite3.Connection) -> None:
-    """Choose the rollback journal, while the file is still empty. Outside a transaction.
+    """Set the rollback journal while the file is still empty. Call it outside a transaction.
 
-    The SQLite of many systems has a fault in WAL mode that can damage a file; a few rows per turn do not need
+    The SQLite of many systems has a bug in WAL mode that can damage a file; a few rows per turn do not need
     the advantages of WAL.
     """
     (pages,) = connection.execute("PRAGMA page_count").fetchone()

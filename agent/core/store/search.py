@@ -2,8 +2,8 @@
 
 First the newest hits are collected, at most `MAX_HITS`; then only those are ranked. Ranking all hits of a
 common word would take seconds at a million messages. Whole words come from one index. Parts of words, the
-unfinished last word, code and scripts without blanks come from a trigram index. For one or two characters,
-which no index holds, the newest messages are read.
+unfinished last word, code and scripts without spaces come from a trigram index. For one or two characters,
+which are in neither index, the newest messages are read.
 
 Both indexes are read window by window over node ids. A window grows while its step is quick and shrinks when
 it is slow, so each step holds the lock for a few milliseconds only, on the one connection that also writes.
@@ -29,19 +29,19 @@ from tools.text.redact import redact
 from tools.text.words import one_line
 
 MAX_HITS = 500
-"""Newest hits that are counted and ranked."""
+"""The number of newest hits that are counted and ranked."""
 
 PATIENCE = 0.005
-"""Seconds that may go into older messages once the newest were searched: right for search while typing."""
+"""Seconds for searching older messages after the newest were searched: right for search while typing."""
 
 _FIRST_WINDOW = 20_000
-"""Node ids that are searched regardless of the time."""
+"""The number of node ids that are always searched, however long it takes."""
 
 _FIRST_SCAN = 4_000
-"""The same for steps without an index."""
+"""The same number for steps without an index."""
 
 _LARGEST_WINDOW = 250_000
-"""A window that was quick may be followed by a slow one, so none grows beyond this."""
+"""The limit on a window's node ids, because a quick window may be followed by a slow one."""
 
 _QUICK, _SLOW = 0.001, 0.004
 """Seconds of a step below which the next window is larger, and above which it is smaller."""
@@ -52,7 +52,7 @@ Order = Literal["rank", "newest"]
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A node that matches. `snippet` is its text around the match, on one line."""
+    """A match. `snippet` is its text around the match, on one line."""
 
     node: int
     session: str
@@ -62,14 +62,13 @@ class SearchHit:
     snippet: str
     workspace: str
     tool: str
-    """The tool a result came from; empty for the rest."""
+    """The tool that produced a result; empty for other nodes."""
     source: str = "messages"
-    """The kind of find: `messages`, or the name of another source of recall."""
+    """The source of the hit: `messages`, or the name of another source that recall searches."""
     ways: tuple[str, ...] = ()
-    """The ways it was found, such as `words`, `nearby`, `date`, `meaning`; see
-    `agent.knowledge.recall.recall`."""
+    """The ways it was found, such as `words`, `nearby`, `date`; see `agent.knowledge.recall.recall`."""
     text: str = ""
-    """The beginning of a find that is not a message, without secrets, as it is stored nowhere else."""
+    """The beginning of a hit that is not a message, without secrets; it is not stored elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +76,11 @@ class SearchHits:
     """One page of hits. `complete` is False if the search stopped before the oldest message."""
 
     total: int
-    """Up to `MAX_HITS`."""
+    """The number of hits found, at most `MAX_HITS`."""
     hits: tuple[SearchHit, ...]
     complete: bool
     note: str = ""
-    """A sentence for the person about the way of searching."""
+    """A sentence for the user about how the search was done; empty if there is nothing to add."""
 
 
 async def search(
@@ -96,10 +95,10 @@ async def search(
     secrets: Mapping[str, str] | None = None,
     lineages: Lineages | None = None,
 ) -> SearchHits:
-    """Return a page of hits for a text that a person typed. Raises `StoreError`, but never because of the
+    """Return a page of hits for a text that the user typed. Raises `StoreError`, but never because of the
     text.
 
-    `lineages` is the cache of paths from earlier searches.
+    `lineages` is the cache of branch paths from earlier searches.
     """
     query = parse(text)
     ids, complete = await matching(
@@ -121,7 +120,7 @@ async def matching(
     patience: float,
     lineages: Lineages | None = None,
 ) -> tuple[list[int], bool]:
-    """Return at most `MAX_HITS` nodes that match the query, and whether the search was complete."""
+    """Return at most `MAX_HITS` ids of matching nodes, in `order`, and whether the search was complete."""
     paths = BranchPaths(filters.branch, lineages or Lineages()) if filters.branch else None
     found, complete = await _collect(database, query, filters, paths, patience)
     if order == "newest" or not found:
@@ -140,21 +139,21 @@ class _Step(NamedTuple):
     """One method of searching all messages; a search uses several in turn."""
 
     table: str
-    """`words`, `trigrams`, or empty: reading the messages themselves."""
+    """The index that is used: `words`, `trigrams`, or empty to read the messages themselves."""
     match: str | None
-    """`words`, `trigrams`, or empty for reading the messages themselves."""
+    """The FTS5 expression for the index; None without one."""
     contained: tuple[str, ...]
-    """Folded terms that are searched in the messages themselves."""
+    """Folded terms that are searched in the text of the messages."""
     whole: bool
-    """True if its hits hold whole words."""
+    """True if its hits contain the terms as whole words."""
     is_last_resort: bool = False
-    """True if it is used only when nothing else found anything."""
+    """True if it is used only when no earlier step found anything."""
 
 
 def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
     """Yield the search methods to use, the most exact first.
 
-    The word index has no symbols: to it, `C++` is a lone `c`. So it is used first for plain words. For other
+    The word index has no symbols: `C++` is a lone `c` in it. So it is used first for plain words. For other
     terms it is used only together with a check for the symbols, or as the last method.
     """
     if not query.terms:
@@ -177,7 +176,7 @@ async def _collect(
 ) -> tuple[dict[int, bool], bool]:
     """Return the newest hits, and whether the search was complete.
 
-    The value of each hit tells whether it contains whole words.
+    The value for each hit is True if it contains the terms as whole words.
     """
     found: dict[int, bool] = {}
     complete = True
@@ -198,7 +197,7 @@ async def _windows(
 ) -> tuple[list[int], bool]:
     """Return matching ids, newest first, and whether the search was complete.
 
-    It is complete if all ids were searched or `MAX_HITS` were found.
+    It is complete if all ids were searched or `MAX_HITS` were found before the time `give_up`.
     """
     statement, values = _statement(step, filters)
     window = _FIRST_WINDOW if step.table else _FIRST_SCAN
@@ -245,8 +244,8 @@ def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, in
 
 
 def _statement(step: _Step, filters: Filters) -> tuple[str, list[Any]]:
-    """Return SQL that finds ids in a window, and its values. The caller adds the values for window and
-    limit.
+    """Return SQL that finds ids in a window, and its values. The caller appends the values for the window and
+    the limit.
     """
     conditions, values = conditions_of(filters)
     index = step.table
@@ -285,7 +284,7 @@ def _hits(
 
 
 def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[Node, str, str]]:
-    """Yield the nodes in the order given, each with title and folder of its session.
+    """Yield the nodes in the given order, each with title and folder of its session.
 
     Nodes of a session that is being deleted are left out.
     """
@@ -303,9 +302,10 @@ def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterat
 
 
 def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
-    """Return a node with up to `window` messages of people, model and tools before and after it.
+    """Return a node with up to `window` messages of user, model and tools before and after it.
 
-    Later messages are those of the newest branch. Returns an empty list if the node does not exist.
+    At a fork, later messages are taken from the newest branch. Returns an empty list if the node does not
+    exist.
     """
     window = session_list.bound_count(window)
     # System, notice and compaction nodes lie between messages, so read a little further.
@@ -325,17 +325,17 @@ def around_hit(connection: sqlite3.Connection, hit: SearchHit, window: int) -> t
 
 
 Span = tuple[int, int]
-"""First character, and the one behind the last."""
+"""A range of characters: the first index, and the index after the last one."""
 
 MOST = 200
-"""Places that are shown in one text."""
+"""The number of positions that are returned for one text."""
 
 
 def spans(text: str, query: Query) -> list[Span]:
     """Return the positions of all terms, in order and without overlaps, at most `MOST`.
 
-    A term matches in any case and with or without accents. If it does not occur, the positions of its words
-    are returned. Pure.
+    A term matches in any case and with or without accents. If it does not occur as typed, it is searched with
+    any punctuation or spaces between its words.
     """
     folded, origin = _fold_text(text)
     found: list[Span] = []
@@ -372,7 +372,7 @@ def _fold_text(text: str) -> tuple[str, list[int]]:
 
 
 def _apart(found: list[Span]) -> list[Span]:
-    """Return the positions with overlapping ones merged."""
+    """Return the positions with overlapping and adjacent ones merged."""
     joined: list[Span] = []
     for start, end in found:
         if joined and start <= joined[-1][1]:
@@ -383,10 +383,10 @@ def _apart(found: list[Span]) -> list[Span]:
 
 
 _K, _B, _USUAL = 1.2, 0.75, 400.0
-"""BM25's saturation and length weights, and a usual length of a message in characters."""
+"""BM25's weights for saturation and length, and a usual length of a message in characters."""
 
 _READ = 4_000
-"""Characters up to which a text is read to count terms; a longer one counts as one occurrence."""
+"""The limit in characters on a text in which terms are counted; in a longer one, each counts once."""
 
 _KIND = {"user": 1.3, "assistant": 1.1, "notice": 0.9, "tool": 0.8}
 _WHOLE_WORD = 1.5
@@ -394,25 +394,25 @@ _TOGETHER = 1.4
 _MONTH = 30 * 86_400.0
 
 RANKED = 200
-"""Newest hits that are ranked; older ones follow in their order."""
+"""The number of newest hits that are ranked; older ones follow, newest first."""
 
 SNIPPET = 160
-"""Characters of a snippet."""
+"""The length of a snippet in characters."""
 
 _LEAD = 50
-"""Characters shown before the match."""
+"""The number of characters shown before the match."""
 
 _MASKED = 400
-"""Characters on either side of a snippet that are looked at for secrets."""
+"""The number of characters on either side of a snippet that are searched for secrets."""
 
 _SEARCHED = 200_000
 
 
 def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, bool]) -> list[int]:
-    """Return the ids of `found`, best first. The values of `found` tell which hits contain whole words.
+    """Return the ids of `found`, best first. A value in `found` is True if the hit contains whole words.
 
     The score is BM25 without its rarity factor, because all hits contain all terms. Newer hits, whole words,
-    adjacent terms and people's messages get a higher score.
+    adjacent terms and the user's messages get a higher score.
     """
     newest = sorted(found, reverse=True)
     rows = connection.execute(
@@ -440,8 +440,8 @@ def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, 
 
 
 def _standing(term: str) -> re.Pattern[str]:
-    """Return a pattern for a term that is not part of a longer one: `#12` matches in `see #12.`, not in
-    `#123`.
+    """Return a pattern that finds a term only where it is not part of a longer word: `#12` in `see #12.`, not
+    in `#123`.
     """
     before = r"(?<!\w)" if term[:1].isalnum() else ""
     after = r"(?!\w)" if term[-1:].isalnum() else ""
@@ -469,7 +469,7 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
 
 
 def _first_match(text: str, query: Query) -> int:
-    """Return the position of the first term as typed, else of one of its words, else of its folded form."""
+    """Return the position of the first term found: as typed, as separate words, or folded; 0 if none is."""
     lowered = text.lower() if text.isascii() else ""
     for term in query.raw:
         if lowered and term.isascii():
@@ -487,7 +487,7 @@ def _first_match(text: str, query: Query) -> int:
 
 
 def _first_folded(text: str, query: Query) -> int:
-    """Return the approximate position of a match that only folding finds."""
+    """Return the approximate position of a match that only folding finds; 0 if there is none."""
     at = 0
     for line in text.splitlines(keepends=True):
         folded = fold(line).lower()

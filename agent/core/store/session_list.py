@@ -1,4 +1,4 @@
-"""The list of sessions: create, find, rename, remove. Plain functions on a connection."""
+"""The list of sessions: create, find, list and change sessions. Functions on a connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SELECT = (
 _NEWEST = "ORDER BY sessions.updated DESC, sessions.id DESC"
 _NEAR = 5
 _COMPARED = 500
-"""Newest sessions whose names are compared when nothing fits."""
+"""The number of newest sessions whose names are compared to suggest one."""
 
 _MAX_TITLE = 200
 
@@ -65,9 +65,9 @@ def get(connection: sqlite3.Connection, session: str) -> Session:
 
 
 def find(connection: sqlite3.Connection, text: str) -> Session:
-    """Find a session by id, by the unique beginning of an id, or by title (the newest of that title).
+    """Find a session by its id, by the unique beginning of an id, or by title (the newest with that title).
 
-    Raises `StoreError` that names similar ones.
+    Raises `StoreError` whose text names similar sessions.
     """
     text = storable(text.strip())
     row = connection.execute(f"{_SELECT} WHERE sessions.id = ?", (text,)).fetchone()
@@ -124,8 +124,8 @@ def newest(
 ) -> list[Session]:
     """Return sessions, the most recently used first.
 
-    `children` and `archived` add those usually left out; `said` leaves out those that were only opened, which
-    have a system prompt at most.
+    `children` and `archived` include subagents' and archived sessions; `said` leaves out those that were only
+    opened and have at most a system prompt.
     """
     rows = connection.execute(
         f"{_SELECT} WHERE (:children OR sessions.parent IS NULL) AND (:archived OR NOT archived) "
@@ -153,14 +153,14 @@ def children(connection: sqlite3.Connection, session: str) -> list[Session]:
 
 
 def totals(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the number of sessions and the number of nodes. Reads the whole index."""
+    """Return the number of sessions and the number of nodes. Reads a whole index."""
     (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
     (nodes,) = connection.execute("SELECT count(*) FROM nodes").fetchone()
     return sessions, nodes
 
 
 def change(connection: sqlite3.Connection, session: str, column: str, value: str | int) -> Session:
-    """Set title, model or archived mark of a session. Raises `StoreError` if it does not exist."""
+    """Set title, model, workspace or archived flag of a session. Raises `NoSession` if it does not exist."""
     assert column in ("title", "model", "workspace", "archived")
     get(connection, session)
     connection.execute(f"UPDATE sessions SET {column} = ? WHERE id = ?", (value, session))
@@ -168,7 +168,7 @@ def change(connection: sqlite3.Connection, session: str, column: str, value: str
 
 
 def tidy_title(title: str) -> str:
-    """Return a title of one line without control bytes. Raises `StoreError` if it is too long."""
+    """Return a title as one line without control characters. Raises `StoreError` if it is too long."""
     line = " ".join(storable(clean(title)).split())
     if len(line) > _MAX_TITLE:
         raise StoreError(f"A title has at most {_MAX_TITLE} characters; this one has {len(line)}.")
@@ -176,5 +176,5 @@ def tidy_title(title: str) -> str:
 
 
 def bound_count(number: int) -> int:
-    """Return `number` limited to the range that SQLite accepts for limits and offsets; at least 0."""
+    """Return `number` limited to the range from 0 to 2**31, which SQLite accepts for limits and offsets."""
     return max(0, min(number, 2**31))

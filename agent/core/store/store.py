@@ -1,4 +1,4 @@
-"""The session store: every call is one short transaction on the one connection of this process."""
+"""The session store: each short transaction runs on this process's one connection to the file."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from agent.core.store.stored_path import KEPT, NEWEST, StoredPath
 from agent.errors import StoreError
 
 _BATCH = 500
-"""Nodes read in one go: a few milliseconds, after which a writer gets its turn."""
+"""The number of nodes read at once in a few milliseconds, after which a writer gets its turn."""
 
 
 class Store:
     """Sessions in one SQLite file. Open it with `Store.open`, and close it at the end.
 
-    Every method raises `StoreError` with a sentence for a person. A write that was handed over is carried out
-    even if the waiting task is cancelled; a write that raises was not carried out. Nodes are never changed.
+    Every method raises `StoreError` with a sentence for the user. A write that has begun is carried out even
+    if the waiting task is cancelled; a write that raises was not carried out. Nodes are never changed.
     """
 
     def __init__(
         self, database: Database, secrets: Mapping[str, str] | None = None, *, shared: bool = False
     ) -> None:
-        """`shared` means that other code opened the connection, and closes it."""
+        """`shared` means that other code opened the connection and will close it."""
         self._database = database
         self._shared = shared
         self.secrets = secrets or {}
-        """Values masked in titles and search results, by name."""
+        """The values that are masked in titles and search results, by name."""
         self._lineages = Lineages()
 
     @classmethod
@@ -70,12 +70,13 @@ class Store:
         secrets: Mapping[str, str] | None = None,
         shared: Database | None = None,
     ) -> Store:
-        """Open the file, or create it. `wait` is how long, in seconds, to wait for a lock of another process.
+        """Open the session store at `path`, or create it. `wait` is the time limit for database locks, in
+        seconds.
 
         `secrets` are values, by name, that are masked in generated titles and in search results. `shared` is
-        an existing connection of this process to the file, which stays open.
+        this process's existing connection to the file, used instead of a new one; it stays open.
 
-        Raises `StoreError` for a file that is not a store of Hermes, is newer than this program, damaged,
+        Raises `StoreError` for a file that is not a Hermes store, has another version, or is damaged,
         read-only or locked; such a file is not changed.
         """
         if shared is not None:
@@ -94,12 +95,12 @@ class Store:
 
     @property
     def file(self) -> Path:
-        """The path of the file."""
+        """The path of the database file."""
         return self._database.path
 
     @property
     def database(self) -> Database:
-        """The connection, for modules with their own tables."""
+        """The database connection, for modules with their own tables."""
         return self._database
 
     async def close(self) -> None:
@@ -123,27 +124,27 @@ class Store:
     async def create_session(
         self, *, workspace: str, model: str, title: str = "", parent: str | None = None, events: int = 0
     ) -> Session:
-        """Create a session with an empty branch `main`. Without a title, the first user message becomes the
-        title.
+        """Create a session with an empty branch `main`. Without a title, its first user message provides one.
 
-        The first `events` numbers of its events are reserved for the caller.
+        The first `events` numbers of its events are reserved for the caller. Raises `StoreError` if `parent`
+        does not exist.
         """
         return await self._database.write(
             lambda c: session_list.create(c, workspace, model, title, parent, events)
         )
 
     async def session(self, session: str) -> Session:
-        """Return the session with exactly this id."""
+        """Return the session with exactly this id. Raises `NoSession`."""
         return await self._database.read(lambda c: session_list.get(c, session))
 
     async def find_session(self, text: str) -> Session:
-        """Find a session by id, beginning of an id, or title. The error names similar ones."""
+        """Find a session by id, beginning of an id, or title. Raises `StoreError` with similar ones."""
         return await self._database.read(lambda c: session_list.find(c, text))
 
     async def latest_session(self, workspace: str | None = None) -> Session | None:
         """Return the most recently used session of a workspace, or of all; None if there is none.
 
-        One that was opened and left again without a word counts only if there is no other.
+        A session that was opened but never written in is returned only if there is no other.
         """
         found = await self._database.read(
             lambda c: (
@@ -163,7 +164,7 @@ class Store:
     ) -> list[Session]:
         """Return sessions, the most recently used first.
 
-        `children` adds those of subagents, `archived` the archived ones.
+        `children` includes those of subagents, `archived` the archived ones.
         """
         return await self._database.read(
             lambda c: session_list.newest(c, limit, offset, workspace, children=children, archived=archived)
@@ -174,22 +175,22 @@ class Store:
         return await self._database.read(lambda c: session_list.children(c, session))
 
     async def totals(self) -> tuple[int, int]:
-        """Return the number of sessions and the number of nodes. Slow with a large store."""
+        """Return the number of sessions and the number of nodes. This is slow in a large store."""
         return await self._database.read(session_list.totals)
 
     async def rename(self, session: str, title: str) -> Session:
-        """Set the title, which must not be empty."""
+        """Set the title of a session. Raises `StoreError` if it is empty or too long."""
         line = session_list.tidy_title(title)
         if not line:
             raise StoreError("A title cannot be empty; write a word or two.")
         return await self._database.write(lambda c: session_list.change(c, session, "title", line))
 
     async def set_model(self, session: str, model: str) -> Session:
-        """Record that another model continues the session."""
+        """Record the model that the session uses from now on."""
         return await self._database.write(lambda c: session_list.change(c, session, "model", model))
 
     async def set_workspace(self, session: str, folder: str) -> Session:
-        """Record that the session works in another folder."""
+        """Record the folder that the session works in from now on."""
         return await self._database.write(lambda c: session_list.change(c, session, "workspace", folder))
 
     async def archive(self, session: str, archived: bool = True) -> Session:
@@ -205,8 +206,8 @@ class Store:
         return await self._database.write(lambda c: marks.reserve(c, session, count))
 
     def give_back_events(self, session: str, last: int, reserved: int) -> None:
-        """Free the event numbers after `last` of a block that ends with `reserved`. This is written with the
-        next write.
+        """Free the event numbers after `last`, out of a block that ends with `reserved`. This is written
+        together with the next write.
         """
         self._database.write_along(lambda c: marks.give_back(c, session, last, reserved))
 
@@ -216,8 +217,8 @@ class Store:
         """Delete a session and those of its subagents: text, index, large outputs, and images to which no
         other session refers.
 
-        Returns the ids. `clearing` is called with them while their messages can still be read. The sessions
-        disappear at once; removing their text from the file takes a while with a large store.
+        Returns the deleted ids. `clearing` is called with them while their messages can still be read. The
+        sessions disappear at once; removing their text from the file takes a while in a large store.
         """
         deleted = await self._database.write(lambda c: removal.discard(c, session))
         gone = await self._database.read(images.discarded_images)
@@ -247,11 +248,11 @@ class Store:
         expected: Expected = ANY,
         starts: Sequence[ToolCall] = (),
     ) -> Node:
-        """Add one node and move the head to it. The node is on disk when this returns.
+        """Add one node at the end of the branch `head`. The node is on disk when this returns.
 
-        With `expected` (a node id, or None for an empty branch) it raises `HeadMoved` if the head points
+        With `expected` (a node id, or None for an empty branch) it raises `HeadMoved` if the branch ends
         elsewhere. An assistant node deletes the draft. `starts` are those of its calls that begin to run at
-        once; that is recorded with it, as by `start_call`.
+        once; they are recorded as by `start_call`.
         """
 
         def work(connection: sqlite3.Connection) -> Node:
@@ -266,7 +267,7 @@ class Store:
     async def append_many(
         self, session: str, nodes: Sequence[NewNode], *, head: str = MAIN, expected: Expected = ANY
     ) -> list[Node]:
-        """Add several nodes, one below the other, in one transaction."""
+        """Add several nodes to a branch, one below the other, in one transaction."""
         return await self._database.write(
             lambda c: node_tree.append(c, session, head, nodes, expected, self.secrets)
         )
@@ -276,19 +277,19 @@ class Store:
         return await self._database.write(lambda c: node_tree.fork(c, session, node, name))
 
     async def goes_on(self, node: int) -> bool:
-        """Return whether another node follows a node, on any branch."""
+        """Return whether any branch continues after a node."""
         return await self._database.read(lambda c: bool(node_tree.offspring(c, node, 1)))
 
     async def use_head(self, session: str, name: str) -> BranchHead:
-        """Put a branch in use, so that the session opens with it."""
+        """Make a branch the most recently used one, so that the session opens with it."""
         return await self._database.write(lambda c: node_tree.use_head(c, session, name))
 
     async def rename_head(self, session: str, name: str, new: str) -> BranchHead:
-        """Rename a branch."""
+        """Rename a branch. Raises `StoreError` for `main` and for an invalid or used new name."""
         return await self._database.write(lambda c: node_tree.rename_head(c, session, name, new))
 
     async def drop_head(self, session: str, name: str) -> None:
-        """Remove the name of a branch; its messages remain in the tree."""
+        """Remove a branch; its messages remain in the tree. Raises `StoreError` for `main`."""
         await self._database.write(lambda c: node_tree.drop_head(c, session, name))
 
     async def heads(self, session: str) -> list[BranchHead]:
@@ -296,19 +297,19 @@ class Store:
         return await self._database.read(lambda c: node_tree.heads(c, session))
 
     async def node(self, session: str, node: int) -> Node:
-        """Return one node."""
+        """Return one node of a session. Raises `StoreError` if it has no such node."""
         return await self._database.read(lambda c: node_tree.node_of(c, session, node))
 
     async def length(self, session: str, head: str = MAIN) -> int:
-        """Return the number of nodes on the path of a branch."""
+        """Return the number of nodes on the path from the root to the end of a branch."""
         return await self._database.read(lambda c: node_tree.length(c, session, head))
 
     async def path(self, session: str, head: str = MAIN) -> list[Node]:
-        """Return the conversation of a branch, from the root to the head."""
+        """Return the conversation of a branch, from the root to its last node."""
         return await self.tail(session, head, None)
 
     async def stored_path(self, session: str, head: str = MAIN) -> StoredPath:
-        """Return the conversation of a branch with only its end in memory."""
+        """Return a branch's conversation, of which only the end and some older nodes are in memory."""
         nodes = await self.tail(session, head, NEWEST)
         path = StoredPath(nodes, self.nodes_now)
         tip = nodes[0].parent if nodes else None
@@ -322,9 +323,9 @@ class Store:
         return path
 
     def nodes_now(self, ids: Sequence[int]) -> list[Node]:
-        """Return some nodes, sorted by id, in the calling thread and on a connection of its own.
+        """Return the nodes with these ids, sorted, in the calling thread and on a separate connection.
 
-        It also works after the store was closed. Read few at a time. Raises `StoreError`.
+        It also works after the store was closed. Read only a few at a time. Raises `StoreError`.
         """
         try:
             with closing(sqlite3.connect(address(self.file, "mode=ro"), uri=True)) as connection:
@@ -333,12 +334,12 @@ class Store:
             raise explain(error, self.file) from error
 
     async def tail(self, session: str, head: str = MAIN, count: int | None = None) -> list[Node]:
-        """Return the last `count` nodes of a branch, oldest first."""
+        """Return the last `count` nodes of a branch, or all with None, oldest first."""
         tip = await self._database.read(lambda c: node_tree.tip(c, session, head))
         return await self._line(tip, count)
 
     async def before(self, session: str, node: int, count: int) -> list[Node]:
-        """Return the `count` nodes before a node, oldest first, without the node itself."""
+        """Return up to `count` nodes before a node, oldest first, without the node itself."""
         start = await self.node(session, node)
         return await self._line(start.parent, count)
 
@@ -357,7 +358,7 @@ class Store:
         return [node for piece in reversed(pieces) for node in piece]
 
     async def all_nodes(self, session: str) -> AsyncIterator[Node]:
-        """Yield the whole tree in the order of writing."""
+        """Yield all nodes of a session, from all branches, in the order of writing."""
         after = 0
         while nodes := await self._database.read(
             lambda c, after=after: node_tree.batch(c, session, after, _BATCH)
@@ -367,8 +368,8 @@ class Store:
             after = nodes[-1].id
 
     async def outline(self, session: str) -> list[OutlineRow]:
-        """Return the whole tree as rows without texts, in the order of writing; calls of scripts are left
-        out.
+        """Return all nodes as rows with only their first line, in the order of writing; calls made by scripts
+        are left out.
         """
         found: list[OutlineRow] = []
         after = 0
@@ -378,13 +379,13 @@ class Store:
         return outlines.without_inner(found)
 
     async def marks(self, session: str) -> list[NodeMark]:
-        """Return labels and bookmarks of a session, by node."""
+        """Return labels and bookmarks of a session, sorted by node."""
         return await self._database.read(lambda c: marking.marks(c, session))
 
     async def mark(
         self, session: str, node: int, *, label: str | None = None, bookmarked: bool | None = None
     ) -> NodeMark:
-        """Set a label on a node (empty removes it) or a bookmark; None leaves that part unchanged."""
+        """Set a label (empty removes it) or a bookmark on a node; None leaves that part unchanged."""
         return await self._database.write(
             lambda c: marking.mark(c, session, node, label=label, bookmarked=bookmarked)
         )
@@ -392,23 +393,23 @@ class Store:
     # Undo
 
     async def operations(self, session: str, limit: int = 200) -> list[Operation]:
-        """Return the last operations of a session, oldest first."""
+        """Return the last `limit` operations of a session, oldest first, including undone ones."""
         return await self._database.read(lambda c: acts.operations(c, session, limit))
 
     async def record_operation(
         self, session: str, kind: str, label: str, before: SessionPlace, after: SessionPlace
     ) -> Operation:
-        """Store an operation; operations undone before it can no longer be redone."""
+        """Store an operation; earlier operations that are undone can no longer be redone."""
         return await self._database.write(lambda c: acts.record(c, session, kind, label, before, after))
 
     async def extend_operation(
         self, session: str, number: int, label: str, after: SessionPlace
     ) -> Operation | None:
-        """Make the newest operation in force end at `after`; return None if its number is not `number`."""
+        """Make the newest operation that is not undone end at `after`; return None if it is not `number`."""
         return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
 
     async def undoable(self, session: str) -> Operation | None:
-        """Return the newest operation in force, which an undo would revert; None if there is none."""
+        """Return the newest operation that is not undone, which an undo reverts; None without one."""
         return await self._database.read(lambda c: acts.undoable(c, session))
 
     async def redoable(self, session: str) -> Operation | None:
@@ -416,13 +417,13 @@ class Store:
         return await self._database.read(lambda c: acts.redoable(c, session))
 
     async def set_undone(self, session: str, number: int, undone: bool) -> None:
-        """Record that an operation was undone, or redone."""
+        """Record whether an operation is undone."""
         await self._database.write(lambda c: acts.set_undone(c, session, number, undone))
 
     # Calls, drafts, recovery
 
     async def start_call(self, session: str, node: int, call: str, name: str) -> None:
-        """Record that a call of an assistant node begins to run."""
+        """Record that a call of an assistant node begins to run. Raises `StoreError` for another call."""
         await self._database.write(lambda c: recovery.start(c, session, node, call, name))
 
     async def finish_call(
@@ -437,27 +438,28 @@ class Store:
     ) -> Node:
         """Append the result and close the call, in one transaction.
 
-        `data["outcome"]` says how it ended; the keys `call` and `tool` are filled in. The call must belong to
-        the last assistant message and have no result yet.
+        `data["outcome"]` is the way it ended, by default `done`; the keys `call` and `tool` are filled in.
+        The call must belong to the last assistant message and have no result yet.
         """
         return await self._database.write(
             lambda c: recovery.finish(c, session, call, content, data, head, expected)
         )
 
     async def save_draft(self, session: str, head: str, text: str, reasoning: str = "") -> None:
-        """Save the message that is being streamed. Each save costs a disk sync: once a second is enough."""
+        """Save the part of a message streamed so far. Each save syncs the disk: once a second is enough."""
         await self._database.write(lambda c: recovery.save_draft(c, session, head, text, reasoning))
 
     async def unfinished_branches(self, session: str) -> tuple[Unfinished, ...]:
-        """Return the branches that a killed process left, with their open calls and drafts."""
+        """Return the branches of a session that have open calls or a draft, which a killed process left."""
         return await self._database.read(lambda c: recovery.unfinished_branches(c, session))
 
     async def recover(
         self, session: str, head: str = MAIN, known: Mapping[str, str] | None = None
     ) -> Recovery:
-        """Complete what a killed process left open on a branch. The caller must hold the session's lock.
+        """Store a result for each open call of a branch and turn its draft into a message. The caller must
+        hold the session's lock.
 
-        `known` holds further details on single calls, by id.
+        `known` maps ids of calls to further details, which become a note in the result.
         """
         return await self._database.write(lambda c: recovery.recover(c, session, head, known))
 
@@ -466,7 +468,7 @@ class Store:
     ) -> list[ImportedSession]:
         """Import complete sessions from a file. With `copied` they get new ids.
 
-        Raises `StoreError` if one of them exists already; then nothing is imported.
+        Raises `StoreError` if the id of one of them exists already; nothing is imported then.
         """
         if not copied and (known := await self._database.read(lambda c: importing.known_names(c, sessions))):
             more = f" and {len(known) - 1} others are" if len(known) > 1 else " is"
@@ -485,7 +487,7 @@ class Store:
 
     @property
     def lineages(self) -> Lineages:
-        """The cache of paths from earlier searches."""
+        """The cache of branch paths from earlier searches."""
         return self._lineages
 
     async def search(
@@ -498,10 +500,10 @@ class Store:
         order: Order = "rank",
         patience: float = PATIENCE,
     ) -> SearchHits:
-        """Search the messages of people, model and tools.
+        """Search the messages of user, model and tools.
 
-        Any text is a valid query; the last word may be unfinished. `patience` limits, in seconds, the search
-        of older messages for parts of words.
+        Any text is a valid query; the last word may be unfinished. `patience` limits, in seconds, the time
+        spent on older messages.
         """
         return await finding.search(
             self._database,
@@ -516,7 +518,7 @@ class Store:
         )
 
     async def around(self, node: int, window: int) -> list[Node]:
-        """Return a node with up to `window` messages before and after it, on one path."""
+        """Return a node with up to `window` messages before and after it; empty if it does not exist."""
         return await self._database.read(lambda c: finding.around(c, node, window))
 
     async def branch_with(self, session: str, node: int) -> str:

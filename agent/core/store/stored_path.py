@@ -1,4 +1,4 @@
-"""A conversation in memory, of which old nodes are read from the store when they are asked for."""
+"""A conversation whose older nodes are read from the store only when they are needed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from agent.core.store.nodes import KINDS, Node
 from agent.errors import StoreError
 
 NEWEST = 1_000
-"""Nodes at the end of a path that stay in memory; up to twice as many before older ones are dropped."""
+"""The number of nodes at the end of a path that stay in memory; above twice as many, older ones go."""
 ROOM = 4_000_000
-"""Characters of their content that stay; up to twice as many before older ones are dropped."""
+"""The number of characters in them that stay in memory; the oldest are dropped above twice as many."""
 PAGE = 100
-"""Nodes that are read for a single one: about a millisecond."""
+"""The number of nodes that are read when a single one is needed: about a millisecond."""
 BULK = 400
-"""Nodes that are read together for many."""
+"""The number of nodes that are read at once when many are needed."""
 
 TASKS, CANVAS = "todo", "canvas"
-"""Labels of the results of these tools; the label of any other node is its kind."""
+"""The labels of the results of these tools; the label of any other node is its kind."""
 LABELS = (*sorted(KINDS), TASKS, CANVAS)
 KEPT = ("system", "notice", "compaction", TASKS, CANVAS)
-"""Labels of nodes that stay in memory, because the whole path is searched for them. They are few."""
+"""The labels of nodes that stay in memory, because the whole path is searched for them. They are few."""
 
 Read = Callable[[Sequence[int]], Sequence[Node]]
 
 
 def label_of(kind: str, tool: Any) -> str:
-    """Return the label of a node of a kind; `tool` is the tool whose result it is, if any."""
+    """Return the label of a node; `tool` is the tool whose result it is, if any."""
     if kind != "tool":
         return kind
     return TASKS if str(tool).startswith("todo_") else CANVAS if tool == "canvas" else kind
@@ -39,9 +39,9 @@ def label_of(kind: str, tool: Any) -> str:
 class StoredPath(Sequence[Node]):
     """The nodes of a branch, from the root to its end.
 
-    `read` returns the nodes with some ids, in any thread, also after the store was closed. Because nodes
-    never change, a node that was dropped is the same when it is read again. Raises `StoreError` for one
-    that cannot be read any more.
+    `read` returns the nodes with some ids, in any thread, even after the store was closed. Because nodes
+    never change, a node that was dropped from memory is the same when it is read again. Raises `StoreError`
+    for a node that can no longer be read.
     """
 
     def __init__(self, nodes: Iterable[Node], read: Read) -> None:
@@ -50,17 +50,17 @@ class StoredPath(Sequence[Node]):
         self._labels = bytearray()
         self._read = read
         self._end: tuple[int, list[Node]] = (0, [])
-        """The index of the first node at the end that is in memory, and all from there on."""
+        """The index of the first node of the end that is in memory, and all nodes from there on."""
         self._size = 0
         self._kept: dict[int, Node] = {}
         """Older nodes in memory, by index."""
         self._page: tuple[int, Sequence[Node]] = (0, ())
-        """The page read last, and the index of its first node."""
+        """The index of the first node of the page read last, and its nodes."""
         for node in nodes:
             self.append(node)
 
     def put_before(self, rows: Sequence[tuple[int, str, Any]]) -> None:
-        """Add nodes at the beginning that are not in memory: id, kind and tool of each are in `rows`.
+        """Add nodes at the beginning that are not in memory; `rows` holds id, kind and tool of each.
 
         `labelled` reads those of them that stay in memory.
         """
@@ -80,11 +80,11 @@ class StoredPath(Sequence[Node]):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether no node has to be read."""
+        """True if all nodes are in memory."""
         return self._end[0] == 0
 
     def labelled(self, *labels: str) -> list[Node]:
-        """Return all nodes with these labels, in order. What had to be read stays in memory."""
+        """Return all nodes with these labels, in order. Those that had to be read stay in memory."""
         found = self._places(labels)
         nodes = list(self._nodes(found))
         first = self._end[0]
@@ -92,7 +92,7 @@ class StoredPath(Sequence[Node]):
         return nodes
 
     def iterate(self, *labels: str, start: int = 0) -> Iterator[Node]:
-        """Yield the nodes with these labels from an index on. What had to be read does not stay in memory."""
+        """Yield the nodes with these labels from index `start` on, without keeping what had to be read."""
         found = self._places(labels)
         return self._nodes(found[bisect_left(found, start) :])
 
@@ -107,7 +107,7 @@ class StoredPath(Sequence[Node]):
         return found
 
     def _nodes(self, places: Sequence[int]) -> Iterator[Node]:
-        """Yield the nodes with these indexes, which are in order."""
+        """Yield the nodes at these indexes, which are in ascending order."""
         for begin in range(0, len(places), BULK):
             some = places[begin : begin + BULK]
             first, end = self._end
@@ -117,7 +117,7 @@ class StoredPath(Sequence[Node]):
                 yield end[at - first] if at >= first else read.get(at) or self._kept[at]
 
     def _drop(self) -> None:
-        """Drop the oldest nodes of the end from memory, except those that are kept."""
+        """Remove the oldest nodes of the end from memory, except those with labels in `KEPT`."""
         first, end = self._end
         count, size = len(end), self._size
         while count > 1 and (count > NEWEST or size > ROOM):
@@ -166,7 +166,7 @@ class StoredPath(Sequence[Node]):
         return page[at - start]
 
     def _before(self, stop: int) -> StoredPath:
-        """Return the path up to an index, which shares what is in memory."""
+        """Return the path up to the index `stop`, which shares the nodes in memory."""
         path = StoredPath((), self._read)
         path.ids, path._labels, path._kept = self.ids[:stop], self._labels[:stop], self._kept.copy()
         first, end = self._end
@@ -178,27 +178,27 @@ class StoredPath(Sequence[Node]):
 
 
 def position_of(path: Sequence[Node], id: int) -> int:
-    """Return the index of the first node with this id or a higher one; ids grow along every path."""
+    """Return the index of the first node with this id or a higher one; ids increase along every path."""
     if isinstance(path, StoredPath):
         return bisect_left(path.ids, id)
     return bisect_left(path, id, key=attrgetter("id"))
 
 
 def with_ids(path: Sequence[Node], ids: Iterable[int]) -> list[Node]:
-    """Return the nodes of a path that have one of these ids."""
+    """Return the nodes of a path that have one of these ids, in the order of `ids`."""
     found = ((position_of(path, id), id) for id in ids)
     return [node for at, id in found if at < len(path) and (node := path[at]).id == id]
 
 
 def labelled(path: Sequence[Node], *labels: str) -> list[Node]:
-    """Return the nodes of any path with these labels, in order."""
+    """Return the nodes with these labels in any sequence of nodes, in order."""
     if isinstance(path, StoredPath):
         return path.labelled(*labels)
     return [node for node in path if label_of(node.kind, node.data.get("tool")) in labels]
 
 
 def iterate(path: Sequence[Node], *labels: str, start: int = 0) -> Iterator[Node]:
-    """Yield the nodes of any path with these labels, from an index on."""
+    """Yield the nodes with these labels in any sequence of nodes, from the index `start` on."""
     if isinstance(path, StoredPath):
         return path.iterate(*labels, start=start)
     return (node for node in path[start:] if label_of(node.kind, node.data.get("tool")) in labels)
