@@ -25,7 +25,8 @@ from agent.safety.reader.expansion import (
     assign,
     declare,
 )
-from agent.safety.reader.tree import UNKNOWN, ParsedText, parse, rough_commands, unmarked, value
+from agent.safety.reader.rough import rough_commands
+from agent.safety.reader.tree import UNKNOWN, ParsedText, parse, unmarked, value
 from agent.safety.rules import is_ruled
 from tools.kit.lazy_pattern import lazy_pattern
 

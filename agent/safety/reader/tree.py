@@ -1,20 +1,17 @@
-"""Parsing of shell source into a tree (tree-sitter-bash), with bounded work.
-
-A text that cannot be parsed is split roughly.
-"""
+"""Parsing of shell source into a tree (tree-sitter-bash), with bounded work."""
 
 from __future__ import annotations
 
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
 from operator import itemgetter
 from time import thread_time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tools.kit.lazy_pattern import lazy_pattern
 
@@ -225,49 +222,8 @@ _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BEFORE_COMMAND = re.compile(rb"[;&|(){`\n]\Z|(?<![\w-])(?:if|then|elif|else|while|until|do)\Z")
 LONGEST_GAP = 200
 """Bytes before a word in which the end of the command before it is looked for."""
-MOST_BEFORE = 24
-"""Words before a substitution that are read as a command of their own."""
 _BRACES = re.compile(rb"\{([^\s{}|&;<>()]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
-_QUOTED = r"""(?:\\.|[^"\\`$]|\$(?!\())*+"""
-"""Text in double quotes, up to a substitution or the end of the quotes."""
-_PIECES = lazy_pattern(
-    r"""[^\S\n]*+(?:(?P<end>&&|\|\|?|;|\n|&(?!>)|\{\s|(?<![^\s;|&(])\})|(?P<write>&?>>?\|?)|(?P<read><<?<?)"""
-    rf"""|(?P<open>\(|`|"{_QUOTED}(?:\$\(|`))|(?P<close>\))|(?P<comment>(?<![^\s;|&(])\#[^\n]*)"""
-    r"""|(?P<word>(?:\\.|\$'(?:\\.|[^'\\])*'|'[^']*'|"""
-    rf""""{_QUOTED}"|[^\s;|&()<>`'"\\]|'|"(?!{_QUOTED}(?:\$\(|`)))+)|(?P<other>.|\Z))""",
-    re.DOTALL,
-)
-_END = {"(": ")", "`": "`"}
-_REST = lazy_pattern(rf"""{_QUOTED}("|\$\(|`)""", re.DOTALL)
-_SIMPLE = lazy_pattern(r"""(?:[^\s;|&()<>`'"\\{}\#]|(?<=[^\s;|&(])\#|[ \t])++(?=[;\n|()`]|&(?!>)|\Z)""")
-"""A command without quotes, redirections and braces."""
-_GLOB = lazy_pattern(r"[*?\[]")
-_MARKED = lazy_pattern(r"[^\x21-\x7e]|[*?\[{}]")
-"""Characters of an unquoted word that are not plain."""
-_QUOTES = lazy_pattern(r"""\\(.)|['"]""", re.DOTALL)
-_OPENING = frozenset(
-    [
-        "if",
-        "then",
-        "elif",
-        "else",
-        "while",
-        "until",
-        "do",
-        "for",
-        "in",
-        "case",
-        "esac",
-        "fi",
-        "done",
-        "{",
-        "}",
-        "!",
-        "function",
-        "time",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,149 +384,3 @@ def _parse(data: bytes) -> ParsedText | None:
         parser.reset()
         return None
     return ParsedText(data, root, complete=not root.has_error)
-
-
-class RoughCommand(NamedTuple):
-    """A command found by splitting a text at separators: its marked words, and the files it writes."""
-
-    words: tuple[str, ...]
-    writes: tuple[str, ...]
-
-
-class _Outer(NamedTuple):
-    """What is around a substitution: its end, whether in double quotes, the words before it, open `case`s."""
-
-    end: str
-    quoted: bool
-    words: list[str]
-    cases: int
-
-
-def rough_commands(text: str, *, is_part: bool = False) -> Iterator[RoughCommand]:
-    """Yield the commands of a text that the parser cannot read, split where the shell would split it.
-
-    Words behind a substitution are both its command's and a command of their own, because it may end earlier
-    than it seems to; so are those before it. Here-documents and quoted lines are read once more as parts of
-    the text, which have none themselves, so that the time is in proportion to the length.
-    """
-    outer: list[_Outer] = []
-    words: list[str] = []
-    writes: list[str] = []
-    into = words  # where the last word went
-    behind: list[str] = []  # the words since the last substitution
-    documents: list[str] = []
-    lines: Mapping[str, list[int]] = {}
-    redirects = previous = ""
-    apart = False
-    at = cases = 0
-    while at < len(text):
-        if not (words or writes or redirects) and (simple := _SIMPLE.match(text, at)) is not None:
-            # Most commands are a few plain words, which need no reading piece by piece.
-            at = simple.end()
-            words = simple[0].split()
-            while words and words[0] in _OPENING:
-                cases = max(0, cases + (words[0] == "case") - (words[0] == "esac"))
-                del words[0]
-            if not simple[0].isascii() or _GLOB.search(simple[0]) is not None:
-                words = [each for word in words for each in fields(active(word))]
-            into, previous = words, "" if simple[0][-1:].isspace() else "word"
-            continue
-        match = _PIECES.match(text, at)
-        if match is None:  # never, as a piece may be any character
-            break
-        kind = match.lastgroup or ""
-        piece, start = match[kind], match.start(kind)
-        joined, at = previous if start == at else "", match.end()
-        if kind == "open" and piece == "`" and outer and outer[-1].end == "`":
-            kind = "close"
-        elif kind == "close" and (cases or not outer or outer[-1].end != ")"):
-            kind = "end"
-        previous = kind
-        if kind == "comment":
-            # Its marks are escaped, so that it is read as what it would be without them.
-            yield from rough_commands(piece.replace("#", r"\#"), is_part=True)
-        elif kind in ("write", "read"):
-            redirects = "document" if piece == "<<" else kind
-        elif kind == "word":
-            quoted = _QUOTES.search(piece)
-            if quoted and not is_part:
-                yield from _quoted_lines(text, start + quoted.end(), at)
-            plain = _QUOTES.sub(lambda quote: quote[1] or "", piece) if quoted else piece
-            if redirects == "write":
-                into = writes
-                writes.append(plain)
-            elif redirects == "document":
-                documents.append(plain)
-            elif joined == "close" and into and into[-1][-1:] == UNKNOWN and len(into[-1]) < LONGEST_GAP:
-                into[-1] += plain
-                behind.append(plain)
-            elif not redirects and not words and plain in _OPENING:
-                cases = max(0, cases + (plain == "case") - (plain == "esac"))
-            elif not redirects:
-                into = words
-                more = [plain] if quoted or _MARKED.search(plain) is None else fields(active(plain))
-                words += more
-                behind += more
-            redirects = ""
-        elif kind != "other":
-            if kind == "open" and (piece != "(" or (joined == "word" and text[start - 1] == "$")):
-                if not is_part:
-                    yield from _quoted_lines(text, start + 1, at)
-                if joined == "word" and into:
-                    into[-1] = into[-1].removesuffix("$") + UNKNOWN
-                elif joined != "close":
-                    into = writes if redirects == "write" else words
-                    into += [UNKNOWN] if redirects in ("", "write") else []
-            if writes or (words and (kind != "open" or len(words) <= MOST_BEFORE)):
-                yield RoughCommand(tuple(words), tuple(writes))
-            if apart and behind and behind != words:
-                yield RoughCommand(tuple(behind), ())
-            if kind == "open":
-                outer.append(_Outer(_END[piece[-1]], piece[0] == '"', words, cases))
-                cases = 0
-            words, writes, behind, redirects, apart = [], [], [], "", kind == "close"
-            if kind == "close":
-                _, quoted, words, cases = outer.pop()
-                rest = _REST.match(text, at) if quoted else None
-                if rest is not None:
-                    if not is_part:
-                        yield from _quoted_lines(text, at, rest.end())
-                    at = rest.end()
-                    if rest[1] != '"':
-                        outer.append(_Outer(_END[rest[1][-1]], True, words, cases))
-                        words, cases = [], 0
-            into = words
-            if piece == "\n" and not is_part:
-                lines = lines or _line_starts(text)
-                for mark in documents:
-                    starts = lines.get(mark, ())
-                    next_one = bisect_left(starts, at)
-                    end = starts[next_one] if next_one < len(starts) else at
-                    yield from rough_commands(text[at:end], is_part=True)
-                    at = end
-                documents.clear()
-    for rest in ((words, writes), *((each.words, ()) for each in reversed(outer))):
-        if any(rest):
-            yield RoughCommand(tuple(rest[0]), tuple(rest[1]))
-    if apart and behind and behind != words:
-        yield RoughCommand(tuple(behind), ())
-
-
-def _line_starts(text: str) -> Mapping[str, list[int]]:
-    """Return where the lines of a text begin, by what is in them."""
-    found: dict[str, list[int]] = {}
-    start = 0
-    for line in text.split("\n"):
-        found.setdefault(line, []).append(start)
-        start += len(line) + 1
-    return found
-
-
-def _quoted_lines(text: str, start: int, end: int) -> Iterator[RoughCommand]:
-    """Yield the commands of what seems to be in quotes, to the end of its last line.
-
-    They run if its first quote is in fact the end of a quoted text.
-    """
-    if "\n" in text[start:end]:
-        last = text.find("\n", end)
-        yield from rough_commands(text[start : last if last >= 0 else len(text)], is_part=True)

@@ -12,9 +12,9 @@ import pytest
 
 from agent.core.home import Home
 from agent.safety.gate import Gate
-from agent.safety.reader import tree
+from agent.safety.reader import rough, tree
+from agent.safety.reader.rough import rough_commands
 from agent.safety.reader.script import LONGEST
-from agent.safety.reader.tree import rough_commands
 from agent.safety.rules import Verdict
 from tests.agent.safety.corpus_files import FOLDER
 from tools.services.actions import RunCommand
@@ -127,7 +127,7 @@ def test_plain_commands_are_split_like_all_others(monkeypatch: pytest.MonkeyPatc
     texts = ["\n".join(chance.choices(_LINES, k=chance.randint(1, 4))) for _ in range(400)]
     texts += ["".join(chance.choices(_SCRAPS, k=chance.randint(1, 25))) for _ in range(1_500)]
     quick = [list(rough_commands(text)) for text in texts]
-    monkeypatch.setattr(tree, "_SIMPLE", re.compile(r"(?!)"))
+    monkeypatch.setattr(rough, "_SIMPLE", re.compile(r"(?!)"))
     for text, found in zip(texts, quick, strict=True):
         assert found == list(rough_commands(text)), text
 
