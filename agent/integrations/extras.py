@@ -37,7 +37,7 @@ class ExtraState:
     installed: bool
     brings: str
     size: int
-    """Bytes that are fetched where nothing of it is there yet."""
+    """The number of bytes to download if none of its packages is installed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class ExtrasChange:
 
     command: tuple[str, ...] = ()
     obstacle: str = ""
-    """Why this program cannot run it itself; the person can."""
+    """Why this program cannot run the command itself, although the user can."""
 
     @property
     def line(self) -> str:
-        """The command as one would type it in a shell."""
+        """The command as it is typed in a shell."""
         return shlex.join(self.command)
 
     def clear(self) -> None:
-        """Remove the file with pinned versions, unless the person runs the command."""
+        """Remove the file with pinned versions, unless the user is to run the command."""
         if _PINS in self.command and not self.obstacle:
             Path(self.command[self.command.index(_PINS) + 1]).unlink(missing_ok=True)
 
@@ -97,7 +97,7 @@ def adding(names: Sequence[str]) -> ExtrasChange:
 
 
 def removing(names: Sequence[str]) -> ExtrasChange:
-    """Return the command that removes the packages of these extras.
+    """Return the command that removes the packages of these extras. Raises `ConfigError`.
 
     Packages that other installed packages need are kept.
     """
@@ -117,9 +117,9 @@ def removing(names: Sequence[str]) -> ExtrasChange:
 
 
 def _change(order: tuple[str, ...]) -> ExtrasChange:
-    """Return the command for pip, or for uv if pip is missing, and the obstacle to running it, if any.
+    """Return the command for pip, or for uv if pip is missing, and any obstacle to running it.
 
-    `order` is the subcommand, such as `install`, with its arguments.
+    `order` is the subcommand, such as `install`, with its arguments. Raises `ConfigError`.
     """
     if find_spec("pip") is not None:
         yes = ("--yes",) if order[0] == "uninstall" else ()
@@ -143,7 +143,7 @@ def _change(order: tuple[str, ...]) -> ExtrasChange:
 def _requirements(extra: str) -> list[tuple[str, str]]:
     """Return the requirements of an extra, each as its full text and its package name.
 
-    An empty `extra` stands for the program itself. Raises `ConfigError` if the program is not installed.
+    An empty `extra` means the program itself. Raises `ConfigError` if the program is not installed.
     """
     try:
         listed = requires(NAME) or []

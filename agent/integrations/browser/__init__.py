@@ -1,1 +1,1 @@
-"""Browsers that run inside our sandbox: their start, their network access and their profile folders."""
+"""Browsers that run inside the sandbox: their start, their network access and their profile folders."""

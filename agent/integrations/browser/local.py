@@ -23,11 +23,11 @@ from tools.results import ToolError
 from tools.services.sandbox import NetworkSpace, Sandbox, SandboxLimits, SandboxPolicy, Wrapped
 
 _LARGEST = 1 << 29
-"""Bytes of one message."""
+"""The maximum size of one message, in bytes."""
 
 
 class PipeTransport:
-    """Talks to a browser over two pipes.
+    """A connection to a browser over two pipes.
 
     The object takes over the file descriptors `reading` and `writing`. Call `open` before the first use.
     """
@@ -68,7 +68,7 @@ class PipeTransport:
 
 
 class BrowserNetwork:
-    """The network of one browser.
+    """The network of one browser, which leads through a proxy that checks each connection.
 
     Open it before the browser starts and close it after the browser ended; both block.
     """
@@ -82,7 +82,7 @@ class BrowserNetwork:
         environ: Mapping[str, str],
         told: Callable[[ProxyRefusal], None],
     ) -> None:
-        """`bubblewrap` is the path of the bwrap program, or empty if it is not installed.
+        """Open the network. `bubblewrap` is the path of the bwrap program, or empty if it is not installed.
 
         Raises `ToolError`.
         """
@@ -104,7 +104,7 @@ class BrowserNetwork:
         return None if self._opened is None else self._opened.space
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close the proxy with every connection, and the network namespace."""
         self._proxy.close()
         if self._opened is not None:
             self._opened.close()
@@ -196,11 +196,11 @@ class LocalBrowser:
 
     @property
     def folder(self) -> Path:
-        """The folder that the browser sees under the same path as this program."""
+        """The profile folder, which has the same path inside the sandbox."""
         return self._profile.folder
 
     async def start(self) -> PipeTransport:
-        """Start the browser. Raises `ToolError`.
+        """Start the browser; return the connection to it. Raises `ToolError`.
 
         Call it on the event loop's thread: the browser ends together with the thread that started it.
         """
@@ -231,7 +231,7 @@ class LocalBrowser:
         return transport
 
     async def close(self) -> None:
-        """End the browser and remove its profile. A second call does nothing."""
+        """End the browser and close its profile; a temporary one is removed. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -51,7 +51,7 @@ class BrowserProfile:
 def open_profile(root: Path, name: str = "") -> BrowserProfile:
     """Make a new profile below `root`, or open the lasting one called `name`. Blocks. Raises `ToolError`.
 
-    Profiles of programs that were killed are removed first.
+    Temporary profiles of programs that were killed are removed first.
     """
     private_folder(root)
     remove_abandoned(root)
@@ -72,7 +72,7 @@ def open_profile(root: Path, name: str = "") -> BrowserProfile:
 
 
 class ProfileConsent(ConsentFile):
-    """The names of lasting profiles that the person approved. Browsers cannot write to that file."""
+    """The names of lasting profiles that the user approved. Browsers cannot write to that file."""
 
     def agreed_names(self) -> frozenset[str]:
         """Return the approved names."""
@@ -96,7 +96,7 @@ class ProfileConsent(ConsentFile):
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the profiles of sessions whose program no longer runs. Blocks."""
+    """Remove temporary profiles whose program no longer runs. Blocks."""
     with suppress(OSError), os.scandir(root) as entries:
         for entry in entries:
             if not entry.name.startswith("session-") or not entry.is_dir(follow_symlinks=False):
@@ -108,7 +108,7 @@ def remove_abandoned(root: Path) -> None:
 
 
 def _take_lock(folder: Path) -> int | None:
-    """Lock a folder and return the descriptor; None if another program holds the lock."""
+    """Lock a folder and return the descriptor; None if it cannot be locked, as by another program."""
     try:
         lock = open_lock(folder / _LOCK)
     except OSError:
@@ -126,11 +126,11 @@ _TOOLS = frozenset({"fetch", "browser_navigate"})
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int]
-"""Scheme, canonical host, port."""
+"""The scheme, canonical host and port of an address."""
 
 
 def lifted_origins(rules: Iterable[Any]) -> frozenset[Origin]:
-    """Return the origins that allow rules in the person's own settings name by address.
+    """Return the origins whose numeric addresses are named in the user's own allow rules.
 
     Wildcards and host names are ignored.
     """
@@ -158,7 +158,7 @@ def _may_lift(host: str) -> bool:
 
 
 def origin_of(url: str) -> Origin | None:
-    """Return the origin of a URL; None if it has none."""
+    """Return the origin of a URL; None if it has none. `ws` and `wss` count as `http` and `https`."""
     try:
         parts = urlsplit(url)
         if parts.hostname is None or parts.scheme not in (*_PORTS, "ws", "wss"):
@@ -171,8 +171,7 @@ def origin_of(url: str) -> Origin | None:
 
 
 class Lifting:
-    """Decides for the proxy whether a request may reach an origin that the person's rules have lifted.
-    Thread-safe.
+    """Decisions for the proxy on requests to lifted origins: those that the user's rules exempt. Thread-safe.
 
     Such a request must come from a lifted origin, or be the page that the model is about to open.
     """
@@ -188,17 +187,17 @@ class Lifting:
             self._origins = origins
 
     def is_lifted(self, url: str) -> bool:
-        """Whether a URL belongs to a lifted origin."""
+        """Return whether a URL belongs to a lifted origin."""
         return origin_of(url) in self._origins
 
     def expect(self, url: str) -> None:
-        """Note the URL that the model opens next; it replaces the one noted before."""
+        """Record the URL that the model opens next; it replaces the one recorded before."""
         origin = origin_of(url)
         with self._lock:
             self._expected = frozenset() if origin is None else frozenset({origin})
 
     def allows(self, host: str, port: int, headers: Mapping[str, str], *, is_tunnel: bool) -> bool:
-        """Whether a request to `host` may pass although its address would otherwise be refused.
+        """Return whether a request to `host` may pass although its address would otherwise be refused.
 
         `headers` are the request's headers by lower-case name. A tunnel to a lifted origin may always be
         opened; `allows_inside` then checks what is sent through it.
@@ -218,7 +217,7 @@ class Lifting:
         return not is_foreign and site in ("", "none") and ("http", host, port) in expected
 
     def allows_inside(self, host: str, port: int, headers: Mapping[str, str] | None) -> bool:
-        """Whether the first request inside a tunnel may pass; `headers` is None if it is encrypted."""
+        """Return whether the first request in a tunnel may pass; `headers` is None if it is encrypted."""
         with self._lock:
             origins, expected = self._origins, self._expected
         if headers is None:

@@ -1,4 +1,4 @@
-"""The browsers of one session, for its tools: opened as the settings say, checked by the permission gate."""
+"""The browsers of one session, for its tools: opened as configured, restricted by the permission check."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 40
 _QUIET = ("plan", "deny")
-"""Modes in which no request leaves."""
+"""Modes in which a browser sends no requests."""
 
 
 class SessionBrowsers:
-    """Opens browsers for the tools of one agent. Implements `BrowserHost`."""
+    """The browsers that the tools of one agent open. Implements `BrowserHost`."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class SessionBrowsers:
         return backend
 
     def _lift_origins(self) -> Lifting:
-        """Return the `Lifting`, updated with the origins that the rules lift now."""
+        """Return the `Lifting`, updated with the origins that the current rules lift."""
         from agent.integrations.browser.profile import Lifting, lifted_origins
 
         if self._lifting is None:
@@ -214,7 +214,7 @@ _LARGEST = 1 << 29
 
 
 class SocketTransport:
-    """The DevTools protocol over a WebSocket."""
+    """A DevTools connection over a WebSocket."""
 
     def __init__(self, connection: ClientConnection) -> None:
         import asyncio

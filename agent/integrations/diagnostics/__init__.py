@@ -1,1 +1,1 @@
-"""Diagnostics from language servers: problems that an edit has newly caused."""
+"""Diagnostics from language servers: the problems that an edit has newly caused."""

@@ -22,25 +22,25 @@ from tools.text.safe_text import clean
 from tools.text.words import brief
 
 LARGEST = 8_000_000
-"""Bytes of one message."""
+"""The maximum size of one message, in bytes."""
 _LARGEST_HEAD = 4_096
 _MUCH = 100_000
-"""Bytes from which on a message is read off the event loop."""
+"""The size in bytes from which a message is parsed off the event loop."""
 _LENGTH = re.compile(rb"^content-length:[ \t]*([0-9]{1,10})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
 class FramingError(Exception):
-    """The bytes received are not a message. The text gives the reason as a clause."""
+    """The received bytes are not a message. The text gives the reason as a clause."""
 
 
 def pack_message(message: Mapping[str, Any]) -> bytes:
-    """Encode a message as bytes."""
+    """Encode a message as bytes, with its header."""
     data = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     return b"Content-Length: %d\r\n\r\n" % len(data) + data
 
 
 async def read_message(reader: asyncio.StreamReader) -> tuple[dict[str, Any], int] | None:
-    """Read the next message; return it and its size in bytes. None at the end. Raises `FramingError`."""
+    """Read the next message; return it and its size in bytes, None at the end. Raises `FramingError`."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError as error:
@@ -67,9 +67,9 @@ async def read_message(reader: asyncio.StreamReader) -> tuple[dict[str, Any], in
 
 
 MOST_SHOWN = 10
-"""Findings of one edit that are told; the rest is counted."""
+"""The maximum number of findings of an edit that are shown; the rest are counted."""
 MOST_KEPT = 2_000
-"""Findings of one file that are read."""
+"""The maximum number of findings of one file that are read."""
 _MESSAGE = 300
 _WORDS = {1: "error", 2: "warning"}
 
@@ -84,7 +84,7 @@ class Finding:
     """1: error, 2: warning."""
     message: str
     origin: str
-    """Who found it, with the name of its rule."""
+    """The tool that found it, with the name of its rule."""
 
     @property
     def kind(self) -> tuple[int, str, str]:
@@ -101,7 +101,7 @@ class Finding:
 
 
 def findings_of(items: Any) -> tuple[Finding, ...]:
-    """Read the errors and warnings in a list of diagnostics. Malformed entries and hints are left out."""
+    """Return the errors and warnings in a list of diagnostics. Malformed entries and hints are left out."""
     if not isinstance(items, list):
         return ()
     read = (_finding(item) for item in items[:MOST_KEPT])
@@ -146,7 +146,7 @@ def news(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
 
 
 def report(found: Sequence[tuple[str, Finding]], pending: Sequence[str]) -> dict[str, Any] | None:
-    """Build an edit's problem report: findings by path, and servers that are not ready yet."""
+    """Return an edit's problem report: findings by path, and servers not ready yet; None without any."""
     said: dict[str, Any] = {}
     if found:
         ordered = sorted(found, key=lambda each: each[1].severity)
@@ -164,15 +164,15 @@ class ServerKind:
 
     command: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What it is started with, in its own terms."""
+    """Initialization options, as the server defines them."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables that lead what it writes into its own folder, which stands for `{folder}`."""
+    """Environment variables that make it write into its own folder, for which `{folder}` stands."""
     settle: float = 0.15
-    """Seconds without a further message after which what it published counts as complete."""
+    """Seconds without a further message after which the published findings count as complete."""
     publishes_too: bool = False
-    """Whether it says more unasked than where it is asked for what it finds."""
+    """Whether it publishes findings that it leaves out of its answers to requests."""
     silent_when_same: bool = False
-    """Whether it says nothing when an edit changed nothing for it."""
+    """Whether it publishes nothing if an edit did not change its findings."""
 
     @property
     def name(self) -> str:
@@ -185,7 +185,7 @@ class Language:
 
     name: str
     files: Mapping[str, str]
-    """Endings of its files, each with what the protocol calls their language."""
+    """File name endings, each with the language id of the protocol."""
     servers: tuple[ServerKind, ...]
 
 
@@ -266,8 +266,7 @@ def language_of(path: Path) -> Language | None:
 def find_server(
     language: Language, commands: Mapping[str, str], environ: Mapping[str, str]
 ) -> ServerKind | None:
-    """Return the server to use: the one in the settings, else the first that is installed; None without
-    either.
+    """Return the server to use: the configured one, or the first that is installed; None if there is none.
 
     The returned server has the full path of its program.
     """
@@ -302,7 +301,7 @@ def _with(kind: ServerKind, command: tuple[str, ...]) -> ServerKind:
 
 
 MOST_BYTES = 64_000_000
-"""Bytes a server may send between two edits; more is a flood."""
+"""The maximum number of bytes that a server may send between two edits."""
 MOST_MESSAGES = 20_000
 _CAPABILITIES: dict[str, Any] = {
     "textDocument": {
@@ -314,11 +313,11 @@ _CAPABILITIES: dict[str, Any] = {
     "window": {"workDoneProgress": True},
 }
 _STARTING = 30.0
-"""Seconds a server may take to say what it can do."""
+"""The time limit for the answer to `initialize`, in seconds."""
 _GRACE = 1.0
 _CHUNK = 65_536
 _PULL_AGAIN = 0.1
-"""Seconds until a server is asked again that is not ready to answer."""
+"""Seconds until a server that is not ready to answer is asked again."""
 
 
 class ServerFault(Exception):  # noqa: N818 - it is the server's, not an error of ours
@@ -326,7 +325,7 @@ class ServerFault(Exception):  # noqa: N818 - it is the server's, not an error o
 
 
 class ServerProcess:
-    """One running language server. Create it with `start`."""
+    """A running language server. Create it with `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, wrapped: Wrapped, kind: ServerKind) -> None:
         self._process = process
@@ -373,7 +372,7 @@ class ServerProcess:
         return cls(process, wrapped, kind)
 
     async def initialize(self, root: str, options: Mapping[str, Any]) -> None:
-        """Exchange capabilities with the server. Raises `ServerFault`."""
+        """Exchange capabilities with the server. Raises `ServerFault`, also if it takes too long."""
         self._root = root
         params = {
             "processId": None,
@@ -396,17 +395,17 @@ class ServerProcess:
         self._bytes = self._messages = 0
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification. Raises `ServerFault`."""
+        """Send a notification to the server. Raises `ServerFault`."""
         self._send({"method": method, "params": dict(params)})
 
     def mark(self) -> int:
-        """Return a sequence number that is lower than that of everything the server publishes from now on."""
+        """Return a sequence number, lower than those of everything that the server publishes from now on."""
         return next(self._received)
 
     async def diagnostics(self, uri: str, version: int, since: int) -> tuple[Finding, ...]:
         """Return the findings for one version of a document. Waits until the server has reported them.
 
-        `since` is a number from `mark`: older reports do not count. Raises `ServerFault`.
+        Only reports later than `since`, a number from `mark`, count. Raises `ServerFault`.
         """
         if self._pulls:
             pulled = await self._pull(uri)
@@ -427,7 +426,7 @@ class ServerProcess:
             await self._news.wait()
 
     def published_findings(self, uri: str) -> tuple[Finding, ...]:
-        """Return the findings that the server last published for a document without being asked."""
+        """Return the findings that the server last published for a document without a request."""
         return self._published.get(uri, (0, None, ()))[2]
 
     async def close(self) -> None:
@@ -526,9 +525,9 @@ class ServerProcess:
                 self._news.set()
 
     def _answer(self, method: str, params: Any) -> Any:
-        """Return the answer to a request of the server.
+        """Return the answer to a request from the server.
 
-        Requests to change the workspace are not carried out.
+        Requests to change the workspace are refused.
         """
         if method == "workspace/configuration":
             items = params.get("items") if isinstance(params, Mapping) else None
@@ -565,7 +564,7 @@ class _RefusedRequest(ServerFault):
 
 _CREATED, _CHANGED, _DELETED = 1, 2, 3
 MOST_OPEN = 50
-"""Documents that are open at once; those edited longest ago are closed."""
+"""The maximum number of open documents; those edited longest ago are closed."""
 
 
 @dataclass(slots=True)
@@ -575,9 +574,9 @@ class _Document:
     text: str
     version: int
     since: int
-    """Marks the messages that are about this version."""
+    """The number from `mark` after which messages are about this version."""
     known: tuple[Finding, ...] | None
-    """What the model knows of, or was there before it began; None: not found out yet."""
+    """The findings before the next edit, which are not new to the model; None: not known yet."""
 
 
 class Documents:

@@ -1,6 +1,6 @@
 """Language servers of one workspace: started on the first edit, asked after each edit, ended when idle.
 
-A server that crashes, floods or hangs is ended, logged once, and not used again in the session.
+A server that crashes, sends too much or hangs is ended, logged once, and not used again in the session.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tools.services.sandbox import Wrapped
 
 STRIKES = 4
-"""Edits in a row without any answer after which a server counts as hanging."""
+"""The number of successive edits without an answer after which a server counts as hanging."""
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class ServerPlace:
         return {**child_environment(self.environ, ()), **places, **own}
 
     def confines(self) -> bool:
-        """Whether this machine has a sandbox. The first call blocks."""
+        """Return whether this machine has a sandbox. The first call blocks."""
         from agent.safety.sandbox.opening import probe
 
         return probe(self.sandbox.mode).name != "none"
@@ -112,7 +112,7 @@ class _Running:
 class LanguageServers(Diagnostics):
     """Diagnostics for the files of one workspace.
 
-    Creating it is cheap: servers are looked up on the first edit.
+    Creating the object is cheap: servers are looked up on the first edit.
     """
 
     def __init__(self, place: ServerPlace, settings: DiagnosticsSettings) -> None:
@@ -211,7 +211,7 @@ class LanguageServers(Diagnostics):
         return kind
 
     async def _start(self, language: Language, running: _Running) -> None:
-        """Start a server. Raises `ServerFault`."""
+        """Start and initialize a server. Raises `ServerFault`."""
         kind, place = running.kind, self._place
         variables = await asyncio.to_thread(place.variables, kind)
         server = await ServerProcess.start(partial(place.wrap, kind), variables, str(place.workspace), kind)

@@ -1,4 +1,4 @@
-"""Messengers as user interfaces of sessions: platform adapters, delivery, and permission to talk.
+"""Messengers as user interfaces of sessions: platform adapters, delivery, and who may write to Hermes.
 
 See docs/gateway.md.
 """

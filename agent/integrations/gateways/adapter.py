@@ -1,8 +1,8 @@
 """The interface between the core and one platform: incoming data, outgoing messages, and the platform's
 limits.
 
-An adapter speaks one protocol and makes no decisions. The core decides who may talk, what is a command, which
-session is meant and what was already sent. Each run makes a new adapter and closes it at the end.
+An adapter handles one protocol and makes no decisions. The core decides who may write, what is a command,
+which session is meant and what was already sent. Each run makes a new adapter and closes it at the end.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 
 
 MarkdownForm = Literal["plain", "markdown", "telegram", "slack", "whatsapp", "html", "signal"]
-"""How a platform writes bold and code: `markdown` as it is, `telegram` and `html` (Matrix, mail) as HTML,
-`slack` as mrkdwn, `whatsapp` with its own marks, `plain` and `signal` without any (Signal styles ranges)."""
+"""How a platform formats text: `markdown` unchanged, `telegram` and `html` (Matrix, e-mail) as HTML, `slack`
+as mrkdwn, `whatsapp` with its own marks, `plain` without any, `signal` likewise (styles are separate data).
+"""
 Unit = Literal["characters", "utf16", "bytes"]
 IncomingKind = Literal["message", "edited", "button", "moved"]
 FileKind = Literal["image", "voice", "file"]
 
 
 USUAL_PAUSE = 5.0
-"""Seconds of a pause that a platform asks for without saying how long."""
+"""The pause in seconds if a platform asks for one without giving its length."""
 ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-"""What an answer raises that has another form than the documentation says."""
+"""The exceptions raised by reading an answer of an undocumented form."""
 
 
 class GatewayError(HermesError):
@@ -53,7 +54,7 @@ class RateLimitedError(GatewayError):
     """The platform asks for a pause before the next request."""
 
     def __init__(self, wait: float) -> None:
-        """`wait` is the pause in seconds; longer ones than an hour are cut."""
+        """Set `wait`, the pause in seconds, limited to the range from 0.1 s to one hour."""
         self.wait = min(max(wait, 0.1), 3_600.0) if not math.isnan(wait) else USUAL_PAUSE
         super().__init__(f"The platform asks to wait {self.wait:g} s.")
 
@@ -85,7 +86,7 @@ class Sender:
     id: str
     name: str = ""
     vouched: bool = True
-    """False: anybody may have written it under this name, so it counts for nobody and no code is told."""
+    """Whether the platform guarantees the sender; if not, the message has no rights and gets no code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,45 +98,46 @@ class IncomingFile:
     kind: FileKind
     media_type: str = ""
     size: int = 0
-    """Bytes as the platform tells; 0: unknown."""
+    """The size in bytes that the platform gives; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A message, edit or button press of a person. Its texts are untrusted and unchanged."""
+    """A message, edit or button press by a user of the platform. Its texts are untrusted and unchanged."""
 
     id: str
-    """The platform's own id of it, the same when it is delivered again, and unique within `place`.
+    """The platform's id, the same when it is delivered again, and unique within `place`.
 
-    An edit has the id of the message it changes; a button press one of its own."""
+    An edit has the id of the message it changes; a button press has its own.
+    """
     kind: IncomingKind = "message"
     place: Place
     sender: Sender
     text: str = ""
-    """Without the mention of us at its beginning."""
+    """The text, without the mention of the bot at its beginning."""
     files: tuple[IncomingFile, ...] = ()
     group: bool = False
-    """Whether others read along."""
+    """Whether it was written in a group, where others can read the answers."""
     mentioned: bool = True
-    """In a group: whether it speaks to us, by name or as a reply."""
+    """Whether it is addressed to the bot, by name or as a reply; only meaningful in a group."""
     button: str = ""
     """The `Button.value` that was pressed."""
     message: str = ""
-    """The id of our message that holds the button, or is replied to."""
+    """The id of the bot's message that holds the button or is replied to."""
     token: str = ""
-    """What `Adapter.acknowledge` needs of a button press."""
+    """The value that `Adapter.acknowledge` needs to confirm a button press."""
     moved_to: str = ""
-    """With the kind `moved`: the id under which the chat of `place` continues."""
+    """The new id of the chat of `place`, if the kind is `moved`."""
     unreadable: str = ""
-    """Why nothing of it can be read, as a sentence for people who may talk; then it is not a message."""
+    """Why it cannot be read, as a sentence for users with access; empty for a readable message."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form in which the store keeps it until it becomes a turn."""
+        """Return the form in which the store keeps it until a session takes it."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Incoming:
-        """Read the result of `to_json`."""
+        """Return the message in a result of `to_json`."""
         return cls(
             **{
                 **data,
@@ -156,19 +158,19 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A message that we send. `text` is Markdown within the platform's limits; the adapter converts it."""
+    """A message to send. `text` is Markdown within the platform's limits; the adapter converts it."""
 
     text: str
     buttons: tuple[Button, ...] = ()
     reply_to: str = ""
     """The id of the message it answers; empty: none."""
     quiet: bool = False
-    """Whether it should ring nowhere, as progress."""
+    """Whether it should cause no notification, as for progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """A file to send. `path` is a copy of ours that is checked and readable."""
+    """A file to send. `path` is a copy made by Hermes that is checked and readable."""
 
     path: Path
     name: str
@@ -181,36 +183,36 @@ class PlatformLimits:
     """The limits of a platform."""
 
     text: int
-    """Length of one message in `unit`."""
+    """The maximum length of one message, in `unit`."""
     unit: Unit = "characters"
     form: MarkdownForm = "plain"
     edits: bool = False
-    """Whether our own messages can be changed."""
+    """Whether the bot's own messages can be edited."""
     edit_pause: float = 1.5
-    """Seconds between two changes of one message."""
+    """The minimum number of seconds between two edits of one message."""
     buttons: int = 0
-    """Buttons of one message; 0: none, choices are numbered."""
+    """The maximum number of buttons of one message; 0: none, so choices are numbered."""
     typing: float = 0.0
-    """Seconds a sign of typing lasts; 0: there is none."""
+    """Seconds that a typing indicator lasts; 0: there is none."""
     send_file: int = 0
-    """Bytes of the largest file that can be sent; 0: none can."""
+    """The maximum size of a file that can be sent, in bytes; 0: none can."""
     fetch_file: int = 20_000_000
-    """Bytes of the largest file that is fetched."""
+    """The maximum size of a file that is downloaded, in bytes."""
     keys: bool = False
-    """Whether the platform knows `key` of `send` again and sends it once."""
+    """Whether the platform recognizes a repeated `key` of `send` and sends the message only once."""
 
 
 Take = Callable[[Incoming], Awaitable[None]]
-"""Returns when it is stored for good: only then may the adapter acknowledge it to the platform."""
+"""A function that stores a message; only after its return may the adapter confirm it to the platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformCall:
-    """An HTTP request from the platform to one of our addresses. Header names are in lower case."""
+    """An HTTP request from the platform to an address of Hermes. Header names are in lower case."""
 
     method: str
     path: str
-    """What follows `/gateways/NAME/`, without query."""
+    """The path after `/gateways/NAME/`, without the query."""
     headers: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
@@ -218,7 +220,7 @@ class PlatformCall:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """Our HTTP response to the platform."""
+    """The HTTP response of Hermes to the platform."""
 
     status: int
     body: bytes = b""
@@ -226,14 +228,14 @@ class CallAnswer:
 
 
 class Adapter(ABC):
-    """One connection to one platform. Every method but `aclose` raises `GatewayError`."""
+    """One connection to one platform. Every method but `aclose` may raise `GatewayError`."""
 
     limits: PlatformLimits
     title: str
-    """The platform, as people and faults call it."""
+    """The name of the platform in texts and errors."""
 
     def __init__(self, context: GatewayContext, usual_url: str = "", seconds: float = 60.0) -> None:
-        """`usual_url` is used if the settings give no address; `seconds` is the timeout of requests."""
+        """Set up the client. `usual_url` is the default address, `seconds` the timeout of requests."""
         self._base = (context.settings.api_url or usual_url).rstrip("/")
         self._http = http_client(seconds)
 
@@ -241,7 +243,7 @@ class Adapter(ABC):
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         """Receive messages until cancelled. Raises if the connection is lost; the core then calls it again.
 
-        `ready` is called once per connection with our own name on the platform, such as `@name`. The core
+        `ready` is called once per connection with the bot's name on the platform, such as `@name`. The core
         sends and fetches nothing before the first such call. Later it may do both even while the connection
         is down.
         """
@@ -255,14 +257,14 @@ class Adapter(ABC):
 
     @abstractmethod
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
-        """Send a file and return the id of its message on the platform."""
+        """Send a file and return the id of its message on the platform; `key` as in `send`."""
 
     @abstractmethod
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         """Download a received file. Raises `UndeliverableError` if it has more than `most` bytes."""
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        """Replace the text and the buttons of a message that we sent."""
+        """Replace the text and the buttons of a message that the bot sent."""
         raise UndeliverableError(f"{self.title} does not change messages.")
 
     async def typing(self, place: Place) -> None:
@@ -300,14 +302,14 @@ class Adapter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """Everything that an adapter is created from."""
+    """The data from which an adapter is created."""
 
     name: str
     settings: GatewaySettings
     environ: Mapping[str, str]
-    """The variables Hermes sees, `.env` of the home included."""
+    """The environment variables of Hermes, including those of `.env` in its home."""
     folder: Path
-    """A private folder of its own in the home (made when asked for), for what its library keeps."""
+    """A private folder of the gateway in the home, created on first use, for data of its library."""
 
     def secret(self, field: str) -> str:
         """Return the value of the environment variable named by a setting such as `token_env`.
@@ -328,11 +330,11 @@ class Secret:
     """A secret that `hermes gateway setup` asks for and stores in `.env`."""
 
     field: str
-    """The setting with the name of its variable, such as `token_env`."""
+    """The setting that names its environment variable, such as `token_env`."""
     variable: str
-    """The variable it has unless the settings name another."""
+    """The environment variable used unless the settings name another."""
     asked: str
-    """What it is and where it is found, for the question."""
+    """A description of the secret and where to find it, for the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,14 +347,14 @@ class GatewayKind:
     name: str
     title: str
     make: Callable[[GatewayContext], Adapter]
-    """Blocking. Raises `BadCredentialsError`, and `ConfigError` for a missing package or setting."""
+    """A blocking function that may raise `BadCredentialsError`, and `ConfigError` if something is missing."""
     secrets: Sequence[Secret] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Further settings that `setup` asks for, with the question."""
+    """Further settings that `setup` asks for, with the question for each."""
     extra: str = ""
-    """The extra of the package that brings its library; empty: none is needed."""
+    """The extra that installs its library; empty: none is needed."""
     module: str = ""
-    """The module whose presence tells that the extra is installed."""
+    """The module whose presence shows that the extra is installed."""
 
 
 PLATFORMS = PartKind("gateways", "agent.integrations.gateways.platforms")
@@ -394,7 +396,7 @@ if TYPE_CHECKING:
     HttpClient = httpx2.AsyncClient
 
 ANSWER = 5_000_000
-"""Bytes of an answer that is not a file."""
+"""The maximum size in bytes of an answer that is not a file."""
 
 
 def http_client(seconds: float = 60.0) -> httpx2.AsyncClient:
@@ -419,13 +421,13 @@ async def talking(title: str) -> AsyncIterator[None]:
 
 
 def odd_answer(title: str, error: Exception) -> GatewayError:
-    """Return the error for an answer of a form that is not known, where reading it raised one of `ODD`."""
+    """Return the error for an answer of an unknown form, the reading of which raised one of `ODD`."""
     return GatewayError(f"{title} answers in a form that is not known ({type(error).__name__}).")
 
 
 @contextmanager
 def reading(title: str) -> Iterator[None]:
-    """Turn what an answer of another form raises inside the block into `GatewayError`."""
+    """Turn the errors raised inside the block by an answer of unknown form into `GatewayError`."""
     try:
         yield
     except ODD as error:
@@ -437,7 +439,7 @@ async def receive(
 ) -> tuple[httpx2.Response, bytes]:
     """Send a request; return the response and its body.
 
-    Raises `beyond` if the body has more than `most` bytes.
+    Raises `GatewayError`, and `beyond` if the body has more than `most` bytes.
     """
     async with talking(title):
         response = await client.send(request, stream=True)
@@ -453,7 +455,7 @@ async def receive(
 
 
 async def fetch_bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
-    """Return the body of a response.
+    """Send a request; return the body of the response.
 
     Raises `UndeliverableError` beyond `most` bytes; see also `raise_for_status`.
     """
@@ -499,7 +501,7 @@ async def answer_of(
     body: Any = None,
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Return status, headers and body of a response, whatever the status is.
+    """Send a request; return status, headers and body of the response, whatever the status is.
 
     Errors never contain the URL, because it may include a token. Raises `GatewayError`, and `ConfigError` if
     the request is invalid.
@@ -516,7 +518,7 @@ async def answer_of(
 
 
 def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
-    """Raise the matching error for an HTTP status that means a failure, with the platform's own message."""
+    """Raise the matching error, with the platform's own message, for an HTTP status of 300 or more."""
     if status < 300:
         return
     said = one_line(body[:300].decode("utf-8", "replace"))
@@ -530,12 +532,12 @@ def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title
 
 
 def is_page(body: bytes) -> bool:
-    """Return whether a body is a page, with which only a proxy before the platform answers. Pure."""
+    """Return whether a body is an HTML page, as a proxy in front of the platform sends it. Pure."""
     return body.lstrip()[:1] == b"<"
 
 
 def is_object(body: bytes) -> bool:
-    """Return whether a body is an object in JSON, as of a platform and hardly of a proxy. Pure."""
+    """Return whether a body is a JSON object, which the platform sends and a proxy hardly does. Pure."""
     try:
         return isinstance(json.loads(body), dict)
     except (ValueError, RecursionError):
@@ -543,12 +545,12 @@ def is_object(body: bytes) -> bool:
 
 
 def status_sentence(start: str, status: int, said: str) -> str:
-    """Return a sentence about a status, with what the platform says of it if it says anything."""
+    """Return a sentence about a status, with the platform's own message if there is one."""
     return f"{start} {status}{f': {said}' if said else ''}".rstrip(".") + "."
 
 
 def asked_pause(headers: Mapping[str, Any], body: bytes = b"") -> float:
-    """Return the seconds that a refusal because of too many requests asks to wait."""
+    """Return the seconds to wait that an answer with the status 429 asks for."""
     from agent.model.transport.waits import asked_wait
 
     named = {str(name): str(value) for name, value in headers.items()}
@@ -557,7 +559,7 @@ def asked_pause(headers: Mapping[str, Any], body: bytes = b"") -> float:
 
 
 def file_kind(media_type: str) -> FileKind:
-    """Return what a media type is for us: an image, a recording or another file. Pure."""
+    """Return the kind of file that a media type means: an image, a recording or another file. Pure."""
     if media_type.startswith("image/"):
         return "image"
     return "voice" if media_type.startswith("audio/") else "file"

@@ -21,16 +21,16 @@ class GatewayStatus:
     who: str
     problem: str
     since: float
-    """Seconds since the epoch; 0: it never ran."""
+    """The time of the last change of state, in seconds since the epoch; 0: it never ran."""
     waiting: int
     owed: int
     failed: int
 
 
 KEPT = 30 * 86_400.0
-"""Seconds for which ids of messages are remembered, so that one that is delivered again is known."""
+"""Seconds for which message ids are remembered, so that a repeated delivery is recognized."""
 BACKOFF = (2, 5, 15, 60, 300, 900, 3_600, 21_600)
-"""Seconds until a delivery that failed is tried again; after the last one it is given up."""
+"""Seconds before each further try of a failed delivery; after the last try it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class BoundPlace:
-    """A place and the session that it is connected to."""
+    """A chat or thread and the session that it is connected to; `told` is the last node sent to it."""
 
     place: Place
     session: str
@@ -99,7 +99,7 @@ def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool
 
 
 def begin_again(c: Connection, gateway: str) -> None:
-    """Put messages back to waiting that an earlier process handed over and that no session stored."""
+    """Reset to waiting the messages that an earlier process handed over but no session stored."""
     c.execute("UPDATE received SET state = 'waiting' WHERE gateway = ? AND state = 'handed'", (gateway,))
 
 
@@ -114,7 +114,7 @@ def waiting(c: Connection, gateway: str, place: Place) -> list[ReceivedMessage]:
 
 
 def places_with_mail(c: Connection, gateway: str) -> list[Place]:
-    """Return the places that have waiting or started messages."""
+    """Return the chats and threads that have messages not fully handled."""
     rows = c.execute(
         "SELECT DISTINCT chat, thread FROM received WHERE gateway = ? AND state != 'done'", (gateway,)
     )
@@ -122,7 +122,7 @@ def places_with_mail(c: Connection, gateway: str) -> list[Place]:
 
 
 def hand_over(c: Connection, id: int, session: str, text: str) -> None:
-    """Mark a received message as being passed to a session, with the text that the session gets."""
+    """Mark a waiting message as being passed to a session, with the text that the session gets."""
     c.execute(
         "UPDATE received SET state = 'handed', session = ?, text = ? WHERE id = ? AND state = 'waiting'",
         (session, storable(text), id),
@@ -140,7 +140,7 @@ def handed_messages(c: Connection, gateway: str, place: Place, session: str) -> 
 
 
 def wait_again(c: Connection, ids: Sequence[int]) -> None:
-    """Put messages back to waiting that a session could not store."""
+    """Reset to waiting those messages that a session could not store."""
     c.executemany(
         "UPDATE received SET state = 'waiting' WHERE id = ? AND state = 'handed' AND node IS NULL",
         [(each,) for each in ids],
@@ -153,7 +153,7 @@ def mark_done(c: Connection, id: int) -> None:
 
 
 def has_taken_message(c: Connection, gateway: str, session: str) -> bool:
-    """Whether a session has stored a received message whose turn may still be unfinished."""
+    """Return whether a session has stored a received message whose turn may still be unfinished."""
     row = c.execute(
         "SELECT 1 FROM received WHERE gateway = ? AND session = ? AND state = 'taken' LIMIT 1",
         (gateway, session),
@@ -170,7 +170,7 @@ def turn_over(c: Connection, session: str, node: int) -> None:
 
 
 def is_from(c: Connection, gateway: str, place: Place, node: int) -> bool:
-    """Whether a node is a message that was received from this place."""
+    """Return whether a node is a message that was received from this place."""
     row = c.execute(
         "SELECT 1 FROM received WHERE node = ? AND gateway = ? AND chat = ? AND thread = ?",
         (node, gateway, place.chat, place.thread),
@@ -200,7 +200,7 @@ def unbind(c: Connection, gateway: str, place: Place) -> None:
 
 
 def _leave_turns(c: Connection) -> None:
-    """Mark messages as fully handled whose session no place is connected to: no chat hears of its turns."""
+    """Mark as fully handled the messages of sessions without a chat, which no chat waits for."""
     c.execute(
         "UPDATE received SET state = 'done' WHERE state = 'taken' "
         "AND session NOT IN (SELECT session FROM gateway_places)"
@@ -235,7 +235,7 @@ def places_of(c: Connection, session: str) -> list[tuple[str, BoundPlace]]:
 
 
 def chat_moved(c: Connection, gateway: str, old: str, new: str) -> None:
-    """Move the sessions of a chat, its waiting messages and its deliveries to the chat's new id."""
+    """Move the connections of a chat, its waiting messages and its deliveries to the chat's new id."""
     c.execute(
         "UPDATE OR IGNORE gateway_places SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old)
     )
@@ -286,7 +286,7 @@ def tell(
 ) -> bool:
     """Queue the messages of a node for delivery, once only; return False if that was already done.
 
-    If a draft shows the beginning of the text, it is turned into the first message.
+    If a draft shows the beginning of the text, it becomes the first message.
     """
     place = bound_place.place
     moved = c.execute(
@@ -308,7 +308,7 @@ def tell(
 
 
 def due_deliveries(c: Connection, gateway: str, now: float) -> list[Delivery]:
-    """Return the first waiting delivery of each place, except where its retry time has not come."""
+    """Return the first waiting delivery of each place, unless it is to be retried later."""
     rows = c.execute(
         "SELECT id, chat, thread, kind, body, state, message, session, node, tries, retry FROM deliveries "
         "WHERE gateway = ? AND state = 'waiting' ORDER BY id",
@@ -340,7 +340,7 @@ def delivery(c: Connection, id: int) -> Delivery | None:
 def mark_sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = None) -> None:
     """Mark a delivery as sent, with its message id on the platform.
 
-    If `body` is given and the row now has another content, it keeps waiting.
+    If `body` is given and the row's content has changed since, the row keeps waiting.
     """
     told = None if body is None else storable(json.dumps(body))
     c.execute(
@@ -387,7 +387,7 @@ def mark_failed(c: Connection, id: int, problem: str) -> None:
 
 
 def draft_of(c: Connection, gateway: str, place: Place, session: str) -> int:
-    """Return the row of the newest draft that is shown in a place; 0 if there is none.
+    """Return the row id of the newest draft that is shown in a place; 0 if there is none.
 
     An answer can replace it.
     """
@@ -400,7 +400,7 @@ def draft_of(c: Connection, gateway: str, place: Place, session: str) -> int:
 
 
 def drop_drafts(c: Connection, gateway: str, place: Place, session: str) -> None:
-    """Keep shown drafts as they are, so that no later answer replaces them."""
+    """Turn shown drafts into sent messages, so that no later answer replaces them."""
     c.execute(
         "UPDATE deliveries SET state = 'sent' WHERE gateway = ? AND state = 'draft' AND chat = ? "
         "AND thread = ? AND session = ?",
@@ -436,7 +436,7 @@ def note_state(c: Connection, gateway: str, state: str, who: str, problem: str, 
 
 
 def statuses(c: Connection, names: Sequence[str]) -> list[GatewayStatus]:
-    """Return the status of each of these gateways."""
+    """Return the status of each of these gateways; `stopped` if none was stored."""
     rows = c.execute("SELECT gateway, state, who, problem, at FROM gateway_states")
     known = {name: (state, who, problem, at) for name, state, who, problem, at in rows}
     return [
@@ -445,7 +445,7 @@ def statuses(c: Connection, names: Sequence[str]) -> list[GatewayStatus]:
 
 
 def counts(c: Connection, gateway: str) -> tuple[int, int, int]:
-    """Count unhandled received messages, waiting deliveries and failed deliveries, in this order."""
+    """Return the numbers of unhandled received messages, waiting deliveries and failed deliveries."""
     (first,) = c.execute(
         "SELECT count(*) FROM received WHERE gateway = ? AND state != 'done'", (gateway,)
     ).fetchone()

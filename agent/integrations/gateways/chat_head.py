@@ -1,4 +1,4 @@
-"""One chat and its session: its messages go in exactly once, and what the session says is sent to it."""
+"""One chat and its session: its messages are passed on exactly once, and it receives the session's output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ChatCommand:
     help: str
     scope: ChatScope = "talk"
     at_once: bool = False
-    """Whether it is carried out while a turn runs, before what waits."""
+    """Whether it is carried out during a turn, before waiting messages."""
 
 
 COMMANDS = {
@@ -110,7 +110,7 @@ def no_command(name: str) -> str:
 
 
 def help_text() -> str:
-    """List all commands, one per line."""
+    """Return the list of all commands, one per line."""
     return "\n".join(f"/{each.name}: {each.help}" for each in COMMANDS.values())
 
 
@@ -118,7 +118,7 @@ LISTED = 10
 
 
 class ChatActions:
-    """Carries out the commands that people send from one place."""
+    """The commands that users send from one chat or thread."""
 
     def __init__(self, head: ChatHead) -> None:
         self._head = head
@@ -249,7 +249,7 @@ class ChatActions:
 async def _end(session: ChatSession) -> int:
     """Return the id of a session's last node, or 0.
 
-    A person who moves the session has seen everything up to it.
+    A user who moves the session has seen everything up to it.
     """
     path = await session.client.whole_path()
     return path[-1].id if path else 0
@@ -262,7 +262,7 @@ def _now() -> float:
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 10.0
-"""Seconds between two tries where the store or the session cannot be had; the first one waits a second."""
+"""The longest pause between tries, in seconds, if the store or session is unavailable; the first is 1 s."""
 INTERRUPTED = (
     "⚠ Hermes was stopped while a tool ran, and what came of that is not known. Nothing was done again; "
     "look, then write what is to happen."
@@ -272,7 +272,7 @@ DELETED = "The session of this chat was deleted. What you write next begins a ne
 
 
 class ChatHead(ChatPlace):
-    """Handles the messages of one place in order, and sends the place what its session says."""
+    """A handler of one chat's messages, in order, that sends the chat the output of its session."""
 
     def __init__(self, gateway: Gateway, place: Place) -> None:
         super().__init__(gateway, place)
@@ -298,15 +298,15 @@ class ChatHead(ChatPlace):
 
     @property
     def works(self) -> bool:
-        """Whether a turn of its session runs."""
+        """Whether a turn of its session is running."""
         return self.session is not None and self.session.client.busy
 
     def wake(self) -> None:
-        """Have the place checked for new messages or changes."""
+        """Request a check for new messages and changes."""
         self._wake.set()
 
     async def aclose(self) -> None:
-        """Stop working for the place; the session is left unchanged."""
+        """Stop handling messages; the session is left unchanged."""
         self._leave()
         self._live.stop()
         self._questions.stop()
@@ -361,7 +361,7 @@ class ChatHead(ChatPlace):
             await self._in_order(row)
 
     async def _take_back(self) -> None:
-        """Put messages back to waiting that the session received but could not store."""
+        """Reset to waiting those messages that the session received but could not store."""
         session, name, place = self.session, self.gateway.name, self.place
         if session is None or session.client.busy:
             return
@@ -382,7 +382,7 @@ class ChatHead(ChatPlace):
         self.wake()
 
     def _look_when_idle(self, session: ChatSession) -> None:
-        """Check the messages again as soon as the session is idle."""
+        """Schedule a new check of the messages for when the session is idle."""
 
         async def wake_when_idle() -> None:
             await session.client.idle()
@@ -483,23 +483,23 @@ class ChatHead(ChatPlace):
         return f"gateway.{self.gateway.name}"
 
     async def session_for(self, incoming: Incoming) -> ChatSession:
-        """Return the session of the place, or start a new one. Raises `HermesError`."""
+        """Return the session of the chat, starting one if there is none. Raises `HermesError`."""
         if self.session is None:
             await self.begin(incoming.group)
         assert self.session is not None
         return self.session
 
     async def begin(self, group: bool, model: str | None = None) -> ChatSession:
-        """Start a new session for this place. Raises `HermesError`."""
+        """Start a new session and connect it to this chat. Raises `HermesError`."""
         surface = f"{self.surface}.group" if group else self.surface
         session = await self.gateway.host.create(self.gateway.workspace, surface, model)
         await self.bind(session.id, 0, group)
         return session
 
     async def bind(self, id: str, told: int, group: bool) -> None:
-        """Connect the place to a session.
+        """Connect the chat to a session.
 
-        `told` is the last node that the place has seen. Raises `HermesError`.
+        `told` is the last node that the chat has been sent. Raises `HermesError`.
         """
         name, place, now = self.gateway.name, self.place, time.time()
         self.detach()
@@ -507,7 +507,7 @@ class ChatHead(ChatPlace):
         await self.attach(BoundPlace(place, id, told, group))
 
     def detach(self) -> None:
-        """Stop listening to the session."""
+        """Stop listening to the session and release it."""
         self._leave()
         self._leave = lambda: None
         self._live.stop()
@@ -515,7 +515,7 @@ class ChatHead(ChatPlace):
         self.session = None
 
     async def attach(self, bound: BoundPlace) -> None:
-        """Send what the session said in the meantime, then listen to its events. Raises `HermesError`."""
+        """Send what the session put out in the meantime, then follow its events. Raises `HermesError`."""
         if self.session is not None and self.session.id == bound.session:
             return
         self.detach()
@@ -602,7 +602,7 @@ class ChatHead(ChatPlace):
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _heard_of(self, session: str, event: Event) -> bool:
-        """Handle an event if this place still has the session; return False if the store is unavailable."""
+        """Handle an event if this chat still has the session; return False if the store is unavailable."""
         async with self._telling:
             if self.session is None or self.session.id != session:
                 return True
@@ -685,7 +685,7 @@ class ChatHead(ChatPlace):
 
 
 def _in_doubt(path: Sequence[Node]) -> bool:
-    """Whether a tool call of the last turn was interrupted while it ran."""
+    """Return whether a tool call of the last turn was interrupted while it ran."""
     for node in reversed(path):
         if node.kind == "user" and node.data.get("origin") in ("prompt", "queue"):
             return False

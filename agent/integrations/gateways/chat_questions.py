@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST = 1_500
-"""Characters of an action that are shown; the whole of it stands on the page and in the terminal."""
+"""The maximum length in characters of an action that is shown; page and terminal show it whole."""
 WORDS = {"once": "Yes, once", "session": "Yes, in this session", "always": "Yes, always", "deny": "No"}
 
 
@@ -90,7 +90,7 @@ def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
 
 
 def choice_of(value: str) -> tuple[int, int] | None:
-    """Read question row and choice number from a button's value; None if the button is not ours."""
+    """Return the question's row and the choice number from a button's value; None if it is from elsewhere."""
     mark, _, rest = value.partition(":")
     row, _, at = rest.partition(":")
     if mark != "ask" or not (row.isascii() and row.isdigit() and at.isascii() and at.isdigit()):
@@ -143,7 +143,7 @@ class ChatQuestions:
             timer.cancel()
 
     async def take_answer(self, row: ReceivedMessage) -> bool:
-        """Use a text as the answer to an open question; return whether it was one."""
+        """Use a text as the answer to an open question; return whether it answered one."""
         if self._head.session is None:
             return False
         asks = await self._asks()
@@ -160,7 +160,7 @@ class ChatQuestions:
         return True
 
     async def take_press(self, incoming: Incoming) -> None:
-        """Handle a button press, whether or not its question belongs to this place."""
+        """Handle a button press; one of another chat or a closed question has no effect."""
         found = choice_of(incoming.button)
         told = "This is over."
         if found is not None:
@@ -177,9 +177,9 @@ class ChatQuestions:
             log.info("%s: a press could not be acknowledged: %s", self._head.gateway.name, error)
 
     async def _decide(self, ask: Delivery, answer: str, incoming: Incoming) -> str:
-        """Answer a question of the session.
+        """Answer a question from the session.
 
-        Returns a sentence if the answer was not accepted, else an empty text.
+        Returns a sentence if the answer was not accepted, otherwise an empty text.
         """
         scope = await self._head.scope_of(incoming)
         if not may(scope, "approve" if ask.body["scope"] == "approve" else "talk"):
@@ -201,7 +201,7 @@ class ChatQuestions:
         return [each for each in found if each.place == self._head.place]
 
     async def ask(self, asked: Asked) -> None:
-        """Send a question of the session to the place, and start its timer."""
+        """Send a question from the session to the chat, and start its timer."""
         session, name, place, now = self._head.session, self._head.gateway.name, self._head.place, time.time()
         if session is None or asked.reply.done():
             return

@@ -1,4 +1,4 @@
-"""Tests of tokens: one request to the platform for each, before anything is stored."""
+"""Tests of tokens by requests to the platform, before anything is stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.integrations.gateways.adapter import HttpClient
 
 SECONDS = 20.0
-"""Seconds in which a platform has to answer."""
+"""The time limit for an answer of a platform, in seconds."""
 _SLACK = {
     "invalid_auth": "does not know this token",
     "not_authed": "got no token",
@@ -46,7 +46,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "whatsapp": ("phone_id",),
     "email": ("address", "imap_host", "smtp_host"),
 }
-"""Settings without which a messenger cannot run, beside its secrets."""
+"""Settings without which a messenger cannot run, in addition to its secrets."""
 
 
 def lacks(kind: GatewayKind) -> str:
@@ -68,7 +68,7 @@ def missing(kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, 
 async def check_gateway(
     kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, str], folder: Path
 ) -> str:
-    """Return our own name on the platform with these settings, such as `@name`.
+    """Return the bot's name on the platform with these settings, such as `@name`.
 
     `folder` is private to the messenger. Raises `GatewayError` or `ConfigError` with what is wrong.
     """
@@ -231,7 +231,7 @@ async def _fetch_json(
     """Send a request and return its JSON. `wrong` are further statuses, besides 401 and 403, that mean a
     wrong token.
 
-    Errors never contain the URL, because it may include a token.
+    Errors never contain the URL, because it may include a token. Raises `GatewayError`.
     """
     status, answered, data = await answer_of(client, method, url, title, body=body, headers=headers)
     if status in (401, 403, *wrong) and not is_page(data):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = "received"
 MOST = 10
-"""Files of one message."""
+"""The maximum number of files of one message."""
 TRIES = 3
 _UNSAFE = re.compile(r"[^\w.\-]+")
 
@@ -82,7 +82,7 @@ def _may_pass(error: GatewayError) -> bool:
 
 
 def _store_file(workspace: Path, name: str, data: bytes) -> str:
-    """Write a new file into the workspace; return its path relative to it. Blocks."""
+    """Write a new file into the folder `received`; return its path relative to the workspace. Blocks."""
     folder = workspace / FOLDER
     if folder.is_symlink():
         raise OSError(40, "the folder is a link")

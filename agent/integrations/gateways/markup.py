@@ -1,4 +1,4 @@
-"""Conversion of Markdown to the format of each platform. Pure; text of the model never becomes raw markup.
+"""Conversion of Markdown to the format of each platform. Pure; the model's text never becomes raw markup.
 
 HTML is built from parsed tokens with all text escaped, so HTML in a message is shown literally.
 """
@@ -33,9 +33,9 @@ class _Form:
     struck: tuple[str, str]
     code: tuple[str, str]
     link: Callable[[str, str], str]
-    """Of text, already in this form, and address."""
+    """A function of the text, already in this form, and the address."""
     fence: Callable[[str, str], str]
-    """Of escaped code and language."""
+    """A function of the escaped code and its language."""
     quote: Callable[[str], str]
 
 
@@ -336,7 +336,7 @@ def _cut_line(line: str, limit: int, unit: Unit) -> Iterator[str]:
 
 
 def _fitting(text: str, limit: int, unit: Unit) -> int:
-    """Return how many characters of a text fit, at least 1."""
+    """Return how many characters of a text fit into `limit` units, at least 1."""
     low, high = 1, min(len(text), limit)
     while low < high:
         middle = (low + high + 1) // 2

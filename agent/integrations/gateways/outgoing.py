@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 FOLDER = "outgoing"
 LARGEST_PICTURE = 5_000_000
-"""Bytes up to which every platform takes a picture as one; a larger one goes out as a file."""
+"""The maximum size in bytes of an image that is sent as an image; a larger one is sent as a file."""
 _PICTURES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 _UNCLAIMED = 3_600.0
-"""Seconds after which a copy that no message names was left behind by a program that ended."""
+"""The age in seconds from which a copy that no message names counts as left behind."""
 _AT_ONCE = 32_768
 
 
@@ -86,7 +86,7 @@ def drop_unclaimed(folder: Path, claimed: Iterable[str]) -> None:
 
 
 def holds_secret(data: bytes, secrets: Mapping[str, str]) -> bool:
-    """Whether a file contains a secret.
+    """Return whether a file contains a secret.
 
     Text is searched as a message would be, other files only for known values.
     """
@@ -119,16 +119,16 @@ def _pieces(text: str) -> Iterable[str]:
 
 
 def _kind(name: str, data: bytes) -> FileKind:
-    """Return "image" if name and first bytes are those of a picture that is not too large; else "file"."""
+    """Return "image" if name and first bytes mean an image that is not too large; otherwise "file"."""
     begin = _PICTURES.get(mimetypes.guess_type(name)[0] or "")
     is_picture = begin is not None and data.startswith(begin) and len(data) <= LARGEST_PICTURE
     return "image" if is_picture else "file"
 
 
 HERE = "here"
-"""The target that is the chat of the session itself."""
+"""The target that means the chat of the session itself."""
 REACHED_BY_ID = ("telegram", "whatsapp", "signal", "email", "webhook")
-"""Where the id of a person is that of the chat with them."""
+"""Platforms on which the id of a user is also the id of the chat with that user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +140,10 @@ class ChatTarget:
 
 
 class OutgoingMessages:
-    """Finds target chats and queues messages for them. The methods take a database connection and block."""
+    """The search for target chats and the queue of messages to them. Methods take a connection and block."""
 
     def __init__(self, settings: MessengerSettings, secrets: Mapping[str, str]) -> None:
-        """`secrets` maps names to values that are masked in outgoing messages."""
+        """Set up the queue. `secrets` maps names to values that are masked in outgoing messages."""
         self._settings = settings
         self._secrets = secrets
 
@@ -153,7 +153,7 @@ class OutgoingMessages:
         return tuple(name for name in type(self._settings).model_fields if self._of(name).enabled)
 
     def names(self, target: str) -> bool:
-        """Whether a target begins with the name of a messenger."""
+        """Return whether a target begins with the name of a messenger."""
         return target.partition(":")[0].strip() in type(self._settings).model_fields
 
     def find(self, c: Connection, target: str, *, named_by_person: bool = False) -> ChatTarget:
@@ -239,7 +239,7 @@ class OutgoingMessages:
         return Place(people_named[0]) if found is None and people_named else found
 
     def _place(self, c: Connection, name: str, chat: str, is_known: bool) -> Place | None:
-        """Find a chat by its own id, or by the name or id of a paired person; None if it is unknown."""
+        """Return the chat with this id, or of a paired user with this name or id; None if unknown."""
         place, settings = place_of(chat), self._of(name)
         paired = [each for each in people(c) if each.gateway == name and each.scope and each.chat]
         known = {each.place.chat for each in book.places(c, name)}
@@ -261,9 +261,9 @@ def states_of(c: Connection, rows: tuple[int, ...]) -> list[tuple[str, str]]:
 log = logging.getLogger(__name__)
 
 FIRST = 1.0
-"""Seconds of writing before there is anything to see."""
+"""Seconds of a turn before progress is first shown."""
 LEAST = 40
-"""Characters of an answer before it is shown while it is written."""
+"""The number of characters of an answer from which it is shown while it is written."""
 
 
 class LiveMessage:
@@ -306,7 +306,7 @@ class LiveMessage:
                 pass
 
     def hand_over(self) -> None:
-        """Forget the progress, because the complete message is delivered in its place."""
+        """Forget the progress, because the complete message is delivered instead."""
         self._text = self._tool = self._shown = self._message = ""
         self._row = 0
 
@@ -361,12 +361,12 @@ class LiveMessage:
 
 
 HERE_WORDS = ("terminal", "page", "here")
-"""Words for the places that need no chat: every head of the service has the session anyway."""
+"""Target words that mean no chat: terminal and page show every session anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMove:
-    """The result of moving a session: the places that lost it, and the chat that has it now."""
+    """The result of moving a session: the chats that lost it, and the chat that has it now."""
 
     left: tuple[tuple[str, Place], ...]
     to: ChatTarget | None
@@ -375,7 +375,7 @@ class SessionMove:
 def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | None) -> SessionMove:
     """Connect the chat `to` to a session, disconnect its other chats, and queue a message to each chat.
 
-    `end` is the last node that the new chat need not be shown. If `to` is None, the other chats are only
+    `end` is the last node that the new chat need not be sent. If `to` is None, the other chats are only
     disconnected. Raises `ConfigError` if `to` is a group.
     """
     now, left = time.time(), list[tuple[str, Place]]()

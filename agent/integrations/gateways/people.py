@@ -1,4 +1,4 @@
-"""People who may talk: those in the settings, and those whose pairing code was confirmed. Needs a connection.
+"""People who may write to Hermes: those in the settings, and those whose pairing code was confirmed.
 
 Unknown people who write in a private chat get a code, at most one per hour, and nothing else. `hermes gateway
 pair CODE` admits such a person. Only a hash of the code is stored.
@@ -21,9 +21,9 @@ from agent.integrations.gateways.adapter import Place
 ChatScope = Literal["", "look", "talk", "approve"]
 SCOPES: tuple[ChatScope, ...] = ("", "look", "talk", "approve")
 LIFE = 3_600.0
-"""Seconds for which a code counts, and for which its owner is told no other."""
+"""Seconds for which a code is valid and its owner gets no other."""
 PENDING = 50
-"""Strangers of one gateway who may hold a code at the same time; others hear nothing."""
+"""The maximum number of strangers per gateway with a valid code; others get no reply."""
 _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 
@@ -40,14 +40,14 @@ class Person:
 
 
 def may(held: ChatScope, needed: ChatScope) -> bool:
-    """Whether the scope `held` includes the scope `needed`."""
+    """Return whether the scope `held` includes the scope `needed`."""
     return SCOPES.index(held) >= SCOPES.index(needed)
 
 
 def scope_of(
     c: Connection, gateway: str, person: str, allow: Sequence[str], approve: Sequence[str]
 ) -> ChatScope:
-    """Return the scope of a person, from the settings or from pairing."""
+    """Return the scope of a person, from the settings or from pairing; empty if unknown."""
     if person in approve:
         return "approve"
     row = c.execute(
@@ -58,7 +58,7 @@ def scope_of(
 
 
 def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now: float) -> str:
-    """Make a pairing code for an unknown person.
+    """Make a pairing code for an unknown person, and store its hash.
 
     Returns an empty text if the person is already listed, or if too many codes are pending.
     """
@@ -82,7 +82,7 @@ def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now
 
 
 def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
-    """Admit the person who holds a code, with the given scope. Raises `ConfigError`."""
+    """Admit the person who holds a code, with the given scope; return the person. Raises `ConfigError`."""
     letters = "".join(each for each in code.upper() if each.isalnum())
     row = c.execute(
         "SELECT gateway, person FROM gateway_people WHERE scope = '' AND code = ? AND expires >= ?",
@@ -106,7 +106,7 @@ def people(c: Connection) -> list[Person]:
 
 
 def revoke(c: Connection, id: str) -> Person:
-    """Stop admitting a person, given by id, `GATEWAY:ID` or name. Raises `ConfigError`."""
+    """Stop admitting a person, given by id, `GATEWAY:ID` or name; return the person. Raises `ConfigError`."""
     found = [
         each for each in people(c) if each.scope and id in (each.id, f"{each.gateway}:{each.id}", each.name)
     ]
@@ -122,14 +122,14 @@ def _hash(letters: str) -> str:
 
 
 def place_of(text: str) -> Place:
-    """Read a place from `CHAT` or `CHAT/THREAD`, as in settings and targets. Pure."""
+    """Parse a place from `CHAT` or `CHAT/THREAD`, as in settings and targets. Pure."""
     chat, _, thread = text.partition("/")
     return Place(chat, thread)
 
 
 def home_of(c: Connection, gateway: str, setting: str) -> Place | None:
-    """Return the chat named by the setting, else that of the last paired person, else the last used private
-    chat.
+    """Return the chat named by the setting; without one that of the last paired person, or the last used
+    private chat.
 
     Returns None if there is none of these.
     """
@@ -149,7 +149,8 @@ def home_of(c: Connection, gateway: str, setting: str) -> Place | None:
 
 
 def surface_of(c: Connection, session: str) -> str:
-    """Return the surface name of the chats that are connected to a session; empty if there are none.
+    """Return the name that permission rules use for the chats connected to a session; empty if there are
+    none.
 
     If one of them is a group, the result is that of the group.
     """
@@ -163,7 +164,7 @@ def surface_of(c: Connection, session: str) -> str:
 
 
 def kept_place(path: Path) -> str:
-    """Read the position in a messenger's message stream that was stored last; empty if none was."""
+    """Return the last stored position in a messenger's message stream; empty if none was stored."""
     try:
         return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -173,7 +174,7 @@ def kept_place(path: Path) -> str:
 def keep_place(path: Path, text: str) -> None:
     """Store the position in a messenger's message stream.
 
-    After a crash the file has the old or the new one.
+    After a crash the file has the old or the new position.
     """
     beside = path.with_name(f".{path.name}")
     beside.touch(PRIVATE_FILE)

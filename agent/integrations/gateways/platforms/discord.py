@@ -1,4 +1,4 @@
-"""Discord through its gateway. Messages that came while the bot was offline are read from the channels later.
+"""Discord through its gateway. Messages sent while the bot was offline are read from the channels later.
 
 The gateway has no acknowledgements. So the newest stored message of each channel is remembered, and after
 every connection the later messages of each channel are requested.
@@ -58,15 +58,15 @@ LIMITS = PlatformLimits(
     keys=True,
 )
 LOST = 60.0
-"""Seconds in which the library may make a lost connection again: its own pauses grow up to 1,024."""
+"""The time limit in seconds for the library to reconnect; its own pauses grow up to 1,024 seconds."""
 LOOKED_BACK = 200
-"""Messages of one channel that are read after a time without a connection."""
+"""The maximum number of messages read of one channel after a time without a connection."""
 CHANNELS = 500
-"""Channels whose newest message is known; those that were silent longest are forgotten."""
+"""The number of channels whose newest message is remembered; the longest silent ones are forgotten."""
 
 
 class DiscordAdapter(Adapter):
-    """Runs one Discord bot."""
+    """The connection of one Discord bot."""
 
     limits = LIMITS
     title = "Discord"

@@ -1,6 +1,6 @@
 """E-mail through IMAP and SMTP. A mail is marked as read once it is stored here.
 
-Senders of mails can be forged. A sender is accepted only if our own mail server has verified it
+The sender of a mail can be forged. A sender is accepted only if our own mail server has verified it
 (`Authentication-Results`).
 """
 
@@ -48,29 +48,29 @@ from agent.integrations.gateways.markup import translate_markdown
 from tools.kit.descriptors import wait_until_ready
 
 SECONDS = 30.0
-"""An answer of a server takes at most."""
+"""The time limit for an answer of a server, in seconds."""
 IDLE = 25 * 60.0
-"""A server may end a silence of half an hour."""
+"""The length of one IDLE command in seconds, as servers may disconnect after 30 silent minutes."""
 LARGEST = 25_000_000
-"""Bytes of a mail that is read."""
+"""The maximum number of bytes read of a mail."""
 LONGEST_LINE = 1_000_000
-"""Bytes of a line of the protocol."""
+"""The maximum number of bytes of a line of the protocol."""
 LIMITS = PlatformLimits(text=100_000, form="html", send_file=15_000_000, fetch_file=LARGEST)
 _ID = re.compile(r"<[^<>\s]{1,500}>")
 _QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$)")
 _WRAPPED = re.compile(
     r"(?m)^(?:On .{5,200}\n.{0,200}wrote:|Am .{5,200}\n.{0,200}schrieb.{0,200}:)[ \t]*(?=\s*^>)"
 )
-"""The line above quoted lines, where a program has broken it."""
+"""The line above quoted lines, wrapped by a mail program onto two lines."""
 _BELOW = re.compile(
     r"(?m)^(?:-{3,} ?Original Message ?-{3,}|(?:_{10,}\s*)?\*?(?:From|Von):\*? .+\n(?:.+\n){0,2}"
     r"\*?(?:Sent|Date|Gesendet|Datum):)"
 )
-"""Where the answered mail begins that is repeated without marks."""
+"""The beginning of the answered mail, if it is repeated without quotation marks."""
 
 
 class EmailAdapter(Adapter):
-    """Receives and sends mail for one address."""
+    """The mailbox of one address: its incoming and outgoing mail."""
 
     limits = LIMITS
     title = "E-mail"
@@ -386,7 +386,7 @@ class _ImapConnection(imaplib.IMAP4):
         return self._take(end + 1)
 
     def has_input(self, seconds: float) -> bool:
-        """Whether data from the server arrives within `seconds`; also True if the server disconnected."""
+        """Return whether data from the server arrives within `seconds`; also True if it disconnected."""
         held = self.sock
         if self._held or (isinstance(held, ssl.SSLSocket) and held.pending()):
             return True
@@ -425,7 +425,7 @@ def _parse(raw: bytes) -> EmailMessage:
 
 
 def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
-    """Whether our own mail server has verified the sender's address.
+    """Return whether our own mail server has verified the sender's address.
 
     Only the topmost header counts: our server adds it there, above any forged one.
     """

@@ -1,6 +1,6 @@
 """Matrix through its client-server API. The reading position is saved after the events before it are stored.
 
-Encrypted rooms are not read. People who may talk are told so there, once.
+Encrypted rooms are not read. Users with access are told so in the room, once.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from agent.integrations.gateways.people import keep_place, kept_place
 log = logging.getLogger(__name__)
 
 WAIT = 30_000
-"""Milliseconds a look for news waits at the server."""
+"""The time in milliseconds that a request for new events waits at the server."""
 PAGES = 10
-"""Pages of 100 messages of one room that are read after a time without a connection."""
+"""The maximum number of pages of 100 messages read of one room after a time without a connection."""
 LIMITS = PlatformLimits(
     text=16_000,
     unit="bytes",
@@ -57,7 +57,7 @@ LIMITS = PlatformLimits(
     send_file=50_000_000,
     keys=True,
 )
-"""An event has 65,536 bytes, and ours hold the text twice, once with its marks."""
+"""The limits of Matrix: an event has at most 65,536 bytes, and contains the text twice, once as HTML."""
 ENCRYPTED = "I cannot read encrypted rooms; write to me in a room without encryption."
 _KINDS = {"image": "m.image", "voice": "m.audio", "file": "m.file"}
 _TEXTS = frozenset({"m.text", "m.emote"})
@@ -65,7 +65,7 @@ _FILES = frozenset({"m.image", "m.audio", "m.file", "m.video"})
 
 
 class MatrixAdapter(Adapter):
-    """Receives and sends messages for one Matrix account."""
+    """The connection of one Matrix account."""
 
     limits = LIMITS
     title = "Matrix"
@@ -118,7 +118,7 @@ class MatrixAdapter(Adapter):
                 ready(me.user_id)
 
     async def _news(self, since: str) -> Mapping[str, Any]:
-        """Request new events after `since`.
+        """Request the events after `since`; return the sync response. Raises `GatewayError`.
 
         The library is not used, because it drops events that it cannot validate.
         """
@@ -146,9 +146,9 @@ class MatrixAdapter(Adapter):
         return told
 
     async def _events(self, room: str, joined: Mapping[str, Any], since: str) -> Sequence[Mapping[str, Any]]:
-        """Return all events of a room after `since`, oldest first.
+        """Return the events of a room after `since`, oldest first.
 
-        A sync response holds only the latest events, so earlier ones are requested.
+        A sync response holds only the latest events, so earlier ones are requested, up to `PAGES` pages.
         """
         timeline = joined.get("timeline", {})
         events: list[Mapping[str, Any]] = list(timeline.get("events", ()))
@@ -173,7 +173,7 @@ class MatrixAdapter(Adapter):
         return [*reversed(before), *events]
 
     def _has_just_come(self, joined: Mapping[str, Any]) -> bool:
-        """Whether we joined the room in this sync. Older messages of the room are then ignored."""
+        """Return whether the bot joined the room in this sync; older messages of it are then ignored."""
         for part in ("state", "timeline"):
             for event in joined.get(part, {}).get("events", ()):
                 if event.get("type") == "m.room.member" and event.get("state_key") == self._user:
@@ -199,7 +199,7 @@ class MatrixAdapter(Adapter):
         log.info("an invitation to %s was left open: it is from nobody who may", room)
 
     def _learn(self, room: str, joined: Mapping[str, Any]) -> None:
-        """Note whether a room is a direct chat with one person."""
+        """Record whether a room is a direct chat with one other member."""
         summary = joined.get("summary", {})
         members = summary.get("m.joined_member_count", 0) + summary.get("m.invited_member_count", 0)
         if members:
@@ -390,7 +390,7 @@ def _check_answer(told: Any) -> Any:
 
 @contextmanager
 def _passing_over(room: str) -> Iterator[None]:
-    """Pass over what is told of a room in a form that is not known: it would come again with every look."""
+    """Log and skip data of a room in an unknown form, because every request would return it again."""
     try:
         yield
     except ODD as error:

@@ -41,7 +41,7 @@ from agent.integrations.gateways.people import keep_place, kept_place
 DAEMON = "http://127.0.0.1:8080"
 GROUP = "group:"
 SILENCE = 120.0
-"""Seconds without a byte, keep-alives included, after which the events are asked for again."""
+"""Seconds without a byte, keep-alives included, after which the event stream is requested again."""
 LIMITS = PlatformLimits(
     text=2_000,
     unit="utf16",
@@ -61,7 +61,7 @@ class _UnknownMethodError(GatewayError):
 
 
 class SignalAdapter(Adapter):
-    """Receives and sends messages for one account of a daemon."""
+    """The connection of one account of a signal-cli daemon."""
 
     limits = LIMITS
     title = "signal-cli"
@@ -98,7 +98,7 @@ class SignalAdapter(Adapter):
         raise GatewayError("signal-cli ended the connection.")
 
     async def _find_account(self) -> None:
-        """Find out which account is ours, and by which ids others mention it."""
+        """Determine the bot's account, and the ids by which others mention it."""
         try:
             listed = await self._call("listAccounts")
         except _UnknownMethodError:
@@ -213,7 +213,7 @@ class SignalAdapter(Adapter):
         )
 
     def _without_name(self, message: Mapping[str, Any]) -> tuple[str, bool]:
-        """Return the text without our name at its start, and whether we are mentioned."""
+        """Return the text without the bot's name at its start, and whether the bot is mentioned."""
         text = str(message.get("message") or "")
         ours = [
             each
@@ -263,7 +263,7 @@ def _where(place: Place) -> dict[str, Any]:
 
 
 def _error_of(error: Mapping[str, Any]) -> GatewayError:
-    """Return the error of a JSON-RPC response. Raises that of a recipient, or one of `ODD`."""
+    """Return the error for a JSON-RPC error object. May raise that of a recipient, or one of `ODD`."""
     response = (error.get("data") or {}).get("response") or {}
     results = response.get("results") or ()
     if error.get("code") == _RATE_LIMIT:

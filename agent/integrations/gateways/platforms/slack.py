@@ -48,16 +48,16 @@ LIMITS = PlatformLimits(
     send_file=50_000_000,
 )
 LOOK = 2.0
-"""Seconds between two looks whether the connection is still there."""
+"""Seconds between two checks of the connection."""
 LOST = 30.0
-"""Seconds in which the library may make a lost connection again."""
+"""The time limit in seconds for the library to reconnect."""
 _REFUSED = frozenset({"invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"})
 _LATER = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _TAG = re.compile(r"<([@#!])?([^<>|]+)(?:\|([^<>]*))?>")
 
 
 class SlackAdapter(Adapter):
-    """Runs one Slack app in one workspace."""
+    """The connection of one Slack app in one workspace."""
 
     limits = LIMITS
     title = "Slack"
