@@ -2,4 +2,4 @@
 
 
 class ExplainedError(Exception):
-    """An error whose message is one sentence with the cause and the fix, for people and for the model."""
+    """An error whose message is one sentence with the cause and the fix, for the user and the model."""

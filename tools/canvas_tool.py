@@ -76,7 +76,7 @@ async def _read_content(arguments: Arguments, context: ToolContext) -> tuple[Can
 
 
 def _kind_of(content: str) -> CanvasKind:
-    """Return whether a text is a drawing or a page. Pure."""
+    """Return `svg` if a text begins with that tag, and `html` otherwise."""
     head = re.sub(r"\A\s*(<\?xml.*?\?>\s*|<!--.*?-->\s*|<!DOCTYPE svg[^>]*>\s*)*", "", content, flags=re.S)
     return "svg" if re.match(r"<svg[\s>]", head, re.I) else "html"
 

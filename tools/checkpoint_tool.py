@@ -18,7 +18,7 @@ from tools.text.words import plural
 
 ACTIONS = ("save", "list", "restore", "diff", "branch")
 SHOWN = 50
-"""The number of paths named in a result; the rest is counted."""
+"""The maximum number of paths named in a result; the others are only counted."""
 
 _DONE = {"save": "saved", "restore": "taken back", "branch": "branched"}
 

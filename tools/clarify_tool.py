@@ -12,7 +12,7 @@ from tools.text.safe_text import clean
 
 MAX_CHOICES = 6
 MAX_QUESTION = 4_000
-"""The length limit in characters."""
+"""The length limit of a question in characters."""
 
 ADVICE: Mapping[str, str] = {
     "declined": (

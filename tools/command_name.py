@@ -12,7 +12,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 _CALL = lazy_pattern(
     r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull|rollback --to|config set|gateway setup)"
 )
-"""A command in a sentence: in backticks, or followed by text that only follows a command."""
+"""`hermes` as a command in a sentence: in backticks, or followed by text that only follows a command."""
 
 
 _TYPED = {
@@ -21,7 +21,7 @@ _TYPED = {
     "`hermes sessions list`": "`/sessions`",
     "(in the terminal: /model, then e)": "(/model, then e)",
 }
-"""Commands of the command line, and what does the same in the application."""
+"""Commands for the command line, and what does the same in the application."""
 _KEY_VARIABLE = re.compile(r"name the variable that holds the key: `hermes config set [^`]+`")
 
 
@@ -41,7 +41,7 @@ def command_name() -> str:
 
 
 def as_typed(text: str) -> str:
-    """Return a sentence for the application: with its own commands, and the others as they can be run."""
+    """Return a sentence with commands as they can be run, or what does the same in the application."""
     for command, typed in _TYPED.items():
         text = text.replace(command, typed)
     return as_called(_KEY_VARIABLE.sub("enter it (/model, then e)", text))

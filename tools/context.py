@@ -110,7 +110,7 @@ class TodoList(Service):
         self._changed(self._items)
 
     def calls_since_update(self) -> int:
-        """Return the tool calls finished since the list was last written or read."""
+        """Return the number of tool calls finished since the list was last written or read."""
         return self._calls
 
     def touch(self) -> None:
@@ -118,7 +118,7 @@ class TodoList(Service):
         self._calls = 0
 
     def count_call(self) -> int:
-        """Count a finished call; return the calls since the list was last written or read."""
+        """Count a finished call; return the number of calls since the list was last written or read."""
         self._calls += 1
         return self._calls
 
@@ -157,7 +157,7 @@ class FileMemory(Service, ABC):
     def seen_file(self, path: Path) -> SeenFile | None: ...
 
     def remember(self, path: Path, seen: SeenFile) -> None:
-        """Record at once what the agent knows of a file because it wrote it."""
+        """Record at once what the agent knows about a file because it wrote it."""
 
     def show(self, path: Path, seen: SeenFile) -> None:
         """Record which lines of a file the result of this call contains.
@@ -202,7 +202,7 @@ class Assignment:
     only_answers: bool = False
     """Whether it only answers `goal` as a question, without any tools."""
     reads: int = 0
-    """Others' answers that it also reads, as far as known in advance."""
+    """The number of other agents' answers that it also reads, as far as known in advance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class AgentSaid:
 
     id: str
     outcome: str
-    """`completed`, or another end."""
+    """`completed`, or another way it ended."""
     text: str
     """The full text, possibly incomplete."""
     reason: str
@@ -232,14 +232,14 @@ Conflicts = Literal["keep", "take", "merge"]
 class Delegates(Service, ABC):
     """Access to the agents that an agent has started.
 
-    Results are JSON-able; all methods raise `ToolError`.
+    Results can be written as JSON; all methods raise `ToolError`.
     """
 
     absent = "No other agents can be sent from here; do it yourself."
 
     @abstractmethod
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
-        """Ask the user if agents may use much; return True only if the user was asked and agreed."""
+        """Ask the user if the agents may cost much; return True only if the user was asked and agreed."""
 
     @abstractmethod
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
@@ -289,7 +289,7 @@ class Delegates(Service, ABC):
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """One change of a memory: `add` with content, `replace` with both, `remove` with old_text."""
+    """One change to a memory: `add` has content, `remove` has old_text, `replace` has both."""
 
     action: str
     content: str = ""
@@ -329,7 +329,7 @@ class MemoryKeeper(Service, ABC):
 
 
 class InnerCaller(Service, ABC):
-    """Calls made by a script, each governed like a call of the model."""
+    """The service that runs a script's tool calls, under the same rules as the model's."""
 
     @abstractmethod
     def offered(self) -> tuple[Mapping[str, Any], ...]:
@@ -396,14 +396,14 @@ class ToolContext(Protocol):
         ...
 
     async def permit(self, action: Action) -> None:
-        """Pass the gate, asking the user if necessary. Raises `DeniedError` if the answer is no."""
+        """Request permission for an action; the user may be asked. Raises `DeniedError` if it is refused."""
         ...
 
     async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
-        """Ask the gate for the agents of a tool, after showing the user what they may use.
+        """Request permission for the agents of a tool, after showing the user what they may use.
 
-        `act` is a text on what all of the agents do; with it, the gate decides once for all. Raises
-        `ToolError` if the user or the gate refuses.
+        `act` is a text on what all of the agents do; with it, one decision covers them all. Raises
+        `ToolError` if permission is refused.
         """
 
     def progress(self, text: str) -> None:

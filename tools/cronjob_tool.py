@@ -34,11 +34,11 @@ FIELDS = {
     "script": "script",
     "context_from": "context_from",
 }
-"""Arguments and their names in a job. Only the user may give rules that allow."""
+"""The field of a job for each argument. Rules that allow something are missing: only users set them."""
 
 
 async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Carry out one action of the `cronjob` tool."""
+    """Carry out one action of the `cronjob` tool. Raises `ToolError` and `DeniedError`."""
     action = str(arguments.get("action") or "")
     if action not in ACTIONS:
         raise ToolError(f"There is no action {action[:40]!r}; use one of {', '.join(ACTIONS)}.")
@@ -61,7 +61,7 @@ async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, An
 
 
 async def _permit(action: str, job: str, wanted: Mapping[str, Any], context: ToolContext) -> None:
-    """Ask the gate for the job, and for each effect that the job has without a model."""
+    """Request permission for the job, and for each effect it has without a model. Raises `DeniedError`."""
     what = str(wanted.get("script") or wanted.get("prompt") or wanted.get("name") or job)
     when = str(wanted.get("schedule") or action)
     await context.permit(ScheduleJob(tool="cronjob", when=when, what=f"{action} {what}"))

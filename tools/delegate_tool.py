@@ -1,4 +1,4 @@
-"""The tool by which an agent starts other agents."""
+"""The `delegate_task` tool, with which an agent starts other agents."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tools.text.words import one_line, without_marks
 
 NAME = "delegate_task"
 MAX_TASKS = 32
-"""The number of agents in one call."""
+"""The maximum number of agents in one call."""
 MOST_NAMED = 16
 """Agent kinds described in the schema, one line each; others are only named."""
 ABOUT_CHARS = 120
 MORE_CHARS = 400
-"""Characters of such a line, and of the names."""
+"""The character limits of such a line's description, and of the line with the other names."""
 
 
 async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
@@ -29,7 +29,7 @@ async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[s
 
 
 def _assignments(arguments: Arguments) -> list[Assignment]:
-    """Return one assignment per task, with the common fields as defaults."""
+    """Return one assignment per task, with the common fields as defaults. Raises `ToolError`."""
     tasks = arguments.get("tasks") or [{}]
     if len(tasks) > MAX_TASKS:
         raise ToolError(f"{len(tasks)} tasks are too many for one call; send at most {MAX_TASKS}.")
@@ -96,13 +96,13 @@ _TASK: dict[str, Any] = {
 
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without descriptions, which are given elsewhere."""
+    """Return only the type, items and choices of a schema, because the rest is described elsewhere."""
     return {key: schema[key] for key in ("type", "items", "enum") if key in schema}
 
 
 def _without_repeats(definition: dict[str, Any], _on_offer: frozenset[str]) -> dict[str, Any]:
-    """Return the definition without what stands in it twice: the fields of `tasks` and those of `budget`.
-    Calls are checked by all of them.
+    """Return the definition without repetitions: the fields of `tasks` and those of `budget`.
+    Calls are checked against the full definition.
     """
     properties = definition["parameters"]["properties"]
     tasks = {"type": "array", "items": {"type": "object", "required": ["goal"]}}
@@ -117,7 +117,7 @@ def _without_repeats(definition: dict[str, Any], _on_offer: frozenset[str]) -> d
 
 
 def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return the definition of this tool with the available kinds of agents listed in it.
+    """Return a definition; if it is this tool's, with the available kinds of agents listed in it.
 
     `kinds` are pairs of name and description.
     """
@@ -134,7 +134,7 @@ def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]
 
 
 def shortened(about: str) -> str:
-    """Return the first sentence of a description, short enough for a schema."""
+    """Return the first sentence of a description, cut to `ABOUT_CHARS` characters."""
     line = one_line(about).partition(". ")[0]
     return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1].rstrip()}…"
 

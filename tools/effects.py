@@ -1,4 +1,4 @@
-"""Kinds of effects that tools declare, with what the gate must know of each.
+"""Kinds of effects that tools declare, with what the permission check must know about each.
 
 A tool with an effect that no action of `tools.services.actions` covers defines an action in its own file,
 with an `Effect`. Rules, modes, grants, the question to the user and the record of files use it.
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """The gate's knowledge of one kind of effect. Its functions are pure and receive the action."""
+    """What the permission check knows about a kind of effect. Its functions are pure and take the action."""
 
     name: str
     """Its name in rules, as in `deploy(production)`."""
@@ -34,7 +34,7 @@ class Effect:
     is_unclear: Callable[[Any], bool] | None = None
     """Whether an action does not say what it does, so that any rule that denies may be about it."""
     example: Callable[[str], Any] | None = None
-    """The action of a rule's example; None: rules about it have no examples."""
+    """Returns the action for a rule's example; None: rules about it have no examples."""
 
 
 _declared: dict[str, Effect] = {}

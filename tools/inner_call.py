@@ -11,9 +11,7 @@ CALL = "tool_call"
 
 
 def meant_arguments(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for the target tool, which a stored conversation shows instead of the
-    outer ones.
-    """
+    """Return the target tool's arguments if `tool` is `tool_call`; any other arguments unchanged."""
     found = inner_call(tool, arguments)
     return arguments if found is None else found[1]
 

@@ -13,7 +13,7 @@ from tools.services.learning_notes import LearningKeeper, LearningNote, Learning
 from tools.text.safe_text import clean
 
 MOST = 50
-"""Learnings that one search gives."""
+"""The maximum number of learnings that one search returns."""
 
 
 def _prepare(arguments: Arguments) -> Arguments:

@@ -1,7 +1,7 @@
 """The tool by which the agent stores short notes that outlive the session.
 
 The memory in the prompt is fixed when a session begins, so a write changes nothing already sent; the result
-says what the file holds now.
+shows what the file contains now.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEYS = ("action", "content", "old_text")
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Wrap a single operation in a list, and accept other names of its fields."""
+    """Wrap a single operation in a list."""
     operations = arguments.get("operations")
     if isinstance(operations, dict):
         arguments["operations"] = [operations]
@@ -46,7 +46,7 @@ def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
 
 
 async def memory(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Carry out changes of the notes; return all entries afterwards."""
+    """Apply changes to the notes; return all entries afterwards. Raises `ToolError`."""
     view = await context.service(MemoryKeeper).write(
         str(arguments["target"]), changes(arguments), context.permit
     )

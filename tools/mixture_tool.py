@@ -18,9 +18,9 @@ NAME = "mixture_of_agents"
 MOST_MEMBERS = 8
 MOST_ROUNDS = 3
 QUOTED = 24_000
-"""Characters of an answer shown to others."""
+"""The character limit of an answer shown to other agents."""
 PREVIEW = 4_000
-"""Characters of each answer returned if they could not be combined."""
+"""The character limit of each answer returned if they could not be combined."""
 
 _WEIGH = """\
 The same question was put to {count} others. Below are the question and their answers, in no particular order,
@@ -59,7 +59,7 @@ class _Talk:
     rounds: list[Sequence[AgentSaid]] = field(default_factory=list)
     """The answers of the members, in their order, round by round."""
     answers: dict[int, AgentSaid] = field(default_factory=dict)
-    """The last completed answer of each member, by its place."""
+    """The last completed answer of each member, by the member's index."""
 
     def take(self, said: Sequence[AgentSaid]) -> None:
         self.rounds.append(said)

@@ -99,7 +99,7 @@ class PartKind(NamedTuple):
         return modules, tuple(problems)
 
     def declarations(self, name: str) -> Iterator[Any]:
-        """Load all parts; yield what each declares as `name`, or several as that with an `S` behind it."""
+        """Load all parts; yield what each declares as `name`, or all that it lists as `name` with an `S`."""
         for module in self.load_all()[0]:
             yield from getattr(module, f"{name}S", None) or (getattr(module, name),)
 

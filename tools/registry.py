@@ -78,7 +78,7 @@ def _unknown(properties: Mapping[str, Any], names: Sequence[str], where: str) ->
 
 
 def ignored_parameters(schema: Mapping[str, Any], value: Any, where: str = "") -> str:
-    """Return a sentence about the first object in checked arguments with parameters that nothing reads."""
+    """Return a sentence about the first object in checked arguments with unknown parameters, or empty."""
     if isinstance(value, list):
         parts = [(schema.get("items", {}), each, f"{where[:-1]}[{at}].") for at, each in enumerate(value)]
     elif isinstance(value, dict) and (properties := schema.get("properties")):
@@ -155,9 +155,7 @@ def _item(schema: Mapping[str, Any], value: Any, where: str) -> Any:
 
 
 def _wrap_value(schema: Mapping[str, Any], value: Any) -> tuple[bool, Any]:
-    """Put a single item into a list if the schema requires a list; return whether that was done, and the
-    list.
-    """
+    """Wrap `value` in a list if the schema's items allow it; return whether that was done, and the value."""
     wanted = _kinds(schema.get("items", {}))
     if isinstance(value, dict) and "object" in wanted:
         return True, [value]
@@ -263,9 +261,7 @@ def _boolean(value: Any, text: str) -> tuple[bool, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether `value` is a finite number that is not too large to be converted; booleans do not
-    count.
-    """
+    """Return whether `value` is a finite number, not a boolean, and small enough to be converted."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return -WIDEST < value < WIDEST if isinstance(value, int) else math.isfinite(value)
@@ -313,13 +309,13 @@ Trait = Literal[
     "reads_skills",
     "brought",
 ]
-"""What the engine must know of a tool: it asks the user; it starts other agents; it only keeps notes, so
+"""What the engine must know about a tool: it asks the user; it starts other agents; it only keeps notes, so
 that any agent may have it; it acts on the whole session, so that only the main agent may; it restores
 files, so that steps must be recorded; scripts may call it; it only reads skills, so that no skill
 forbids it; a server or plugin provides it, so that it may be left to `tool_search`.
 """
 LAST = 1_000
-"""The place of tools that declare none."""
+"""The sort position of tools that declare none."""
 
 
 def tool_schema(description: str, /, *required: str, **properties: Any) -> dict[str, Any]:
@@ -373,7 +369,7 @@ class Registry:
         self._entries: dict[str, ToolEntry] = {}
         self._aliases: dict[str, str] = {}
         self.notes: dict[str, str] = {}
-        """What belongs to all tools of a toolset, by its name."""
+        """A text on all tools of a toolset, by the name of the toolset."""
 
     def copy(self) -> Registry:
         """Return an independent registry with the same tools."""
@@ -432,7 +428,7 @@ class Registry:
                 self._aliases[alias] = name
 
     def replace_entry(self, entry: ToolEntry) -> None:
-        """Replace the tool of this name by `entry`."""
+        """Replace the tool of this name with `entry`."""
         self._entries[entry.name] = entry
 
     def remove(self, name: str) -> None:
@@ -456,9 +452,7 @@ class Registry:
         return frozenset(name for name, entry in self._entries.items() if trait in entry.traits)
 
     def definitions(self, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Return schemas of the available tools among `names`, in registration order, adapted to
-        each other.
-        """
+        """Return the definitions of available tools among `names`, in the order of `entries`."""
         wanted = {entry.name for name in names if (entry := self.get(name)) is not None}
         passed: dict[Callable[[], bool] | None, bool] = {}
         offered: list[ToolEntry] = []
@@ -525,13 +519,13 @@ def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
 
 
 _OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", ".", []), "minimum": (0, 1)}
-"""Values of schema fields that say what holds anyway."""
+"""Schema fields with values that hold anyway, so that a model does not need them."""
 _LIMITS = frozenset({"minLength", "maxLength", "maxItems", "maximum", "additionalProperties"})
-"""Schema fields that calls are checked by and a model does not need: what it exceeds is explained to it."""
+"""Schema fields that only calls are checked against; a model learns of a limit when it exceeds it."""
 
 
 def _copied(value: Any, is_own: bool) -> Any:
-    """Return a copy of a schema, of ours without what a model does not need. It is faster than `deepcopy`."""
+    """Return a copy of a schema, faster than `deepcopy`; if `is_own`, without what a model does not need."""
     if isinstance(value, dict):
         return {
             key: _copied(each, is_own)

@@ -23,7 +23,7 @@ class ToolError(ExplainedError):
 
 
 class DeniedError(ToolError):
-    """Raised if the gate refuses an action. `extra` carries `status: "blocked"` and the reasons."""
+    """Raised if permission for an action is refused. `extra` has `status: "blocked"` and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Display:
     summary: str = ""
     detail: Detail | None = None
     picture: str = ""
-    """Path of a picture that it made or read, in the form for tools; empty if there is none."""
+    """Path of a picture that the call made or read, as given to tools; empty if there is none."""
     exit_code: int | None = None
     """The code with which a program ended; None if none ran or it still runs."""
 

@@ -60,7 +60,7 @@ key4.db auth.json .yarnrc.yml known_tokens .wgetrc .curlrc master.key .Xauthorit
 .bash_history .zsh_history .zhistory .sh_history .psql_history .mysql_history .python_history
 .node_repl_history .sqlite_history .rediscli_history .irb_history .lesshst .viminfo fish_history
 """
-"""Files that probably hold credentials or typed text: asked about and not refused."""
+"""Files that probably hold credentials or typed text: the user is asked, access is not refused."""
 
 PUBLIC_NAMES = """
 .env*.example .env*.sample .env*.template .env*.dist .env*.default .env*.defaults .env*.tpl

@@ -1,7 +1,7 @@
 """The tool by which the agent writes and corrects skills.
 
-New text is checked against the format, scanned and shown as a diff before the gate is asked; it is a step of
-the session, which can be undone.
+New text is checked against the format, scanned and shown as a diff before permission is requested. The change
+is a step of the session, which can be undone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ChangeSkill.effect = declare_effect(
 
 
 def change_of(arguments: Mapping[str, Any]) -> SkillChange:
-    """Return the change of a skill that the arguments request. Raises `ToolError`."""
+    """Return the change to a skill that the arguments request. Raises `ToolError`."""
     act = str(arguments.get("action") or "").strip().lower()
     if act not in ACTS:
         raise ToolError(f"Unknown action {act[:40]!r}; use {', '.join(ACTS)}.")
@@ -75,7 +75,7 @@ def change_of(arguments: Mapping[str, Any]) -> SkillChange:
 
 
 async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Prepare the change of a skill, ask the gate, and carry it out."""
+    """Prepare a change to a skill, request permission, and write it. Raises `ToolError`."""
     draft = await context.service(SkillKeeper).draft(change_of(arguments))
     await _ask_for_skill(draft, context)
     change = draft.change
@@ -87,7 +87,7 @@ async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 async def _ask_for_skill(draft: SkillDraft, context: ToolContext) -> None:
-    """Ask the user about a dangerous skill with a separate question, in every permission mode."""
+    """Ask the user about a dangerous skill, in every permission mode. Raises `ToolError` without consent."""
     if not draft.danger:
         return
     found = "\n".join(f"- {each}" for each in draft.danger[:8])

@@ -26,7 +26,7 @@ ACTIONS = (
     "discard",
 )
 LONGEST_WAIT = 600.0
-"""Seconds of one wait."""
+"""The time limit in seconds of one wait."""
 
 
 async def subagents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
@@ -71,7 +71,7 @@ async def _merge(
 
 
 def _paths(arguments: Arguments) -> list[str]:
-    """Return the paths in the arguments, in the form in which a workspace writes them."""
+    """Return the paths in the arguments, normalised, without those that mean the whole workspace."""
     named = [str(path).strip() for path in arguments.get("paths") or ()]
     return [str(PurePosixPath(path)) for path in named if path not in ("", ".", "./")]
 

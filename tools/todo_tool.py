@@ -16,7 +16,7 @@ from tools.text.safe_text import clean
 
 MAX_ITEMS = 256
 MAX_CONTENT = 4_000
-"""Characters of one item."""
+"""The character limit of one item."""
 
 REMIND_AFTER = 10
 """Tool calls without access to the list before the model is reminded."""
@@ -56,9 +56,7 @@ def summary(items: Sequence[Todo]) -> dict[str, int]:
 
 
 def render(items: Sequence[Todo]) -> str:
-    """Return the list as text, with one line for each item, such as `- [>] 2. Write the parser
-    (in_progress)`.
-    """
+    """Return the list as text, one line per item, such as `- [>] 2. Write the parser (in_progress)`."""
     return "\n".join(
         f"- [{MARKS[item.status]}] {item.id}. {' '.join(item.content.split())} ({item.status})"
         for item in items

@@ -62,7 +62,7 @@ def _toolset(name: str, tools: Registry) -> tuple[str, ...] | None:
 def resolve(
     enabled: Sequence[str] | None, disabled: Sequence[str] = (), tools: Registry = registry
 ) -> tuple[str, ...]:
-    """Return the names of the offered tools, in registration order.
+    """Return the names of the offered tools, in the order of `Registry.entries`.
 
     Both lists take names of toolsets and of tools. `enabled=None` means all tools; `disabled` wins. Unknown
     names are logged and otherwise ignored.
@@ -74,7 +74,7 @@ def resolve(
 
 
 def specific(names: Iterable[str], tools: Registry = registry) -> frozenset[str]:
-    """Return the tools that `names` mean, without those that only a name for the usual or all tools means."""
+    """Return the tools that `names` mean, ignoring names that stand for the default tools or for all."""
     usual = EVERYTHING | {"default"}
     return frozenset(
         _gather([name for name in names if LEGACY.get(name.strip(), name.strip()) not in usual], tools)
@@ -87,9 +87,7 @@ def unknown_names(names: Iterable[str], tools: Registry = registry) -> tuple[str
 
 
 def no_such(names: Iterable[str], tools: Registry = registry) -> str:
-    """Return a sentence about the first of `names` that is neither toolset nor tool; empty if all
-    are known.
-    """
+    """Return a sentence about the first of `names` that is neither toolset nor tool; or empty."""
     if not (unknown := unknown_names(names, tools)):
         return ""
     known = ", ".join(sorted({entry.toolset for entry in tools.entries()}))

@@ -73,7 +73,7 @@ class KeyPress:
         return event | ({"text": self.text, "unmodifiedText": self.text} if self.text else {})
 
     def up(self) -> dict[str, object]:
-        """Return the parameters that release the key."""
+        """Return the parameters of `Input.dispatchKeyEvent` that release the key."""
         return {**self._common(), "type": "keyUp"}
 
     def _common(self) -> dict[str, object]:
@@ -86,7 +86,7 @@ class KeyPress:
 
 
 def key_press(name: str) -> KeyPress:
-    """Parse `Enter`, `a` or `Control+Shift+K`. Raises `ValueError` for an unknown key."""
+    """Parse a key such as `a` or `Control+Shift+K`. Raises `ValueError` for an unknown key or modifier."""
     plain = name.strip() or name
     *before, last = [plain] if plain in ("+", " ") else plain.replace("++", "+plus").split("+")
     last = "+" if last == "plus" else last
@@ -141,7 +141,7 @@ class Found:
 
 
 async def find(tab: Tab, ref: str) -> Found:
-    """Find the element of a reference. Raises `GoneError`, and `ToolError` for an unknown reference."""
+    """Resolve a reference to its element. Raises `GoneError`, `CdpError`, or `ToolError` if it is unknown."""
     key = tab.table.key(ref)
     if key is None:
         if tab.table.was_given(ref):
@@ -159,7 +159,7 @@ async def find(tab: Tab, ref: str) -> Found:
 
 
 async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> None:
-    """Press a mouse button on an element. Raises `GoneError` and `ToolError`."""
+    """Click an element. Raises `GoneError`, and `ToolError` if the click does not reach it."""
     found = await find(tab, ref)
     for is_last in (False, True):
         x, y = await _point(tab, found, guards=True)
@@ -183,7 +183,7 @@ async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> 
 async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
     """Return what the script that watches a click recorded.
 
-    Returns None if the document of that script was unloaded, perhaps by the click.
+    Returns None if a dialog opened or the document was unloaded, perhaps by the click.
     """
     info = found.infos[found.key.frame]
     try:
@@ -196,14 +196,14 @@ async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
 
 
 async def hover(tab: Tab, ref: str) -> None:
-    """Move the pointer onto an element."""
+    """Move the pointer onto an element. Raises `GoneError` and `ToolError`."""
     found = await find(tab, ref)
     x, y = await _point(tab, found)
     await _mouse(tab, "mouseMoved", x, y)
 
 
 async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float, float]:
-    """Scroll to an element and return the point at which to act on it, in coordinates of the window.
+    """Scroll to an element and return the point at which to act on it, in window coordinates.
 
     The scrolling does not count as a change by the action. Raises `GoneError` and `ToolError`.
     """
@@ -227,9 +227,9 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
 
 
 async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float, bool]:
-    """Convert a point of a frame to coordinates of the frame around it.
+    """Convert a point in a frame to coordinates of the frame around it.
 
-    Returns x, y, and whether the frame around it was scrolled.
+    Returns x, y, and whether the frame around it was scrolled. Raises `GoneError` and `ToolError`.
     """
     owner, session = await tab.frames.owner(info), tab.frames.owner_session(info)
     parent = found.infos[info.parent]
@@ -283,7 +283,7 @@ async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
 
 
 async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
-    """Replace the content of a field of this kind by `text`. Raises `GoneError` and `ToolError`."""
+    """Replace a field's content with `text`; `kind` is from `kind_of`. Raises `GoneError` and `ToolError`."""
     if kind["sets"]:
         await _fill(tab, found, kind, text)
         return
@@ -311,7 +311,7 @@ async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> 
 
 
 async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
-    """Set a field that is not text, such as a date."""
+    """Set a field that takes no free text, such as a date. Raises `GoneError` and `ToolError`."""
     if kind["disabled"] or kind["readonly"]:
         raise ToolError(
             f"{found.ref} is {'disabled' if kind['disabled'] else 'read-only'}; nothing was typed."
@@ -325,7 +325,7 @@ async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None
 
 
 async def _focus_field(tab: Tab, found: Found) -> bool:
-    """Focus a field; return True if it has the focus afterwards or a dialog opened."""
+    """Focus a field; return whether that worked or a dialog opened. Raises `GoneError` and `ToolError`."""
     try:
         state = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "enter"), None)
     except CdpError:
@@ -365,7 +365,7 @@ async def press(tab: Tab, key: KeyPress, ref: str = "") -> None:
 
 
 async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
-    """Select options of a list by label or value; return the selected ones."""
+    """Select options of a list by label or value; return them. Raises `GoneError` and `ToolError`."""
     found = await find(tab, ref)
     try:
         done = await tab.unless_dialog(
@@ -387,7 +387,7 @@ async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
 async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[str, Any]:
     """Scroll the page, or the container of an element; return the new position.
 
-    `across` and `down` are in screens.
+    `across` and `down` are in widths and heights of the view. Raises `GoneError`, `ToolError` and `CdpError`.
     """
     if ref:
         found = await find(tab, ref)
@@ -402,7 +402,7 @@ async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[st
 
 
 async def upload(tab: Tab, ref: str, paths: Sequence[str]) -> None:
-    """Give files to a file field, or to the file chooser the page has opened. Raises `GoneError`."""
+    """Upload files to a field, or without `ref` to the open chooser. Raises `GoneError` and `ToolError`."""
     if not ref:
         chooser = tab.chooser
         if chooser is None:

@@ -1,4 +1,4 @@
-"""Browser actions on pages, for the gate."""
+"""Browser actions on pages that need permission."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UsePage(Action):
 
     @property
     def place(self) -> str:
-        """Return host, port and path of the page, which patterns of rules are compared with."""
+        """Return host, port and path of the page: the text that permission rules are matched against."""
         try:
             return f"{self.site}{urlsplit(self.url).path}"
         except ValueError:
@@ -92,7 +92,7 @@ KeepProfile.effect = declare_effect(
 
 
 def site_of(url: str) -> str:
-    """Return host and port of an address, without a default port."""
+    """Return host and port of an address, without a default port; `an unknown place` if it is invalid."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or parts.scheme

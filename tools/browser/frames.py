@@ -1,4 +1,4 @@
-"""Frames of a page: their trees, cached while unchanged, and one capture of all of them."""
+"""Frames of a page: their accessibility trees, cached while unchanged, and one capture of all of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LARGE = 1 << 16
 
 
 class CdpError(Exception):
-    """Raised if the browser refused a call. The text comes from the browser."""
+    """Raised if a call to the browser fails or times out. The text can come from the browser."""
 
 
 class BrowserGoneError(CdpError):
@@ -43,7 +43,7 @@ class BrowserGoneError(CdpError):
 
 
 class Cdp:
-    """Sends calls and receives events.
+    """A connection to a browser's DevTools that sends calls and receives events.
 
     `start` begins to read; `gone` is done when no more messages arrive.
     """
@@ -57,7 +57,7 @@ class Cdp:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading messages in the background."""
         self._reader = asyncio.create_task(self._read())
 
     def listen(self, session: str, handler: Handler) -> None:
@@ -65,12 +65,12 @@ class Cdp:
         self._handlers[session] = handler
 
     def forget(self, session: str) -> None:
-        """Stop listening to a session and end the calls that wait for its answers."""
+        """Stop listening to a session and make the calls that wait for its answers raise `CdpError`."""
         self._handlers.pop(session, None)
         self.break_off(session, "the frame went away")
 
     def break_off(self, session: str, why: str) -> None:
-        """End the waiting calls to a session that no longer answers."""
+        """Make the waiting calls to a session raise `CdpError`, because it no longer answers."""
         for number, (of, future) in list(self._waiting.items()):
             if of == session and session:
                 del self._waiting[number]
@@ -80,7 +80,7 @@ class Cdp:
     async def call(
         self, method: str, params: Params | None = None, session: str = "", patience: float = PATIENCE
     ) -> dict[str, Any]:
-        """Call a method and wait for its answer. Raises `CdpError`."""
+        """Call a method and wait up to `patience` seconds for its answer. Raises `CdpError`."""
         if self.gone.done():
             raise BrowserGoneError("the browser has ended")
         number = next(self._numbers)
@@ -101,7 +101,7 @@ class Cdp:
             self._waiting.pop(number, None)
 
     def tell(self, method: str, params: Params | None = None, session: str = "") -> None:
-        """Call a method without waiting for its answer."""
+        """Call a method without waiting for its answer. A lost connection is ignored."""
         message: dict[str, Any] = {"id": next(self._numbers), "method": method, "params": dict(params or {})}
         if session:
             message["sessionId"] = session
@@ -109,7 +109,7 @@ class Cdp:
             self._transport.send(json.dumps(message).encode())
 
     async def close(self) -> None:
-        """Stop reading and end waiting calls."""
+        """Stop reading and make the waiting calls fail."""
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
@@ -156,13 +156,13 @@ class Cdp:
 
 WORLD = "hermes"
 MOST_FRAMES = 60
-"""The number of frames read in one page."""
+"""The maximum number of frames read from one page."""
 _DOMAINS = ("Inspector", "Page", "DOM", "Accessibility", "Runtime", "Network")
 
 
 @functools.cache
 def library() -> str:
-    """Return the script that runs in the isolated world that Hermes has in each frame."""
+    """Return the script that is loaded into the isolated world that Hermes creates in each frame."""
     return Path(__file__).with_name("in_page.js").read_text(encoding="utf-8")
 
 
@@ -178,13 +178,13 @@ class FrameInfo:
 
 
 class Frames:
-    """The frames below the main session of a tab."""
+    """The frames of a tab, with their sessions and isolated worlds."""
 
     def __init__(self, cdp: Cdp, session: str) -> None:
         self._cdp = cdp
         self.main = session
         self._sessions: dict[str, str] = {}
-        """Sessions of frames in separate processes, with the session around each."""
+        """For each session of a frame in a separate process, the session of the frame around it."""
         self._roots: dict[str, str] = {}
         """The root frame of each of these sessions."""
         self._worlds: dict[tuple[str, str, str], int] = {}
@@ -221,11 +221,11 @@ class Frames:
         return self._sessions.get(session, self.main)
 
     def root(self, session: str) -> str:
-        """Return the root frame of a session; empty for the main one."""
+        """Return the id of the root frame of a session; empty for the main session."""
         return self._roots.get(session, "")
 
     async def infos(self) -> dict[str, FrameInfo]:
-        """Return all frames by id, outer ones first. Raises `CdpError`."""
+        """Return up to `MOST_FRAMES` frames by id, outer ones first. Raises `CdpError`."""
         found: dict[str, FrameInfo] = {}
         for session in self.sessions:
             try:
@@ -286,14 +286,14 @@ class Frames:
     async def owners(
         self, infos: Mapping[str, FrameInfo], layouts: Mapping[str, DocumentLayout]
     ) -> dict[str, int]:
-        """Return, by frame, the node that contains the frame; 0 if that node is gone."""
+        """Return, by frame id, the backend node that contains the frame; 0 if that node is gone."""
         found = {frame: node for layout in layouts.values() for node, frame in layout.frames.items()}
         asked = [info for info in infos.values() if info.parent and info.id not in found]
         told = await asyncio.gather(*map(self.owner, asked))
         return found | {info.id: node for info, node in zip(asked, told, strict=True)}
 
     async def owner(self, info: FrameInfo) -> int:
-        """Return the node that contains a frame; 0 if that node is gone."""
+        """Return the backend node that contains a frame; 0 if that node is gone."""
         around = self.around(info.session) if info.id == self.root(info.session) else info.session
         try:
             found = await self._cdp.call("DOM.getFrameOwner", {"frameId": info.id}, around)
@@ -302,7 +302,7 @@ class Frames:
         return int(found.get("backendNodeId", 0))
 
     def owner_session(self, info: FrameInfo) -> str:
-        """Return the session of the node that contains a frame."""
+        """Return the session that the node containing a frame belongs to."""
         return self.around(info.session) if info.id == self.root(info.session) else info.session
 
     async def _layout(self, session: str) -> dict[str, Any]:
@@ -323,9 +323,7 @@ class Frames:
         return found.get("nodes", [])
 
     async def world(self, session: str, frame: str, loader: str) -> int:
-        """Return the id of the isolated world of Hermes in a frame; it is created on first use. Raises
-        `CdpError`.
-        """
+        """Return the id of Hermes's isolated world in a frame, created on first use. Raises `CdpError`."""
         key = session, frame, loader
         known = self._worlds.get(key)
         if known is not None:
@@ -394,7 +392,7 @@ def value_of(done: dict[str, Any]) -> Any:
 
 
 def ancestry(info: FrameInfo, infos: dict[str, FrameInfo]) -> Iterator[FrameInfo]:
-    """Yield a frame and the frames around it, without the outermost."""
+    """Yield a frame and the frames around it, from the inside out, without the outermost."""
     seen: set[str] = set()
     while info.parent and info.parent in infos and info.id not in seen:
         seen.add(info.id)
@@ -440,9 +438,7 @@ class KeptTrees:
     def reusable_trees(
         self, info: FrameInfo, layout: DocumentLayout, parts: Sequence[int]
     ) -> tuple[list[Tree], list[int]]:
-        """Return the cached trees of unchanged parts, and the indexes of parts whose trees must be
-        requested.
-        """
+        """Return the cached trees of unchanged parts, and the indexes of the parts to request."""
         reader = _Reader(layout)
         trees: list[Tree] = []
         asked: list[int] = []
@@ -460,20 +456,20 @@ class KeptTrees:
         return trees, asked
 
     def keep(self, info: FrameInfo, trees: Mapping[int, Tree]) -> None:
-        """Cache the requested trees. The keys of `trees` are the nodes of the parts."""
+        """Cache the requested trees, given by the nodes of their parts, unless a part has no signature."""
         for node, tree in trees.items():
             key = (info.id, info.loader, node)
             if tree and key in self._noted:
                 self._next[key] = (self._noted[key], tree)
 
     def forget_others(self) -> None:
-        """Drop all trees that are not in view now."""
+        """Drop the trees of all parts that were not in view at the last capture."""
         self._kept, self._next = self._next, {}
         self._noted.clear()
 
 
 class _Reader:
-    """Computes signatures of the parts of one layout."""
+    """The signatures of the parts of one layout, computed on request."""
 
     def __init__(self, layout: DocumentLayout) -> None:
         self._layout = layout
@@ -511,9 +507,7 @@ class _Reader:
         return tuple(found)
 
     def _holding(self, place: int) -> Signature | None:
-        """Return the signature of the nodes that contain a part, up to the document; None as in
-        `signature`.
-        """
+        """Return the signature of the nodes around a part, up to the document; None as in `signature`."""
         if place not in self._above:
             strings = self._layout.strings
             name = strings[self._names[place]]
@@ -556,7 +550,7 @@ class _Reader:
 
 
 SMALL, LARGE = 40, 400
-"""Largest size of a part in nodes taken as a whole if partly or fully in view."""
+"""The most nodes of a part that is taken as a whole: if it is partly in view, and if it is fully in view."""
 MOST_PARTS = 200
 """The number of parts above which taking the whole tree costs no more."""
 _ROUNDS = 4
@@ -620,7 +614,7 @@ async def capture_view(
 def parts(layout: DocumentLayout, view: Box) -> list[int]:
     """Return the indexes of nodes whose trees together cover the view, outer nodes before inner ones.
 
-    A node whose tree is small enough is returned in place of the nodes in it. Pure.
+    A node whose tree is small enough is returned instead of the nodes in it.
     """
     parents, sizes, boxes = layout.parents, layout.sizes, layout.boxes
     left, top, width, height = view
@@ -644,7 +638,7 @@ def parts(layout: DocumentLayout, view: Box) -> list[int]:
 async def _tree(
     cdp: Cdp, info: FrameInfo, layout: DocumentLayout, parts: list[int], kept: KeptTrees
 ) -> list[dict[str, Any]]:
-    """Return the accessibility nodes of the given parts of a frame, and their ancestors."""
+    """Return, by id, the accessibility nodes of the given parts of a frame and of their ancestors."""
     nodes: dict[str, dict[str, Any]] = {}
     document = layout.order[0]
 

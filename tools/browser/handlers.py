@@ -33,7 +33,7 @@ from tools.text.words import plural
 NAVIGATE = "browser_navigate"
 _UNSAFE = re.compile(r"[^\w .()\[\]+,=@-]+")
 _BEGIN_DOWNLOAD = 1.0
-"""Seconds between the answer that an address is no page and the news that it is a download."""
+"""Seconds to wait for a download to begin after an address turned out not to be a page."""
 _WAIT_DOWNLOAD = 8.0
 
 
@@ -69,16 +69,16 @@ class Call:
         return line.replace(f" [ref={plain}]", "").partition(": ")[0][:120] or plain[:40]
 
     async def permit(self, what: str) -> None:
-        """Ask the gate for an action on the page. Raises `DeniedError`."""
+        """Request permission for an action on the page. Raises `DeniedError`."""
         await self.context.permit(UsePage(tool=self.tool, url=self.tab.url, what=what))
 
     async def permit_text(self, text: str, what: str) -> None:
-        """Ask the gate for entering a text into a form, if it holds a known secret."""
+        """Request permission to enter a text into a form if it holds a known secret. Raises `DeniedError`."""
         if name := self.session.host.secret_in(text):
             await self.context.permit(GiveSecret(tool=self.tool, url=self.tab.url, secret=name, what=what))
 
     async def act(self, work: Callable[[Tab], Awaitable[Any]]) -> dict[str, Any]:
-        """Act on the page, wait until it is done, and return what changed."""
+        """Run `work`, wait for its effects, and return what changed. Raises `ToolError` and `CdpError`."""
         tab = self.ready()
         if tab.view is None:
             tab.view = await tab.look()
@@ -97,7 +97,7 @@ class Call:
         return result | await self.action_result(tab, tab.view, place)
 
     async def refuse_gone(self, tab: Tab) -> NoReturn:
-        """Raise `ToolError` for a reference whose element no longer exists. It contains the current page."""
+        """Raise a `ToolError` that says that the element is gone and contains the current page."""
         with suppress(CdpError):
             tab.view = await tab.look()
         page = snapshot(tab.view, full=False) if tab.view is not None else ""
@@ -108,7 +108,7 @@ class Call:
     async def action_result(
         self, tab: Tab, before: PageView | None, place: tuple[str, str]
     ) -> dict[str, Any]:
-        """Return the result of an action for the model."""
+        """Return the result of an action for the model: what changed, or the new page. Raises `CdpError`."""
         result: dict[str, Any] = {}
         front = self.session.tab() if self.session.tabs else None
         if front is not None and front is not tab:
@@ -167,7 +167,7 @@ class Call:
         return str(self.context.scratch / "browser" / "page.txt")
 
     async def keep(self, view: PageView) -> None:
-        """Write the full page to disk, where the model can read and search it."""
+        """Write the full page to disk, where the model can read and search it. Failures are ignored."""
         path = Path(self._path())
         tab = self.tab
         head = f"{tab.title}\n{clean(tab.url)[:500]}\n"
@@ -180,7 +180,7 @@ class Call:
             await asyncio.to_thread(write)
 
     async def _picture(self, tab: Tab) -> None:
-        """Store a small screenshot of the page, which the user is shown."""
+        """Store a small screenshot of the page for the user. Failures are ignored."""
         with suppress(CdpError, OSError):
             given = {"format": "jpeg", "quality": 50, "optimizeForSpeed": True}
             done = await tab.cdp.call("Page.captureScreenshot", given, tab.session)
@@ -222,7 +222,7 @@ class Call:
         return saved
 
     async def _save(self, guid: str, download: Download) -> str:
-        """Save a download into the workspace if the gate allows it; return its path for the model."""
+        """Save a download into the workspace; return its path for the model. Raises `DeniedError`."""
         source = self.session.folder("downloads") / guid
         try:
             access = Access(self.context, self.tool)
@@ -251,7 +251,7 @@ def _dialog(tab: Tab) -> dict[str, Any]:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """Return an unused path in `folder`, named after the file name that the page gives."""
+    """Return an unused path in `folder`, named after the page's name for the file. Raises `ToolError`."""
     plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")[:120] or "download"
     stem, dot, ending = plain.rpartition(".")
     if not stem:
@@ -460,7 +460,7 @@ async def get_images(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 
 async def screenshot(call: Call, *, full: bool = False) -> Path:
-    """Take a screenshot; return the path of the file. Raises `CdpError`."""
+    """Take a screenshot; return the path of the file. Raises `CdpError` and `ToolError`."""
     tab = call.ready()
     done = await tab.cdp.call(
         "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": full}, tab.session
@@ -651,7 +651,7 @@ async def _holds(tab: Tab, text: str) -> bool:
 
 
 def _copied(paths: list[Path], folder: Path) -> list[str]:
-    """Copy files to a folder that the browser can read; return the paths of the copies."""
+    """Copy files to a folder the browser can read; return the new paths. Raises `ToolError`."""
     copies = []
     for place, path in enumerate(paths):
         if path.stat().st_size > _LARGEST_UPLOAD:

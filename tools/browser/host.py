@@ -35,9 +35,9 @@ class OpenedBrowser:
     folder: Path | None
     """A folder with the same path here and for the browser; None if there is none."""
     close: Callable[[], Awaitable[None]]
-    """Ends it and removes its data. A second call does nothing."""
+    """Ends the browser and removes its data. A second call does nothing."""
     title: str = ""
-    """Its description for the user."""
+    """The browser's description for the user."""
 
 
 class BrowserHost(Protocol):
@@ -85,7 +85,7 @@ class BrowserHost(Protocol):
         ...
 
     def screenshots(self) -> Path:
-        """Return a private folder for pictures of pages."""
+        """Return a private folder for screenshots of pages."""
         ...
 
 
@@ -102,7 +102,7 @@ _MACINTOSH = (
 
 
 def find_browser(named: str = "") -> str:
-    """Return the path of a browser program, `named` before all others; empty if there is none."""
+    """Return the path of a browser program: `named` if given, else one found here; empty if it is missing."""
     if named:
         path = str(Path(named).expanduser())
         return path if os.access(path, os.X_OK) else ""
@@ -130,7 +130,7 @@ def can_confine() -> bool:
 
 
 def has_browser() -> bool:
-    """Return whether a browser of this machine can be offered."""
+    """Return whether a browser is installed on this machine and can be started safely."""
     return bool(find_browser()) and can_confine()
 
 
@@ -138,7 +138,7 @@ _reachable = False
 
 
 def use_remote(is_reachable: bool) -> None:
-    """Record that a remote browser is configured, so that no local one is needed."""
+    """Record whether a configured remote browser makes a local one unnecessary."""
     global _reachable
     _reachable = is_reachable
 

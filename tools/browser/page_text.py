@@ -22,7 +22,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(slots=True, kw_only=True)
 class FrameCapture:
-    """One frame. `children` are frames by the node that contains them."""
+    """The captured content of one frame. `children` are frames by the node that contains them."""
 
     frame: str
     loader: str
@@ -93,7 +93,7 @@ def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
 
 
 def layouts(snapshot: Mapping[str, Any]) -> dict[str, DocumentLayout]:
-    """Return the documents of `DOMSnapshot.captureSnapshot`, requested with `STYLES`, by frame."""
+    """Return the layouts in an answer to `DOMSnapshot.captureSnapshot` with `STYLES`, by frame id."""
     strings: list[str] = snapshot.get("strings", [])
     documents = snapshot.get("documents", [])
     names = [_string(strings, document.get("frameId", -1)) for document in documents]
@@ -208,7 +208,7 @@ class RefTable:
         return found is not None and 0 < int(found[1]) < self._next
 
     def keep(self, documents: frozenset[tuple[str, str]]) -> None:
-        """Drop elements of all documents but these pairs of frame and loader."""
+        """Drop the elements of all documents except these, given as pairs of frame and loader."""
         for key in [key for key in self._numbers if (key.frame, key.loader) not in documents]:
             number = self._numbers.pop(key)
             del self._keys[number]
@@ -224,7 +224,7 @@ class RefTable:
 
 
 LONGEST = 240
-"""Characters shown of one name or value."""
+"""The character limit for one name or value."""
 _OPTIONS = 12
 _MOST_ABOVE = 8
 _MASK = "••••"
@@ -297,7 +297,7 @@ _PLAIN = frozenset(
         "blockquote",
     ]
 )
-"""Roles without meaning; their content is shown in their place."""
+"""Roles without meaning; their content is shown instead."""
 _SILENT = frozenset(["InlineTextBox", "ListMarker", "LineBreak", "separator", "Splitter"])
 _SHORT = {
     "RootWebArea": "page",
@@ -322,7 +322,7 @@ _EDITABLE = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """One line. `seen` tells whether it is in the visible part of the page."""
+    """One line of a page's text. `seen` tells whether it is in the visible part of the page."""
 
     depth: int
     text: str
@@ -338,7 +338,7 @@ class PageLine:
 
 @dataclass(slots=True)
 class _Run:
-    """The lines collected so far, and the state, while a page is read."""
+    """The state while a page is read, including the lines collected so far."""
 
     table: RefTable
     lines: list[PageLine] = field(default_factory=list)
@@ -412,7 +412,7 @@ def _node(run: _Run, inside: _In, id: str, depth: int, above: str) -> None:
 def _line(
     run: _Run, inside: _In, node: Mapping[str, Any], role: str, depth: int
 ) -> tuple[PageLine, str] | None:
-    """Return the line of a node and its name; None for a node without content."""
+    """Return the line of a node and its name; None for a node that gets no line."""
     capture, backend = inside.capture, node.get("backendDOMNodeId", 0)
     properties = _properties(node)
     name = _name(node)
@@ -543,7 +543,7 @@ def _cells(inside: _In, node: Mapping[str, Any]) -> str:
 
 
 def _content(inside: _In, node: Mapping[str, Any]) -> str:
-    """Return the text in a node, without elements that can be acted on separately."""
+    """Return the text in a node, cut after `LONGEST`; empty if something in it can be acted on."""
     if _holds_actions(inside, node):
         return ""
     pieces, size = [], 0
@@ -610,9 +610,9 @@ def _cut(text: str, most: int = LONGEST) -> str:
 
 
 VIEW = 6_000
-"""Characters of the visible page, about 1,500 tokens."""
+"""The character limit for the visible part of a page, about 1,500 tokens."""
 FULL = 20_000
-"""Characters of a whole page."""
+"""The character limit for a whole page."""
 _MOST_COMPARED = 600
 _GONE = 40
 _MOST_FOUND = 20
@@ -630,7 +630,7 @@ class PageView:
     """References of elements on the page that are out of view and have no line."""
 
     def in_view(self) -> list[str]:
-        """Return the lines in view."""
+        """Return the lines in view, indented."""
         return [line.indented for line in self.lines if line.seen]
 
     def whole(self) -> str:
@@ -643,7 +643,7 @@ class PageView:
 
 
 def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
-    """Return the lines in view, or the full page, within the budget."""
+    """Return the lines in view, or the full page, cut to the limit `VIEW` or `FULL`."""
     lines = [line.indented for line in view.lines] if full else view.in_view()
     text = _fit_text(lines, FULL if full else VIEW, path)
     hidden = [] if full else [line for line in view.lines if not line.seen]
@@ -651,9 +651,9 @@ def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
 
 
 def matching(view: PageView, query: str) -> str:
-    """Return the lines with all words of `query`, in view or not.
+    """Return up to `_MOST_FOUND` lines with all words of `query`, in view or not.
 
-    A line without a reference is followed by the lines after it. Lines with exactly this name come first.
+    If any have exactly this name, only those. A line without a reference is followed by the lines after it.
     """
     words = query.casefold().split()
     lines = view.lines

@@ -26,7 +26,7 @@ MOST_TABS = 20
 _STARTING = 30.0
 
 Permit = Callable[[str], Awaitable[None]]
-"""Asks the gate whether an address may be opened. Raises `DeniedError`."""
+"""A function that requests permission to open an address. Raises `DeniedError`."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class BrowserSession:
 
     @asynccontextmanager
     async def using(self, permit: Permit):
-        """Allow pages to request other addresses while this is open."""
+        """Reserve the browser for one call; meanwhile `permit` decides on new addresses that pages open."""
         async with self.lock:
             self._permit = permit
             try:
@@ -121,7 +121,7 @@ class BrowserSession:
         return self.current
 
     async def new_tab(self) -> Tab:
-        """Open a tab and put it in front."""
+        """Open a tab and put it in front. Raises `ToolError` and `CdpError`."""
         if len(self.tabs) >= MOST_TABS:
             raise ToolError(f"{MOST_TABS} tabs are open; close some first.")
         known = len(self.tabs)
@@ -152,7 +152,7 @@ class BrowserSession:
         self.host.expect(url)
 
     async def judge(self, tab: Tab, url: str, is_redirect: bool) -> str:
-        """Return a sentence on why a page may not open an address; empty if it may."""
+        """Return a sentence on why a page may not open an address; empty if it may. Can ask the user."""
         shown = clean(url)[:300]
         if url.startswith(("about:", "data:", "blob:")):
             return ""
@@ -187,7 +187,7 @@ class BrowserSession:
         return [each for each in self.downloads.values() if each.state == "inProgress"]
 
     async def begins_download(self, seconds: float) -> bool:
-        """Return whether there is news of a download; one may take `seconds` to begin."""
+        """Wait up to `seconds` for a download that was not yet reported; return whether there is one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while all(each.is_told for each in self.downloads.values()):
@@ -206,7 +206,7 @@ class BrowserSession:
                     await self._arrived.wait()
 
     async def close(self) -> None:
-        """Close the browser and its connection."""
+        """Close the browser, or only the tabs opened in the user's own, and the connection."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -280,7 +280,7 @@ class BrowserSession:
             self._pending.pop(tab.session, None)
 
     async def settled_tabs(self) -> None:
-        """Wait for tabs that are still opening."""
+        """Wait up to 5 seconds for tabs that are still opening."""
         if self._pending:
             await asyncio.wait(list(self._pending.values()), timeout=5)
 
@@ -305,7 +305,7 @@ async def open_session(host: BrowserHost) -> BrowserSession:
 IDLE = 120.0
 """Seconds without use after which a browser is closed."""
 MOST = 4
-"""Browsers that run at once."""
+"""The maximum number of browsers that run at once."""
 
 
 class Browsers(Service):

@@ -51,7 +51,7 @@ class ConsoleLine:
 
 
 class Tab:
-    """An attached target; call `begin` before use."""
+    """A browser tab that is attached to; call `begin` before use."""
 
     def __init__(self, cdp: Cdp, target: str, session: str, judge: Judge, opener: str = "") -> None:
         self.cdp = cdp
@@ -138,8 +138,9 @@ class Tab:
         return ""
 
     async def _patiently(self, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """Wait for a navigation, not counting the time in which the user is asked for permission. Raises
-        `TimeoutError`.
+        """Wait up to `LOADING` seconds for a navigation, not counting the time in which the user is asked.
+
+        Returns an empty answer if a dialog opens. Raises `TimeoutError`.
         """
         task = asyncio.ensure_future(work)
         left = LOADING
@@ -160,9 +161,9 @@ class Tab:
                 raise TimeoutError
 
     async def wait_loaded(self, most: float = LOADING) -> bool:
-        """Wait at most `most` seconds until the page has loaded or shows enough content.
+        """Wait at most `most` seconds until the page has loaded or has shown its content for a moment.
 
-        Returns whether it has.
+        Returns False if it is still loading.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + most
@@ -206,7 +207,7 @@ class Tab:
 
     @property
     def requests(self) -> frozenset[str]:
-        """Return unfinished requests of scripts."""
+        """Return the ids of unfinished requests by scripts."""
         return frozenset(self._requests)
 
     async def _quiet(self) -> None:
@@ -249,9 +250,7 @@ class Tab:
         return self._make_view(capture, lines)
 
     async def look_in_view(self, before: PageView) -> PageView:
-        """Capture what is in view after `before`; the result equals that part of the result of `look`. Raises
-        `CdpError`.
-        """
+        """Capture the part in view, or the whole tab if it left `before`'s document. Raises `CdpError`."""
         try:
             found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT, self._kept)
         except CdpError:
@@ -268,11 +267,7 @@ class Tab:
         return replace(view, elsewhere=frozenset(elsewhere) | before.elsewhere - shown)
 
     async def note_scroll(self) -> None:
-        """Record the position after scrolling to an element, so that the scroll does not count as a change by
-        the action.
-
-        Raises `CdpError`.
-        """
+        """Capture the view after a scroll, so that it does not count as a change. Raises `CdpError`."""
         if self.view is not None:
             self.view = await self.look_in_view(self.view)
             self.has_scrolled = True

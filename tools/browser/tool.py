@@ -1,4 +1,4 @@
-"""The browser tools as the model sees them. Their implementation is imported at the first call."""
+"""Definitions of the browser tools. Their implementation is imported at the first call."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ not continue.
 """
 
 Serve = Callable[[str, dict[str, Any]], Awaitable[str]]
-"""Runs one inner call, gate included: tool name and arguments in, JSON text out."""
+"""A function that runs a script's tool call, once it is permitted, and returns the result as JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class CodeLimits:
     errors: int = 10_000
     """Bytes of stderr sent to the model."""
     memory: int = 4_000_000_000
-    """Private memory of the child; 0: no limit of ours."""
+    """Bytes of private memory of the child; 0: no limit is set."""
     processes: int = 256
     """Processes and threads the script may start beyond those its user already runs; 0: no limit."""
 
@@ -72,7 +72,7 @@ class CodeJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One inner call that ended. `duration` is in seconds."""
+    """One finished tool call of a script. `duration` is in seconds."""
 
     number: int
     """The number from 1, in order of arrival."""
@@ -105,7 +105,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
-    """One unfinished inner call. `started` is in seconds since the start of the script."""
+    """One unfinished tool call of a script. `started` is in seconds since the start of the script."""
 
     number: int
     tool: str
@@ -151,10 +151,10 @@ class CodeOutcome:
 
 
 LINE_LIMIT = 16_000_000
-"""Bytes of the longest request; a file to write is sent in one."""
+"""The size limit of a request in bytes; a file to write is sent in a single request."""
 
 SMALL = 64_000
-"""Characters up to which a result is sent inside its line."""
+"""The most characters of a result that is sent on the line of its reply."""
 
 _PIECE = 131_072
 
@@ -209,7 +209,7 @@ def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
 
 
 def reply(number: int | None, result: str) -> bytes | None:
-    """Return the reply with a result, which is JSON text; None if the result is too large for one message."""
+    """Return the reply with a JSON result on one line; None if the result is too long or has line breaks."""
     if len(result) > SMALL or "\n" in result:
         return None
     return f'{{"id": {"null" if number is None else number}, "result": {result}}}\n'.encode(
@@ -230,12 +230,12 @@ def pieces(number: int, result: str) -> Iterator[bytes]:
 
 
 def error_text(message: str) -> str:
-    """Return a failure as the JSON text of a result."""
+    """Return the JSON text of a result that reports a failure: `{"error": message}`."""
     return to_json({"error": message})
 
 
 def frame(data: Mapping[str, Any]) -> bytes:
-    """Encode plain data for the child, in the oldest form that every interpreter reads."""
+    """Encode plain data for the child: the length, then `marshal` data that every interpreter reads."""
     body = marshal.dumps(dict(data), 2)
     return len(body).to_bytes(4, "big") + body
 

@@ -49,7 +49,7 @@ class Interpreter:
     is_ours: bool = False
 
     def roots(self) -> tuple[Path, ...]:
-        """Return the folders of the interpreter, with and without its links resolved."""
+        """Return the installation folder of the interpreter, with and without links resolved."""
         given = Path(self.path)
         return tuple({path.parent.parent for path in (given, given.resolve())})
 
@@ -76,9 +76,7 @@ def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
 
 
 def _base_python() -> str:
-    """Return the path of this interpreter outside of its virtual environment, so that scripts find only the
-    standard library.
-    """
+    """Return this interpreter's path outside its virtual environment: only the standard library is there."""
     return os.path.realpath(sys.executable)
 
 
@@ -107,7 +105,7 @@ _EDGE = 4_096
 
 
 class Capture:
-    """Collects output of any length and keeps the first and the last `limit` bytes.
+    """Captured output of any length, of which `limit` bytes from its beginning and its end are shown.
 
     `secrets` are values to mask by name, in addition to texts with the shape of a secret.
     """
@@ -144,7 +142,7 @@ class Capture:
         return self.total > self._limit
 
     def newest(self) -> str:
-        """Return the newest lines, cleaned and masked."""
+        """Return the last few lines, cleaned and masked."""
         if self.total == self._shown[0]:
             return self._shown[1]
         wanted = _NEWEST_BYTES + self._edge
@@ -159,7 +157,7 @@ class Capture:
         return self._shown[1]
 
     def text(self) -> str:
-        """Return the output, cleaned and masked; above the limit, its beginning, a mark, and its end."""
+        """Return the output, cleaned and masked; above the limit, its beginning, a marker, and its end."""
         if not self._has_gap:
             whole = self._masked(self._head + self._tail)
             if not self.is_cut:
@@ -187,7 +185,7 @@ class Capture:
 
 _PIECE = 65_536
 _LAST_PIECES = 64
-"""The number of reads of what a script left in its pipes."""
+"""The maximum number of reads from each pipe for what an ended script left in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,14 +200,12 @@ class Recipe:
     memory: int = 0
     processes: int = 0
     private: tuple[Path, ...] = ()
-    """Files whose reading needs the user's permission; the script has calls for that."""
+    """Files whose reading needs the user's permission, so that the script reads them only by tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildHome:
-    """What all children of an owner share: its mark, the guard that kills them if this process ends, and
-    their boundary.
-    """
+    """What an owner's children share: its id, a guard that kills them if this process ends, the boundary."""
 
     owner: str
     guard: KillGuard
@@ -283,12 +279,12 @@ class ScriptChild:
         return self._process is not None and not self.exited.done()
 
     def rest(self) -> None:
-        """Take what only a working child needs out of the workspace. Raises `OSError`."""
+        """Remove from the workspace what a child needs only while it runs a script. Raises `OSError`."""
         if self._wrapped is not None and self._home.boundary is not None:
             self._home.boundary.rest(self._wrapped)
 
     def resume(self) -> bool:
-        """End the rest; return whether the boundary of the child is whole again."""
+        """Restore what `rest` removed; return whether the child's boundary is complete again."""
         wrapped, boundary = self._wrapped, self._home.boundary
         return wrapped is None or boundary is None or boundary.resume(wrapped)
 
@@ -308,7 +304,7 @@ class ScriptChild:
         return [] if self._process is None else process_tree.relatives(self._process.pid, self._mark)
 
     def collect(self) -> None:
-        """Read what is left in the pipes."""
+        """Read the output left in the pipes, with at most `_LAST_PIECES` reads from each."""
         for descriptor in list(self._outputs):
             for _ in range(_LAST_PIECES):
                 if not self._read(descriptor):
@@ -462,9 +458,9 @@ def on_exit(process: subprocess.Popen[bytes], tell: Callable[[int], None]) -> No
 
 
 def _highest_count(more: int) -> int:
-    """Return the process limit to set for the child: `more` than the user's processes now.
+    """Return the process limit to set for the child: `more` than now run in the system; 0 for no limit.
 
-    The system counts all processes of the user, not only those of the child.
+    The operating system counts all processes of the user, not only those of the child.
     """
     return threads_of_system() + more if more else 0
 

@@ -27,7 +27,7 @@ from tools.terminal.environment import child_environment
 from tools.terminal.process_tree import GRACE, KillGuard
 
 LIMIT = 4
-"""The number of simultaneous kernels; the longest idle one ends first."""
+"""The maximum number of simultaneous kernels; the longest idle one ends first."""
 
 IDLE = 1_800.0
 """Seconds after which an unused kernel is ended."""
@@ -58,9 +58,7 @@ class Kernels:
         return [name for owner, name in self._kernels if owner == task]
 
     async def open(self, job: CodeJob, recipe: Recipe) -> tuple[ScriptChild, bool]:
-        """Return the kernel that `job` names, and whether it existed before. Raises `ToolError` if it is in
-        use.
-        """
+        """Return the kernel of `job`, started if necessary, and whether it existed. Raises `ToolError`."""
         key = _key(job)
         kernel = self._kernels.get(key)
         if key in self._opening or (kernel is not None and kernel.is_busy):
@@ -100,7 +98,7 @@ class Kernels:
         return True
 
     def forget(self, child: ScriptChild) -> None:
-        """Remove an ended kernel."""
+        """Remove the kernel of an ended child, if it has one."""
         for key, kernel in list(self._kernels.items()):
             if kernel.child is child:
                 del self._kernels[key]
@@ -145,9 +143,7 @@ class Kernels:
 
 
 def _serves(child: ScriptChild, recipe: Recipe) -> bool:
-    """Return whether a kernel is still usable: its interpreter and folder must be unchanged, not
-    its tools.
-    """
+    """Return whether a kernel is alive and has the recipe's interpreter and folder; its tools may differ."""
     same = child.recipe.interpreter == recipe.interpreter and child.recipe.folder == recipe.folder
     return same and child.is_alive
 
@@ -166,7 +162,7 @@ STALE = 600.0
 
 
 class SpareChild:
-    """Holds at most one waiting child for one use; the next one is started in the background."""
+    """A holder of at most one child that waits for a script. The next one is started in the background."""
 
     def __init__(self, home: ChildHome, stale: float = STALE) -> None:
         self._home = home
@@ -207,12 +203,12 @@ class SpareChild:
         return child
 
     async def ready(self) -> None:
-        """Wait until the starting child is ready for its script."""
+        """Wait until the child that is starting, if any, is ready for its script."""
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
     def drop(self) -> None:
-        """End the waiting child."""
+        """End the waiting child, if any, in the background."""
         self._stop_timer()
         child, self._child = self._child, None
         if child is not None:
@@ -297,7 +293,7 @@ class RunEnd:
 
 
 class RunWatch:
-    """Waits for the end of one run. Ends the script's calls, not its process."""
+    """A watcher that waits for the end of one run. It stops the script's calls, not its process."""
 
     def __init__(
         self,
@@ -319,9 +315,9 @@ class RunWatch:
         child.server.on_event = self._note
 
     async def wait(self) -> RunEnd:
-        """Wait until something ends the run, and return that.
+        """Wait until the run ends or must be stopped; return how.
 
-        If the script must be stopped, its calls are stopped first.
+        If the script must be stopped, its calls are stopped before this returns.
         """
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
@@ -374,7 +370,7 @@ class RunWatch:
     async def _is_swarm(self) -> bool:
         """Return whether the script has too many processes.
 
-        Counted if the whole system has that many more, and now and then, as those of others may have ended.
+        They are counted if the whole system has gained that many, and every `_COUNTED_EVERY` seconds.
         """
         limit, now = self._limits.processes, time.monotonic()
         if not limit or (
@@ -411,7 +407,7 @@ _DEADLY = frozenset(
         signal.SIGTERM,
     }
 )
-"""Signals with which a boundary may report the end of its content, as 128 + n."""
+"""Signals that may have ended a program inside a boundary that exits with 128 + n."""
 
 
 def outcome(
@@ -441,7 +437,7 @@ def outcome(
 
 
 def metadata(job: CodeJob, **more: Any) -> dict[str, Any]:
-    """Return the metadata that every run has."""
+    """Return the metadata that every run has, together with `more`."""
     named = {"session": job.session} if job.session is not None else {}
     return {"mode": job.mode, **named, **more}
 
@@ -492,7 +488,7 @@ def ignore(_: CodeProgress) -> None:
 
 
 class CodeRunner(Service):
-    """Runs the scripts of one session. Close it, because it holds a waiting child and the kernels.
+    """The runner of one session's scripts. Close it, because it holds a waiting child and the kernels.
 
     `secrets` are values, by name, that are masked in what scripts print; `passthrough` names variables they
     get in addition to the usual ones.
@@ -526,15 +522,15 @@ class CodeRunner(Service):
             self.prepare(job)
 
     def prepare(self, job: CodeJob, *, after: float = 0.0) -> None:
-        """Start a waiting child for scripts like `job`. The script in it is not used. Returns at once.
+        """Start a waiting child in the background for scripts like `job`, if it is strict and uses no kernel.
 
-        `after` delays its start by that many seconds.
+        The script in `job` is not used. `after` delays the start by that many seconds.
         """
         if self._spare is not None and job.mode == "strict" and job.session is None:
             self._spare.prepare(lambda: self._recipe(job, Offer.of(job.tools, job.known)), after=after)
 
     async def ready(self) -> None:
-        """Wait for the child that `prepare` starts."""
+        """Wait until the child that `prepare` starts, if any, is ready."""
         if self._spare is not None:
             await self._spare.ready()
 
@@ -552,7 +548,7 @@ class CodeRunner(Service):
 
         If `stop` is set, the running call is cancelled, then the child killed. Cancelling this coroutine does
         the same, and raises the cancellation afterwards. Time in `clock.paused()` does not count. `permit`
-        asks about hosts the script contacts. Nothing of the script is left running.
+        asks about hosts the script contacts. Only a named kernel stays after a script that ended by itself.
         """
         if not AVAILABLE:
             return CodeOutcome(status="error", message=WINDOWS)
@@ -645,9 +641,7 @@ class CodeRunner(Service):
         return self._environ_for(job).keys()
 
     def _environ_for(self, job: CodeJob) -> dict[str, str]:
-        """Return the child's environment. Cached, because finding secrets by name is slower than starting a
-        script.
-        """
+        """Return the child's environment. Cached, because finding secrets in it is slower than a start."""
         given = dict(job.environ or os.environ)
         if self._environ is None or self._environ[0] != given:
             self._environ = given, child_environment(given, self._passthrough)

@@ -1,6 +1,4 @@
-"""The agent's end of the socket to a script's process: its folder, the connections, and the
-order of calls.
-"""
+"""The agent's end of the socket to a script's process: its folder, connections, and order of calls."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ PREVIEW = 200
 """Characters shown of arguments and results."""
 
 _LOOKED_AT = 2_000
-"""Characters from which the shown ones are made, because masking shortens."""
+"""Characters from which a preview is made: more than it shows, because masking shortens texts."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """The encoder for JSON arguments; reusing one costs a third of `json.dumps`."""
@@ -73,7 +71,7 @@ class _Call:
 
 @dataclass(eq=False)
 class CallDispatcher:
-    """Serves the calls of one run."""
+    """A dispatcher that runs, counts and records the tool calls of one run."""
 
     offer: Offer
     limit: int
@@ -99,7 +97,7 @@ class CallDispatcher:
         self._names = frozenset(self.offer.names)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
-        """Run one call; every failure is the JSON text of `{"error": …}`."""
+        """Run one call and return its result as JSON text; a failure is `{"error": …}`."""
         tool = self.offer.resolve(tool)
         refusal = self._refusal(tool)
         if refusal is not None:
@@ -139,9 +137,7 @@ class CallDispatcher:
         return result
 
     def report(self, finished: CallRecord | None = None) -> None:
-        """Report the state of the script, either immediately or with a short delay after the previous
-        report.
-        """
+        """Report the state of the script, at most once per `_INTERVAL`; what comes sooner is delayed."""
         if finished is not None:
             self._finished.append(finished)
         if self._due is not None:
@@ -154,7 +150,7 @@ class CallDispatcher:
             self._due = loop.call_later(wait, self._show)
 
     def _show(self) -> None:
-        """Report the state of the script. Exceptions of the receiver do not affect the script."""
+        """Report the state of the script now. Exceptions of the receiver are only logged."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -175,7 +171,7 @@ class CallDispatcher:
             log.exception("the progress of a script could not be shown")
 
     async def close(self) -> None:
-        """Refuse further calls and stop the running ones; returns when they have stopped."""
+        """Refuse further calls and stop the running ones; wait up to `_PATIENCE` seconds for their end."""
         self._is_closed = True
         tasks = set(self._tasks)
         for task in tasks:
@@ -223,7 +219,7 @@ def _shortened(value: Any) -> Any:
 
 
 def _check(result: str) -> None:
-    """Raise if `result` is not JSON and would break the reply. Large results are sent separately."""
+    """Raise `ValueError` if a small result is not JSON, because it would break its reply."""
     if len(result) <= SMALL:
         _decode(result)
 
@@ -250,7 +246,7 @@ _LINGER = 0.00006
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Receives requests, lets the dispatcher answer them, and sends the answers."""
+    """A script's connection: receives requests, has the dispatcher answer them, and sends the answers."""
 
     def __init__(self, server: ScriptServer, *, is_born: bool = False) -> None:
         self._server = server
@@ -261,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         self._nonsense = 0
         self._task: asyncio.Task[None] | None = None
         self._news: asyncio.Future[None] | None = None
-        """The future for new work while there is none."""
+        """A future that ends when a request arrives; None before the first wait."""
         self._is_busy = False
         self._is_paused = False
 
@@ -291,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hold_back()
 
     def send(self, data: bytes) -> None:
-        """Write to the client, if it is still there."""
+        """Write to the client, if it is still connected."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -444,7 +440,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _hold_back(self) -> None:
-        """Stop reading from a client that sends ahead, so that the queue stays bounded."""
+        """Stop or resume reading from a client that sends ahead, so that the queue stays bounded."""
         if self._transport is None or self._transport.is_closing():
             return
         wants_pause = self._is_busy and len(self._buffer) > _MUCH
@@ -457,7 +453,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def pour(link: socket.socket, data: Iterable[bytes]) -> None:
-    """Write all of `data` to a non-blocking socket, then release it. Raises OSError when it closes."""
+    """Write all of `data` to a non-blocking socket, then close it. Raises `OSError` if that fails."""
     link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     waiting = select.poll()
     waiting.register(link, select.POLLOUT)
@@ -480,13 +476,13 @@ def _shut(link: socket.socket) -> None:
 
 
 CONNECTIONS = 512
-"""Simultaneous connections of one child."""
+"""The maximum number of simultaneous connections of one child."""
 
 _INLET = 262_144
 
 
 class ScriptServer:
-    """Accepts the calls of one child. Only processes of user `uid` may connect."""
+    """A socket server for the calls of one child. Only processes of user `uid` may connect."""
 
     def __init__(self, uid: int | None = None) -> None:
         self.token = secrets.token_hex(16)
@@ -501,7 +497,7 @@ class ScriptServer:
 
     @property
     def folder(self) -> Path:
-        """The private folder, after the start."""
+        """The private folder that contains the socket. Available after `start`."""
         assert self._private is not None
         return self._private.path
 
@@ -510,7 +506,7 @@ class ScriptServer:
         return self.folder / SOCKET
 
     async def start(self) -> None:
-        """Make the folder (0700) and listen in it. Raises `ToolError` if neither works."""
+        """Make the folder (0700) and listen in it. Raises `ToolError` if either fails."""
         loop = asyncio.get_running_loop()
         try:
             sweep_once()

@@ -34,7 +34,7 @@ ALLOWED = frozenset(
         "browser_press",
     }
 )
-"""Tools that read, filter and process. Others need a reader, a user, or money for each call."""
+"""Tools that scripts may call. The others need a reader, the user, or money for each call."""
 
 ALIASES = {"search_files": "search"}
 
@@ -99,7 +99,7 @@ class Offer:
         return [tool["name"] for tool in self.tools]
 
     def resolve(self, name: str) -> str:
-        """Return the name of the tool meant by `name`."""
+        """Return the tool that an alias stands for; any other name unchanged."""
         return ALIASES.get(name, name)
 
     def refusal(self, name: str) -> str | None:
@@ -154,9 +154,7 @@ def _helpers() -> str:
 
 
 def generate(offer: Offer) -> str:
-    """Return the source of the module for the offered tools. It expects `_call(tool, arguments)`
-    to be set.
-    """
+    """Return the source of the module for the offered tools. The child must add `_call(tool, arguments)`."""
     taken = {*_HELPER_NAMES, *keyword.kwlist, *dir(builtins)}
     functions: list[str] = []
     names: list[str] = []
@@ -173,7 +171,7 @@ def generate(offer: Offer) -> str:
 
 
 def compiled(source: str) -> bytes:
-    """Compile the module for an interpreter of this version, so that the child does not have to."""
+    """Return the module's code as `marshal` data for interpreters of this version; it loads faster."""
     return marshal.dumps(compile(source, FILE, "exec", dont_inherit=True))
 
 

@@ -31,10 +31,10 @@ Use these for files, commands and the web: the script itself reaches listed host
 key files. Only files and the folder of terminal() are kept between scripts."""
 
 STATUSES = {"ok": "success"}
-"""Result names for the end of a script; the others are the runner's."""
+"""The statuses in results that differ from the runner's."""
 
 COMPLETE = frozenset({"ok", "error"})
-"""Ends of scripts that finished; for the others a record is kept to continue from."""
+"""Statuses of scripts that finished; for the others a record is kept to continue from."""
 
 
 def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
@@ -62,7 +62,7 @@ def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
 
 
 async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Run the script; every call it makes passes the gate and is shown and recorded like any other."""
+    """Run the script; every call it makes needs permission and is shown and recorded like any other."""
     caller = context.service(InnerCaller)
     runner = context.service(CodeRunner)
     terminals = context.service(Terminals)
@@ -97,7 +97,7 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 class _ScriptProgress:
-    """Turns progress into live output: a line for each ended call, and the newest output."""
+    """A converter of progress into live output: a line for each ended call, and the newest output."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context

@@ -78,7 +78,7 @@ def _refuse_kernel_folders(path: Path, text: str) -> None:
 
 
 PROTECTED_OPTION = "files.protected"
-"""The option of tools with further protected files or folders, as absolute paths."""
+"""The tool option that lists further protected files or folders, as absolute paths."""
 
 _GUARDED_IN_HOME = (".config/systemd", "Library/LaunchAgents")
 _GUARDED_IN_SYSTEM = (
@@ -263,7 +263,7 @@ class Access:
 _MOST = 3
 _CLOSE = 0.6
 _MAX_ENTRIES = 5_000
-"""The number of tree entries searched."""
+"""The maximum number of directory entries searched for similar names."""
 _SKIPPED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"}
 )
@@ -306,7 +306,7 @@ def _close_to(name: str, names: list[str]) -> list[str]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Yield files below `root`, upper levels first, up to a number of entries."""
+    """Yield files below `root`, upper levels first, until `_MAX_ENTRIES` entries were seen."""
     waiting = [root]
     seen = 0
     while waiting:
@@ -348,7 +348,7 @@ _CAUSES = {
 
 
 def explain(error: OSError, doing: str) -> ToolError:
-    """Return a sentence for a failed system call, such as `Cannot write a.txt: the disk is full.`"""
+    """Return the error for a failed system call, such as `Cannot write a.txt: the disk is full.`"""
     # Not needed to open a file, which is done before the first picture.
     from tools.results import ToolError
 

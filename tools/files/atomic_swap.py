@@ -19,7 +19,7 @@ from pathlib import Path
 _EXCHANGE_LINUX, _EXCHANGE_MACOS = 2, 2
 _NO_REPLACE_LINUX, _NO_REPLACE_MACOS = 1, 4
 _HERE = -1
-"""A folder that is none: paths must be absolute."""
+"""An invalid folder descriptor, with which paths must be absolute."""
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 _Rename = Callable[[int, bytes, int, bytes, int], int]

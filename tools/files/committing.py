@@ -229,7 +229,7 @@ def _unlink(path: Path) -> None:
 
 FORMAT = 1
 SETTING = "files.journal"
-"""The option of tools that names the folder; without it nothing is recorded."""
+"""The tool option that names the journal's folder; without it nothing is recorded."""
 _PRIVATE = 0o600
 _NEW = ".new-"
 
@@ -244,7 +244,7 @@ class Finished:
     done: tuple[str, ...]
     """Paths that have the intended state."""
     left: tuple[str, ...]
-    """Paths changed by somebody since; they stay unchanged."""
+    """Paths that were changed since by other programs or the user; they stay as found."""
 
     def sentence(self) -> str:
         """Return a sentence on the change and its outcome, for user and model."""

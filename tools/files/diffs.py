@@ -79,7 +79,7 @@ def diff_texts(old: str, new: str, old_name: str, new_name: str) -> TextDiff:
 
 
 def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
-    """Return `text` cut at a whole line after `limit` characters, with a last line that says so."""
+    """Return `text` cut to whole lines within `limit` characters, with a last line that counts the rest."""
     if len(text) <= limit:
         return text
     cut = text.rfind("\n", 0, limit) + 1

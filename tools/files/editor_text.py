@@ -1,7 +1,7 @@
 """Files with unsaved text in the session's editor, and notifying the editor of written files.
 
 The disk is authoritative. Editor text that was on the disk before was not typed: it is outdated and ignored.
-The user's unsaved text is saved before a tool changes the file, once the gate has allowed that, so that
+The user's unsaved text is saved before a tool changes the file, once that is permitted, so that
 nothing is lost and undo only reverts the tool's change. If the disk has changed as well, nothing is written,
 and both versions are reported. What a tool wrote is also sent to the editor.
 """
@@ -26,7 +26,7 @@ from tools.services.editor import EditorSide, KnownTexts
 LARGEST = 2_000_000
 """The size limit in bytes of a file requested from an editor."""
 MOST_BASES = 200
-"""Files whose last text is remembered, and the character limit of each."""
+"""The number of files whose last text is remembered, if it has at most `LARGEST_BASE` characters."""
 LARGEST_BASE = 200_000
 CHANGED = "The editor changed {name} as it saved it; read it before you change it again."
 NEWER = (
@@ -58,7 +58,7 @@ class Unsaved:
 
 
 async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
-    """Return the editor's unsaved text of a file; None if all is saved, or if the editor does not tell."""
+    """Return the editor's unsaved text of a file; None if all is saved or the texts cannot be compared."""
     if not editor.reads or await asyncio.to_thread(_disk_text, path) is None:
         return None
     if (text := await editor.text(path)) is None:
@@ -97,7 +97,7 @@ def _comparison(
 
 
 async def settle(editor: EditorSide, path: Path) -> None:
-    """Save unsaved text of a file that is about to change. Raises `ToolError` if it is outdated."""
+    """Save the unsaved text of a file that is about to change. Raises `ToolError` if the disk changed too."""
     found = await unsaved(editor, path)
     if found is not None and found.behind:
         raise found.refusal(path.name)

@@ -140,7 +140,7 @@ class Exchange:
 
 
 def replacement(text: str, found: FoundMatches, match: TextMatch, query: str, new: str) -> list[Replacement]:
-    """Return the smallest spans that replace `query` by `new` at `match`."""
+    """Return the smallest spans that replace `query` with `new` at `match`."""
     there = text[match.start : match.stop]
     if found.strategy == "exact":
         return minimal_spans(match.start, there, new)
@@ -211,9 +211,7 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
 
 
 def _spoken_tokens(line: str) -> list[str]:
-    """Return the tokens of a line without details that models often copy wrongly, such as quotes
-    and dashes.
-    """
+    """Return the tokens of a line without what models often copy wrongly, such as quotes and dashes."""
     said = _TELLING.findall(unicodedata.normalize("NFC", plain_typography(unescape(line), "-")))
     return said[:-1] if said and said[-1] in ",;" else said
 
@@ -245,7 +243,7 @@ def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
 
 
 def refuse_escape_drift(found: FoundMatches, there: str, query: str, new: str) -> None:
-    """Raise if the model escaped quotes that are unescaped in the file: the backslashes would be written."""
+    """Raise `ToolError` if the model escaped quotes that the file does not, as it would write backslashes."""
     if found.strategy == "exact":
         return
     for escaped in ("\\'", '\\"'):
@@ -358,7 +356,7 @@ class _Placed:
 
 
 def apply_hunks(file: TextFile, hunks: Sequence[PatchHunk], name: str) -> Patched:
-    """Apply `hunks` to `file`.
+    """Return `file` with `hunks` applied, and how each was matched.
 
     Raises `PatchError` if a hunk matches no position, matches several, or overlaps another one.
     """
@@ -465,9 +463,7 @@ def _find(index: LineIndex, hunk: PatchHunk) -> FoundLines | None:
 def _choose(
     lines: Sequence[str], hunk: PatchHunk, firsts: Sequence[int], cursor: int, drift: int, name: str
 ) -> int:
-    """Choose one of several matches, by the end of the file, hints, the line number, then the order of the
-    hunks.
-    """
+    """Return the match to use, by line number, end of file, hints, or order. Raises `PatchError`."""
     if len(firsts) == 1:
         return firsts[0]
     size = len(hunk.old)
@@ -514,7 +510,7 @@ def _unclear(hunk: PatchHunk, firsts: Sequence[int], name: str) -> PatchError:
 
 
 def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: str) -> _Placed:
-    """Return where to insert the lines of a hunk that quotes no line of the file."""
+    """Return where to insert the lines of a hunk that quotes no line of the file. Raises `PatchError`."""
     bare = replace(hunk, lines=tuple(line for line in hunk.lines if line.kind == "+"))
     if hunk.hints:
         hinted = _hinted_lines(lines, hunk.hints)
@@ -538,7 +534,7 @@ def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: st
 
 
 def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
-    """Return the line numbers that the last hint names.
+    """Return the indexes of the lines that the last hint names.
 
     Each is the first one below a line that the previous hint names.
     """
@@ -551,9 +547,7 @@ def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
 
 
 def _lines_with(lines: Sequence[str], hint: str) -> list[int]:
-    """Return the line numbers whose lines equal the hint; else those that start with it; else those that
-    contain it.
-    """
+    """Return the indexes of the lines that equal the hint, else start with it, else contain it."""
     stripped = [line.strip() for line in lines]
     for fits in (hint.__eq__, lambda line: line.startswith(hint), lambda line: hint in line):
         found = [index for index, line in enumerate(stripped) if fits(line)]
@@ -665,7 +659,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
 def _trusted_matches(
     text: str, found: FoundMatches | None, new: str, *, everywhere: bool
 ) -> FoundMatches | None:
-    """Return `found` without inexact matches in which the changed lines are not the quoted ones."""
+    """Return `found` without inexact matches that change unquoted lines; None if none remain."""
     if found is None or found.strategy not in LOOSE:
         return found
     exchange = Exchange(split_lines(found.sought), split_lines(new))

@@ -30,7 +30,7 @@ _FEWEST_LINES = 3
 _MAX_QUERY_LINES = 400
 _CANDIDATES = 12
 _RARE = 100
-"""The number of lines up to which a word counts as a hint."""
+"""The most lines in which a word may occur to count as a hint."""
 _MAX_LINE_CHARS = 500
 
 

@@ -64,7 +64,7 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True)
 class UpdateFile:
-    """A change of a file; with `move_to` it is also renamed."""
+    """A change to a file; with `move_to` the file is also renamed."""
 
     path: str
     hunks: tuple[PatchHunk, ...]
@@ -180,7 +180,7 @@ def read_git_header(first: str, lines: Sequence[str]) -> GitHeader:
 
 
 def read_name(text: str) -> Name:
-    """Parse the name in a `---` or `+++` line, given without the mark. Raises `PatchError` if missing."""
+    """Parse the name in a `---` or `+++` line, given without that prefix. Raises `PatchError` if missing."""
     stamp = _STAMP.search(text)
     remark = "" if stamp else text.partition("\t")[2]
     name = unquoted(text[: stamp.start()] if stamp else text.split("\t")[0])
@@ -261,7 +261,7 @@ _BINARY = lazy_pattern(r"(?:Binary files|Files) .+ and .+ differ$")
 _VERSION = lazy_pattern(r"\d+\.\d+")
 """The version line below a patch in git mail, after `-- `."""
 _NO_LINES = ("@@", "diff ", "Index: ", "index ", "```", "~~~", "*** ", "Binary files ", "Only in ")
-"""Lines between hunks that belong to none."""
+"""Beginnings of lines between hunks that belong to no hunk."""
 
 
 def looks_unified(lines: Sequence[str]) -> bool:
@@ -278,7 +278,7 @@ def parse_unified(lines: Sequence[str]) -> tuple[Operation, ...]:
 
 
 class _Reader:
-    """Reads the lines of a diff; `_index` is the next line."""
+    """A parser of the lines of a diff; `_index` is the next line."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -387,9 +387,7 @@ class _Reader:
         return index
 
     def _ends_at(self, index: int) -> bool:
-        """Return whether the hunk ends before line `index`, although that line looks like a line
-        of a hunk.
-        """
+        """Return whether the hunk ends before line `index`, although that line looks like one of a hunk."""
         if self.headers_at(index):
             return True
         behind = self._lines[index + 1] if index + 1 < len(self._lines) else ""
@@ -413,8 +411,7 @@ class _Reader:
         return index
 
     def _behind_unmarked(self, index: int) -> int | None:
-        """Return the index of the next changed line if only unchanged lines without a leading space come
-        before it.
+        """Return the index of the next changed line if only unchanged lines without a space come before it.
 
         Returns None otherwise. The assumed lines must still be found in the file.
         """
@@ -477,7 +474,7 @@ def _operation(old: Name, new: Name, hunks: tuple[PatchHunk, ...]) -> Operation:
 
 
 def _without_hunks(git: GitHeader) -> list[Operation]:
-    """Return the operation of a git section that has only extended headers."""
+    """Return the operation of a git section that has only extended headers, or an empty list."""
     if git.renames:
         return [UpdateFile(git.renames[0], (), git.renames[1], executable=git.executable)]
     if git.name is None:
@@ -539,7 +536,7 @@ class _Section:
 
 
 class _Parser:
-    """Reads line by line; each public step leaves the parser ready for the next line."""
+    """A line-by-line parser of the V4A format; each public step leaves it ready for the next line."""
 
     def __init__(self) -> None:
         self._operations: list[Operation] = []
@@ -652,7 +649,7 @@ class _Parser:
             raise PatchError(f"Line {number} of the patch: each line of an added file starts with +.")
 
     def _finish_hunk(self, section: _Section) -> None:
-        """Close the current hunk and drop blank lines at its end, which are only spacing."""
+        """Close the current hunk, without blank lines at its end. Raises `PatchError` without a change."""
         self._hunks += 1
         lines = tuple(section.lines)
         if not lines:
@@ -685,7 +682,7 @@ class _Parser:
                 self._operations.append(UpdateFile(section.path, tuple(section.hunks), section.move_to))
 
     def _check_outside(self, number: int, line: str, *, inside: bool = False) -> None:
-        """Refuse content outside of sections, except spacing, fences and heredoc frames."""
+        """Raise `PatchError` if a line outside of sections looks like content or a header of one."""
         if self._operations and re.match(r"(\+|-|@@)", line):
             raise PatchError(f"Line {number} of the patch stands outside of any section: {line.strip()!r}.")
         if line.startswith("***") and (self._operations or inside):
@@ -693,9 +690,7 @@ class _Parser:
 
 
 def _unframed(lines: list[str]) -> list[str]:
-    """Return `lines` with surrounding code fences and heredoc frames made blank, so that line numbers stay
-    the same.
-    """
+    """Return `lines` without surrounding code fences and heredoc frames; line numbers stay the same."""
     lines = list(lines)
     words: list[str] = []
     for index, line in enumerate(lines[:_WIDEST_FRAME]):

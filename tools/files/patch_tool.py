@@ -71,7 +71,7 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
 
 
 async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
-    """Save unsaved editor text before a change is planned, with the same permission."""
+    """Request permission to save unsaved editor text. Raises `ToolError` if the disk changed as well."""
     editor = ctx.service(EditorSide)
     found = await unsaved(editor, path)
     if found is not None and found.behind:
@@ -81,7 +81,7 @@ async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
 
 
 async def _apply(make_plan: Callable[[], PatchPlan], ctx: ToolContext, access: Access) -> dict[str, Any]:
-    """Plan the change, ask for permission and carry it out; repeat if a file changed in the meantime."""
+    """Plan the change, request permission and carry it out; repeat up to `TRIES` times if a file changes."""
     for _ in range(TRIES):
         plan = await asyncio.to_thread(make_plan)
         await _permit_effects(plan, access)
@@ -109,7 +109,7 @@ def _plan_replacement(path: Path, args: Mapping[str, Any], access: Access, works
 
 
 def _sources(operations: tuple[Operation, ...], access: Access) -> list[Path]:
-    """Return the existing files on whose content the patch depends."""
+    """Return the existing files whose content the patch needs. Raises `ToolError` for protected files."""
     sources: list[Path] = []
     for operation in operations:
         if isinstance(operation, UpdateFile) and operation.hunks:

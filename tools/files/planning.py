@@ -29,7 +29,7 @@ class OnDisk:
 
     status: os.stat_result
     data: bytes | None = None
-    """Its content, if the plan depends on it."""
+    """The content of the file, if the plan depends on it."""
 
     @property
     def mark(self) -> tuple[int, int, int, int]:
@@ -39,9 +39,7 @@ class OnDisk:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Writing `data` to `path`. `before` is None for a new file; it then takes its mode from `like`, if
-    given.
-    """
+    """A write of `data` to `path`. `before` is None for a new file, whose mode is that of `like`, if set."""
 
     path: Path
     data: bytes
@@ -81,7 +79,7 @@ class PatchPlan:
 def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
     """Load a text file that will be changed; return its state on disk and its text.
 
-    Raises `ToolError` if it is not a text file.
+    Raises `ToolError` if it cannot be read or is not a text file.
     """
     try:
         data, status = read_bytes(path)

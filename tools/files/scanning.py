@@ -18,12 +18,12 @@ from tools.text.words import plural
 
 
 def digest_of(data: bytes, status: os.stat_result) -> str:
-    """Return the digest of a file: SHA-256 of its bytes, or a mark for a large file."""
+    """Return the digest of a file: SHA-256 of its bytes, or `stat_digest` for a large file."""
     return hashlib.sha256(data).hexdigest() if len(data) <= MAX_WHOLE_BYTES else stat_digest(status)
 
 
 def stat_digest(status: os.stat_result) -> str:
-    """Return a mark for the content of a file too large to be hashed each time."""
+    """Return a substitute for the digest of a file too large to be hashed each time, made of its status."""
     return f"stat:{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
@@ -112,9 +112,7 @@ class _Scan:
         return self.complete + 1
 
     def _skip(self, chunk: bytes) -> int:
-        """Count the lines before the window without keeping them; return where the window begins
-        in `chunk`.
-        """
+        """Count the lines outside the window without keeping them; return where it begins in `chunk`."""
         missing = max(self.offset - 1 - self.complete, 0) if self.wants else len(chunk) + 1
         newlines = chunk.count(b"\n")
         if newlines < missing:
@@ -149,7 +147,7 @@ class _Scan:
 
 
 def scan(path: Path, offset: int, limit: int, stop: threading.Event) -> Window | BinaryFile:
-    """Return `limit` lines from line `offset`. Raises `OSError`, or `Stopped` once `stop` is set."""
+    """Return `limit` lines from line `offset`, or a binary file's type. Raises `OSError` and `Stopped`."""
     with os.fdopen(open_file(path), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         first = file.read(CHUNK_BYTES) or b""
@@ -214,7 +212,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _shown_line(line: bytes, cut: int) -> str:
-    """Return a line as text; a long one is cut, with a mark for the missing length."""
+    """Return a line as text; a long one is cut, with a note of the missing length."""
     text = decode_line(line) if not cut else line.decode("utf-8", "replace")
     if len(text) <= MAX_LINE_CHARS and not cut:
         return text

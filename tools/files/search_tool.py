@@ -37,7 +37,7 @@ NAME = "search"
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
 MAX_CONTEXT = 20
 MAX_PATTERN = 20_000
-"""Characters of a pattern; more bytes than four times that cannot be handed to a program."""
+"""The character limit of a pattern; more than four times as many bytes cannot be passed to a program."""
 MAX_FILES = 200_000
 """Files after which a list of files ends."""
 _NOTHING = "Nothing found. Binary, .git and gitignored files were left out."
@@ -129,9 +129,7 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 
 
 def _exists(root: Path, name: str) -> bool:
-    """Return whether a folder or file exists. Raises `ToolError` if reading it could block forever, such as a
-    FIFO.
-    """
+    """Return whether a path exists. Raises `ToolError` if reading it could block forever, as with a FIFO."""
     try:
         status = entry_status(root)
         if status is not None and not stat.S_ISDIR(status.st_mode):

@@ -35,7 +35,7 @@ TIMEOUT = 30.0
 """Seconds a search may take."""
 MAX_OUTPUT_BYTES = 256_000_000
 MAX_RECORD_BYTES = 4_000_000
-"""Length of a record above which it is left out: a line of a file that no one can read."""
+"""The size in bytes above which a record is left out, because its line is too long to read."""
 
 _CHILD = Path(__file__).with_name("search_child.py")
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
@@ -107,7 +107,7 @@ def records(
 
 
 def _walk(root: Path) -> Iterator[bytes]:
-    """Yield all plain files below a folder, for a system without ripgrep: no ignore file is read."""
+    """Yield all regular files below a folder, for a system without ripgrep: no ignore file is read."""
     folder, target = place(root)
     if target:
         yield os.fsencode(target)
@@ -126,7 +126,7 @@ def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _endless_ignore_files(root: Path) -> Iterator[str]:
-    """Yield for each folder that may be searched an empty text, or which ignore file there has no end."""
+    """Yield a clause for each ignore file that never ends, such as a FIFO, and an empty text per folder."""
     for folder in chain(root.parents, (parent for parent, _ in _folders(root))):
         for file in (folder / name for name in _IGNORE_FILES):
             try:
@@ -174,9 +174,7 @@ def _python(
 
 
 def place(root: Path) -> tuple[Path, str]:
-    """Return the folder to search, and the name of the only file to search in it; an empty name means all
-    files.
-    """
+    """Return the folder to search, and the only file name to search in it, or empty for all files."""
     return (root, "") if root.is_dir() else (root.parent, root.name)
 
 
@@ -223,7 +221,7 @@ def _run(
 def _chunks(
     process: subprocess.Popen[bytes], endless: Iterator[str], ending: SearchEnding, stop: threading.Event
 ) -> Iterator[bytes]:
-    """Yield the output of the child until it ends or a limit is reached."""
+    """Yield the output of the child until it ends or a limit is reached. Raises `Stopped`."""
     assert process.stdout is not None
     deadline = time.monotonic() + TIMEOUT
     received = 0
@@ -382,7 +380,7 @@ class _File:
 
 @dataclass
 class FileHits:
-    """Counts all hits and keeps at most `limit` of them, beginning with hit `offset` (from 0)."""
+    """A collector that counts all hits and keeps at most `limit` of them, from hit `offset` (from 0)."""
 
     offset: int
     limit: int

@@ -31,9 +31,7 @@ _CHILD = Path(__file__).with_name("syntax_child.py")
 
 
 async def check_syntax(path: Path, data: bytes) -> dict[str, Any] | None:
-    """Return `{"status": "ok"}` or `{"status": "error", "line", "message"}`; None for unchecked
-    file types.
-    """
+    """Return `{"status": "ok"}`, or an error with `message` and `line`; None if the file was not checked."""
     kind = _KINDS.get(path.suffix.lower())
     if kind is None or len(data) > MAX_BYTES or not data.strip():
         return None

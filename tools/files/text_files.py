@@ -1,4 +1,4 @@
-"""Files as text: encodings, line ends, and detection of binary files."""
+"""Files as text: encodings, line endings, and detection of binary files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LF, _CRLF = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A replacement of the characters `start` to `stop` of a text by `new`."""
+    """A replacement of the characters `start` to `stop` of a text with `new`."""
 
     start: int
     stop: int
@@ -36,17 +36,17 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    r"""The content of a text file. In `text` all line ends are `\n`."""
+    r"""The content of a text file. In `text` all line endings are `\n`."""
 
     text: str
     ends: bytes = b""
-    """One byte per line end in `text`: 1 where the file has `\\r\\n`."""
+    """One byte per line ending in `text`: 1 where the file has `\\r\\n`."""
     encoding: Encoding = "utf-8"
     mark: bytes = b""
 
     @property
     def lines(self) -> list[str]:
-        """Return the lines without their line ends. A newline at the end of the text adds no line."""
+        """Return the lines without their line endings. A newline at the end of the text adds no line."""
         return split_lines(self.text)
 
     @property
@@ -58,7 +58,7 @@ class TextFile:
     def revise(self, spans: Sequence[Replacement]) -> TextFile:
         """Return the file with `spans` replaced (in order, not overlapping, in characters of `text`).
 
-        Line ends outside of the spans stay; new lines get the line end of the line in which they start.
+        Line endings outside of the spans stay; new lines get that of the line in which they start.
         """
         pieces: list[str] = []
         ends = bytearray()
@@ -103,7 +103,7 @@ class TextFile:
             ) from None
 
     def _end_near(self, line: int) -> int:
-        """Return the line end for a line inserted at index `line`."""
+        """Return the line ending, `_LF` or `_CRLF`, for a line inserted at index `line`."""
         if line < len(self.ends):
             return self.ends[line]
         return self.ends[-1] if self.ends else _LF
@@ -140,7 +140,7 @@ def decode_line(line: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Return the lines of a text with `\n` ends, without the ends. An empty text has none."""
+    r"""Return the lines of a text with `\n` line endings, without these. An empty text has none."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -161,7 +161,7 @@ def line_starts(lines: Iterable[str]) -> list[int]:
 
 
 def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequence[str]) -> Replacement:
-    """Return the span that replaces the lines `first` to `stop` of `text` by `new`.
+    """Return the replacement of the lines `first` to `stop` of `text` with `new`.
 
     `starts` is `line_starts` of the text's lines. Unless the text was empty, it has a newline at its end
     afterwards only if it had one before.

@@ -92,7 +92,7 @@ def _exists(path: Path) -> bool:
 
 
 def _prepare(path: Path, content: str, ctx: ToolContext, access: Access) -> _Prepared:
-    """Prepare the bytes, keeping byte-order mark and line ends of the existing file."""
+    """Prepare the bytes with the byte-order mark and line endings of the old file. Raises `ToolError`."""
     name = access.name(path)
     new = new_text(content)
     try:
@@ -133,7 +133,7 @@ def _warning(ctx: ToolContext, path: Path, before: OnDisk, name: str) -> str | N
 
 
 def _fit(old: TextFile, new: TextFile) -> tuple[TextFile, tuple[str, ...]]:
-    """Return `new` with properties of `old` that the model plainly meant to keep, and the names of these."""
+    """Return `new` with properties of `old` that the model plainly meant to keep, and notes about these."""
     notes: list[str] = []
     text, ends = new.text, new.ends
     if old.line_ends == "crlf" and new.line_ends == "lf" and new.ends:

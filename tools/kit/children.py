@@ -113,8 +113,7 @@ async def kill_child(process: Process) -> None:
 
 
 async def end_child(process: Process, seconds: float, *, asked: bool = False) -> None:
-    """End a child and its group: close its input, then send SIGTERM, then SIGKILL, with `seconds` for each
-    step.
+    """End a child and its group: close its input, then SIGTERM, then SIGKILL, with `seconds` for each step.
 
     `asked` means that the child was already asked to end, so the first step is skipped.
     """

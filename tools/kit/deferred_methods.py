@@ -2,9 +2,9 @@
 
 `dataclasses` reads the fields of a class and compiles up to six functions while the module is imported, up to
 a millisecond. At the first request nine hundred such classes are loaded, and few have been instantiated: a
-third of the time from the start to that request would go into classes that nobody uses.
+third of the time from the start to that request would go into classes that are never used.
 
-So a class with slots at first gets nothing but its slots and a general `__init__`, which serves the first
+So a class with slots initially gets only its slots and a general `__init__`, which serves the first
 objects. `dataclasses` processes it when there are many, when another of its methods is called or its fields
 are asked for; an error in its definition is raised then, too. The methods of all data classes are compiled
 when they are called.
@@ -27,7 +27,7 @@ _OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq"})
 _ATTRIBUTES = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
 _IF_FROZEN = ("__setattr__", "__delattr__", "__getstate__", "__setstate__")
 _GENERAL = 50
-"""Objects of a class that the general `__init__` makes. A compiled one is faster, but has to be compiled."""
+"""The number of objects of a class made with the general `__init__` before a faster one is compiled."""
 _processing = threading.RLock()
 
 
@@ -140,7 +140,7 @@ class _Argument(NamedTuple):
 def _arguments(
     cls: type, final: type, names: Sequence[str], *, is_keyword: bool
 ) -> dict[str, _Argument] | None:
-    """Return the arguments of `__init__` by name; None if only `dataclasses` can tell them.
+    """Return the arguments of `__init__` by name; None if only `dataclasses` can determine them.
 
     `cls` is the class as it was written, `final` the one with slots.
     """
@@ -276,7 +276,7 @@ def _adding_later(add: Callable[[Any, type], None]) -> Callable[[Any, type], Non
 
 
 def _replace(method: Callable[..., Any], compiled: Callable[..., Any], kind: type) -> None:
-    """Put a compiled method where the one that compiles it stands, in a class or those it inherits from."""
+    """Replace a method that compiles itself with the compiled one, in a class or those it inherits from."""
     for owner in _owners(method, kind):
         type.__setattr__(owner, method.__name__, compiled)
 

@@ -2,7 +2,7 @@
 
 The `openai` package imports its 350 modules of types to offer their names in `openai.types`. One request uses
 none of them, and they are half the time and most of the memory of the import. `httpcore2` imports each of its
-connections twice, and HTTP/2, which only a server that speaks it needs.
+connections twice, and HTTP/2, which only servers that use it need.
 """
 
 from __future__ import annotations

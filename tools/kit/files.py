@@ -93,7 +93,7 @@ def remove_folders(made: list[Path]) -> None:
 
 
 def open_file(path: Path) -> int:
-    """Open the plain file `path` (absolute, resolved) for reading; return the descriptor.
+    """Open the regular file `path` (absolute, resolved) for reading; return the descriptor.
 
     Raises `NotAFileError` for everything else and `OSError` if it cannot be opened.
     """
@@ -110,7 +110,7 @@ def open_file(path: Path) -> int:
 
 
 def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat_result]:
-    """Return content and status of a plain file. Raises `OSError` (`EFBIG` above `limit` bytes)."""
+    """Return content and status of a regular file. Raises `OSError` (`EFBIG` above `limit` bytes)."""
     with os.fdopen(open_file(path), "rb") as file:
         status = os.fstat(file.fileno())
         data = file.read(limit + 1)
@@ -120,7 +120,7 @@ def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat
 
 
 def read_plain(path: Path, limit: int = MAX_WHOLE_BYTES) -> bytes:
-    """Return the content of a plain file, whose path may contain links.
+    """Return the content of a regular file, whose path may contain links.
 
     Raises `OSError`. A FIFO or a device is an error and is not waited for.
     """
@@ -137,7 +137,7 @@ def entry_status(path: Path) -> os.stat_result | None:
 
 
 def require_file(status: os.stat_result) -> None:
-    """Raise unless `status` is that of a plain file: `ELOOP` for a link, else `NotAFileError`."""
+    """Raise unless `status` is that of a regular file: `ELOOP` for a link, else `NotAFileError`."""
     mode = status.st_mode
     if stat.S_ISREG(mode):
         return
@@ -153,7 +153,7 @@ def require_file(status: os.stat_result) -> None:
 def read_owned(path: Path, largest: int) -> bytes | None:
     """Return the content of a file that belongs to this user and that no one else may write.
 
-    Returns None if it is missing, a link, or larger than `largest` bytes. Reads the disk.
+    Returns None for any other file, a link, or more than `largest` bytes. Reads the disk.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -207,7 +207,7 @@ def write_atomically(
     durable: bool = True,
     prefix: str = TEMPORARY_PREFIX,
 ) -> None:
-    """Replace the content of `path` by `data`, or its pieces, flushed to disk if `durable`.
+    """Replace the content of `path` with `data`, or its pieces, flushed to disk if `durable`.
 
     An existing file keeps its mode, extended attributes and, where permitted, its owner; `like` names another
     file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the

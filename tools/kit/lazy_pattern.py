@@ -22,7 +22,7 @@ class _LazyPattern:
 
 
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return an expression with the methods of `re.Pattern`, not accepted by the functions of `re`.
+    """Return a lazily compiled pattern with the methods of `re.Pattern`; functions of `re` do not accept it.
 
     Raises `re.error` at its first use if `pattern` is malformed.
     """

@@ -28,8 +28,8 @@ _UNOWNED = 3600.0
 class PrivateFolder:
     """A folder (0700) for temporary files, removed at the end of its context or with `remove`.
 
-    `use` becomes a part of its name. Raises `OSError` if none can be made. Once this process is killed, a
-    sweep of another one removes it.
+    `use` becomes a part of its name. Raises `OSError` if none can be made. If this process is killed,
+    another one removes the folder with `sweep`.
     """
 
     def __init__(self, use: str, root: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The end of a process of ours."""
+"""Ending a process of Hermes without delay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 def exit_process(code: int) -> NoReturn:
-    """End this process with `code`, without taking its modules apart.
+    """End this process with `code`, without clearing its modules first.
 
     Python would clear a thousand modules first, a fifth of the time of a short run, although the system frees
     their memory at once. Threads and exit handlers run to their end as usual. In development mode Python does

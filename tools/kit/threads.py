@@ -26,10 +26,9 @@ async def in_thread(work: Callable[[threading.Event], R]) -> R:
 
 
 def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
-    """Run `work` on a new daemon thread, and return its result to come. Cancelling stops the wait, not the
-    work.
+    """Run `work` on a new daemon thread; return a future of its result. Cancelling does not stop the work.
 
-    It is no task, which a loop that ends would cancel while somebody waits for it `to_the_end`.
+    The future is not a task, because a closing loop would cancel a task while `to_the_end` waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[R] = loop.create_future()
@@ -76,7 +75,7 @@ async def to_the_end(work: asyncio.Future[R]) -> R:
 
 
 async def close_all(closers: Iterable[Callable[[], Awaitable[object]]]) -> None:
-    """Call all, one after the other, also if one fails or is cancelled.
+    """Call all functions one after another, even if one fails or is cancelled.
 
     Raises the cancellation, or else the first error, at the end.
     """

@@ -32,7 +32,7 @@ def person_umask() -> int:
 
 
 def forget() -> None:
-    """Restore the umask from before `make_private`."""
+    """Forget the umask that `make_private` remembered. The umask of the process stays as it is."""
     global _persons
     _persons = None
 

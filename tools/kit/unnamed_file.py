@@ -1,4 +1,4 @@
-"""An unnamed private file to which pieces are appended. It ends with the process, even after a crash."""
+"""An unnamed private file to which pieces are appended. It disappears with the process, even in a crash."""
 
 from __future__ import annotations
 

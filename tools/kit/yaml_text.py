@@ -127,7 +127,7 @@ def compose_exact(text: str) -> Node | None:
 
 
 def check_yaml(text: str, form: YamlForm) -> None:
-    """Count depth and values without building anything, so that a hostile file is refused early."""
+    """Raise `YamlError` for wrong syntax, or too much depth or too many values, without building anything."""
     try:
         _check_events(yaml.parse(text, Loader=_Loader), form)
     except yaml.MarkedYAMLError as error:

@@ -1,3 +1,1 @@
-"""Tools for vision, drawing, speech, hearing, devices and messages; `agent.integrations.senses`
-serves them.
-"""
+"""Tools for images, speech, devices and messages, implemented by `agent.integrations.senses`."""

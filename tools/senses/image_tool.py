@@ -1,4 +1,4 @@
-"""The tool `image_generate`: draws or changes a picture."""
+"""The tool `image_generate`: generates or changes a picture."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tools.text.safe_text import clean
 
 NAME = "image_generate"
 LONGEST = 4_000
-"""Characters of a description."""
+"""The character limit of a description."""
 MOST_LIKE = 4
-"""The number of pictures to start from."""
+"""The maximum number of pictures to start from."""
 
 
 async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str, Any]:

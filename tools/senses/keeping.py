@@ -1,4 +1,4 @@
-"""Reading and writing of files for the tools of the senses, with the rules of the file tools."""
+"""Reading and writing files for the image, sound and message tools, under the rules of the file tools."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MANY = 1_000
 async def read_file(
     context: ToolContext, tool: str, path: str, largest: int, *, inside: bool = False
 ) -> tuple[bytes, str]:
-    """Read a file given to a tool; return its bytes and its shown name. Raises `ToolError`.
+    """Read a file given to a tool; return its bytes and the last part of its path. Raises `ToolError`.
 
-    With `inside`, it must be in the workspace after all links are followed.
+    With `inside`, the file must be in the workspace after all links are followed.
     """
     access = await asyncio.to_thread(Access, context, tool)
     place = await asyncio.to_thread(access.target, path)
@@ -49,9 +49,7 @@ async def read_file(
 
 
 async def keep(context: ToolContext, tool: str, made: Made, path: str, folder: str, title: str) -> str:
-    """Write a generated file to `path`, or to a new file in `folder` named after `title`; return its shown
-    name.
-
+    """Write a generated file to `path`, or to `folder` under a name made from `title`; return its shown path.
     The write belongs to the current step, so it can be undone. Raises `ToolError`.
     """
     access = await asyncio.to_thread(Access, context, tool)
@@ -75,7 +73,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _free(folder: Path, title: str, ending: str) -> Path:
-    """Return an unused path in the folder, named after `title`."""
+    """Return an unused path in the folder, named after `title`. Raises `ToolError` if there are too many."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-") or "untitled"
     for number in range(1, _MANY):
         place = folder / f"{words}{'' if number == 1 else f'-{number}'}{ending}"

@@ -16,7 +16,7 @@ from typing import Any
 MEMORY = 1_500_000_000
 """The limit of address space in bytes."""
 SECONDS = 30
-"""The limit of computing time."""
+"""The limit of computing time in seconds."""
 LARGEST_ORDER = 200
 
 

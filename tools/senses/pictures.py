@@ -146,7 +146,7 @@ Form = Literal["blocks", "png", "sixel"]
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """A picture scaled to a number of cells."""
+    """A picture scaled to a number of terminal cells."""
 
     columns: int
     rows: int
@@ -158,9 +158,7 @@ class Thumbnail:
 
 
 def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int] = CELL) -> tuple[int, int]:
-    """Return the columns and rows that a picture of this size in pixels takes, in proportion, within limits.
-    Pure.
-    """
+    """Return the columns and rows for a picture of this size in pixels, in proportion, within limits."""
     across = min(columns, -(-width // cell[0]))
     down = across * height / width * cell[0] / cell[1]
     if down > rows:
@@ -171,7 +169,7 @@ def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int
 def draw_thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """Draw the picture within `columns` and `rows` of cells of this size in pixels.
+    """Return the picture scaled to fit `columns` and `rows` of cells of this size in pixels.
 
     Raises `ToolError` if it is not a picture. Slow, and decodes untrusted data.
     """
@@ -202,9 +200,9 @@ def draw_thumbnail(
 
 
 COLOURS = 64
-"""The number of colours. More are hardly visible at this size, and each is drawn over each six lines."""
+"""The number of colours. More are hardly visible at this size, and each takes a pass over every six lines."""
 BAND = 6
-"""Pixel lines in one sixel sign."""
+"""Pixel lines in one sixel character."""
 _RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
 
 

@@ -12,13 +12,13 @@ from tools.results import ToolError
 from tools.senses.pictures import CELL, FitPicture, Form, Thumbnail
 
 SECONDS = 40.0
-"""The time limit for one picture."""
+"""The time limit in seconds for one picture."""
 _CHILD = Path(__file__).with_name("picture_child.py")
 _START = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({child!r}, run_name='__main__')"
 
 
 async def fit_apart(data: bytes) -> FitPicture:
-    """Run `tools.senses.pictures.fit` in a separate process and return its result. Raises `ToolError`."""
+    """Run `pictures.fit` in a separate process and return its result. Raises `ToolError`."""
     told, made = await _read(b"fit\n", data)
     width, height = told["original"]
     return FitPicture(
@@ -29,9 +29,7 @@ async def fit_apart(data: bytes) -> FitPicture:
 async def thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """Run `tools.senses.pictures.draw_thumbnail` in a separate process and return its result. Raises
-    `ToolError`.
-    """
+    """Run `pictures.draw_thumbnail` in a separate process and return its result. Raises `ToolError`."""
     told, made = await _read(f"draw {columns} {rows} {form} {cell[0]} {cell[1]}\n".encode(), data)
     return Thumbnail(told["columns"], told["rows"], made, told["form"])
 

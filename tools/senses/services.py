@@ -1,4 +1,4 @@
-"""The services behind the senses, as protocols and data. The engine implements them."""
+"""Services for images, sound, devices and messages, as protocols and data. The engine implements them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tools.services.service import Service
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseService(Action):
-    """Using a configured service: drawing, speaking, hearing, seeing."""
+    """Using a configured service to generate or examine a picture, to speak, or to transcribe."""
 
     kind: str
     service: str
     """The service: a host, `this machine`, or a service of a plugin."""
     hosts: str = ""
-    """The hosts that a plugin may send it to."""
+    """The hosts that a plugin may send the data to."""
 
     def headline(self) -> str:
         reached = f" (which reaches {self.hosts})" if self.hosts else ""
@@ -96,7 +96,7 @@ SendMessage.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureOrder:
-    """The description of a picture to draw."""
+    """The description of a picture to generate."""
 
     prompt: str
     shape: str = "square"
@@ -112,11 +112,11 @@ class Made:
 
     data: bytes
     ending: str
-    """The file name ending, with the dot."""
+    """The file name extension, with the dot."""
     by: str
-    """The maker, in words."""
+    """The service or model that generated it, in words."""
     note: str = ""
-    """A note on it."""
+    """A note on the file."""
     cost: float | None = None
     """US dollars; None: unknown."""
     seed: int | None = None
@@ -138,7 +138,7 @@ def until_ready() -> bool:
 
 
 class Senses(Service, ABC):
-    """The services that the tools of the senses need. All methods raise `ToolError`."""
+    """The services of the tools for images, sound, devices and messages. All methods raise `ToolError`."""
 
     absent = "Nothing that sees, draws or speaks is set up here."
 
@@ -152,7 +152,7 @@ class Senses(Service, ABC):
 
     @abstractmethod
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
-        """Draw a picture."""
+        """Generate a picture and return it as a file. `progress` is called with texts on the progress."""
 
     @abstractmethod
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
@@ -160,11 +160,11 @@ class Senses(Service, ABC):
 
     @abstractmethod
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
-        """Transcribe a recording."""
+        """Transcribe a recording; return the result for the model."""
 
     @abstractmethod
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
-        """Query or control Home Assistant."""
+        """Query or control Home Assistant; return the result for the model."""
 
     @abstractmethod
     async def send(

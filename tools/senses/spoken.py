@@ -9,7 +9,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 LONGEST = 4_000
-"""Characters read aloud in one piece."""
+"""The character limit of a text read aloud in one piece."""
 _FENCE = lazy_pattern(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _TABLE = lazy_pattern(r"^[ \t]*\|.*$\n?", re.MULTILINE)
 _LINK = lazy_pattern(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
@@ -26,9 +26,7 @@ _SYMBOLS = lazy_pattern(r"[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]")
 
 
 def spoken(text: str) -> str:
-    """Return a text prepared for speech: code blocks and tables removed, links and marks
-    replaced by words.
-    """
+    """Return a text prepared for speech, without markup, code blocks, tables, addresses and symbols."""
     text = clean(text)
     text = _FENCE.sub("\n", text)
     text = _TABLE.sub("", text)
@@ -59,9 +57,7 @@ def sentences(text: str, longest: int = 400) -> Iterator[str]:
 
 
 class SentenceStream:
-    """Collects an answer that arrives in pieces, and returns complete sentences. Code is held back until it
-    ends.
-    """
+    """A splitter of an answer that arrives in pieces into complete sentences. Code is kept until it ends."""
 
     def __init__(self) -> None:
         self._text = ""

@@ -30,7 +30,7 @@ async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str
 
 
 async def load_picture(source: str, context: ToolContext) -> tuple[bytes, str]:
-    """Return bytes and a name of a picture given by path, address or `data:`."""
+    """Return bytes and a name of a picture given by path, address or `data:`. Raises `ToolError`."""
     kind = source[:8].lower()
     if kind.startswith("data:"):
         return await asyncio.to_thread(_inline, source), "inline picture"

@@ -1,4 +1,4 @@
-"""Actions of tools on the world, as data: the objects on which the gate decides.
+"""Actions of tools, as data: the objects that the permission check decides on.
 
 A tool never acts before asking. It builds an action, passes it to `ToolContext.permit`, and continues only if
 that returns.
@@ -21,7 +21,7 @@ class Action:
 
     tool: str
     effect: ClassVar[Effect | None] = None
-    """What the gate must know of it; None for the actions of this module."""
+    """What the permission check must know about it; None for the actions of this module."""
 
     def headline(self) -> str:
         """Return one line that tells the user exactly what would happen."""
@@ -29,7 +29,7 @@ class Action:
 
 
 Permit = Callable[[Action], Awaitable[None]]
-"""Passes the gate with an action; raises `DeniedError` if the answer is no."""
+"""A function that requests permission for an action; raises `DeniedError` if it is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class ChangeFiles(Action):
         raise NotImplementedError
 
     def writes(self) -> tuple[WritePath | DeletePath, ...]:
-        """Return the changes path by path; each is judged like any other change of a file."""
+        """Return the changes path by path; each is judged like any other change to a file."""
         changed = (WritePath(tool=self.tool, path=path) for path in self.paths)
         return (*changed, *(DeletePath(tool=self.tool, path=path) for path in self.removes))
 
@@ -230,7 +230,7 @@ class Fetch(Action):
 
     url: str
     pages: int = 1
-    """Further pages of the same host that may be fetched from there."""
+    """The number of pages that may be fetched: this one, and pages of the same host that it leads to."""
 
     def headline(self) -> str:
         if self.pages > 1:
@@ -416,7 +416,7 @@ SampleModel.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnAgent(Action):
-    """Starting another agent with a goal. Its actions pass the gate again."""
+    """Starting another agent with a goal. The agent's own actions need permission again."""
 
     goal: str
 
@@ -443,7 +443,7 @@ ScheduleJob.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainModel(Action):
-    """Letting a model work on many tasks, to train or to test. Each of them passes the gate again."""
+    """Letting a model work on many tasks, to train or to test. Its actions need permission again."""
 
     what: str
     """Trainer, environment, and amount."""

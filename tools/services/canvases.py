@@ -1,7 +1,7 @@
 """Canvases: pictures and small pages that an agent shows next to the conversation.
 
-A canvas has a name and versions; its content is in a private file of the home, named by its hash. The
-versions follow from the path of the conversation, like the task list.
+A canvas has a name and versions; its content is in a private file in Hermes's home folder, named by its hash.
+The versions are read from the call results in the conversation, like the task list.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ class CanvasBoard(Service, ABC):
 
     @abstractmethod
     def take_back(self, name: str) -> Canvas:
-        """Show the previous version of a canvas again, or stop showing it if there is none. Raises
-        `ToolError`.
-        """
+        """Show the previous version of a canvas again, or close it if there is none. Raises `ToolError`."""
 
     @abstractmethod
     def close(self, name: str) -> None:
@@ -94,9 +92,7 @@ def canvases_of(results: Iterable[str]) -> tuple[Canvas, ...]:
 
 
 def changed_canvases(before: Sequence[Canvas], after: Sequence[Canvas]) -> tuple[Canvas, ...]:
-    """Return the canvases of `after` that differ from `before`; removed ones are returned without versions.
-    Pure.
-    """
+    """Return the canvases of `after` that differ from `before`, and removed ones without versions."""
     known = {each.name: each for each in before}
     names = {each.name for each in after}
     gone = tuple(Canvas(name, ()) for name in known if name not in names)

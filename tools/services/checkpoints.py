@@ -53,7 +53,7 @@ class SinceThen:
     """A unified diff from then to now; binary files are named only."""
     files: int
     added: int
-    """Lines."""
+    """The number of added lines."""
     removed: int
     left_out: tuple[tuple[str, str], ...]
     """Paths missing in the diff, and why."""
@@ -64,7 +64,7 @@ class TakenBack:
     """The result of a restore."""
 
     position: int
-    """The position it led to."""
+    """The position after the restore."""
     step: int | None
     """The step of the restore; None if nothing changed."""
     restored: tuple[str, ...]
@@ -73,7 +73,7 @@ class TakenBack:
 
 
 PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]]
-"""Asks whether paths may be restored to a position: changed paths, and removed paths."""
+"""Requests permission to restore paths to a position: the position, changed paths, and removed paths."""
 
 
 class Checkpoints(Service, ABC):
@@ -86,7 +86,7 @@ class Checkpoints(Service, ABC):
 
     @abstractmethod
     async def save(self, name: str) -> SavedPoint:
-        """Give the current position a name."""
+        """Give the current position a name, and return it."""
 
     @abstractmethod
     async def list(self) -> PointList: ...

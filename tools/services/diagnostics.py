@@ -10,7 +10,7 @@ from typing import Any
 from tools.services.service import Service
 
 MAX_CHARS = 1_000_000
-"""Characters of a file above which no server is shown it."""
+"""The most characters of a file that is sent to a language server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +23,10 @@ class FileEdit:
 
 
 class Diagnostics(Service):
-    """Checks files after an edit."""
+    """The service that checks files after an edit. This class reports nothing."""
 
     async def after(self, edits: Sequence[FileEdit]) -> Any:
-        """Return new problems, JSON-able, for the result of the edit; None if there is nothing to report.
+        """Return new problems, as JSON values, for the result of the edit; None if there are none.
 
         Waits for some seconds at most, and never raises.
         """

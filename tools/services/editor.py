@@ -10,7 +10,7 @@ from pathlib import Path
 from tools.services.service import Service
 
 Screen = Callable[[str], None]
-"""A function for each next piece of a command's output, cleaned and masked; called on any thread."""
+"""A function called on any thread with each new piece of a command's output, cleaned and masked."""
 
 
 async def nothing_former(path: Path) -> Sequence[bytes]:
@@ -38,7 +38,7 @@ class KnownTexts:
 
 
 class EditorSide(Service):
-    """What an editor offers. This class offers nothing, for a session without an editor.
+    """The functions that an editor offers. This class offers none, for a session without an editor.
 
     Every method answers within seconds and never raises.
     """
@@ -65,5 +65,5 @@ class EditorSide(Service):
         return False
 
     def screen(self, call: str) -> Screen | None:
-        """Return None, without an editor."""
+        """Return a function that shows a call's output in the editor; None without an editor's terminal."""
         return None

@@ -10,7 +10,7 @@ from tools.services.service import Service
 
 
 class JobKeeper(Service, ABC):
-    """The jobs of this home. Results are JSON-able; all methods raise `ToolError`."""
+    """The scheduled jobs of this user. Results can be written as JSON; all methods raise `ToolError`."""
 
     absent = "No jobs are kept here; work on it now."
 

@@ -1,4 +1,4 @@
-"""Notes of what failed and what worked, in the form for tools."""
+"""Notes on what failed and what worked, as the tools exchange them with the store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LearningNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningView:
-    """A learning in the form for tools."""
+    """A stored learning, as the tools return it."""
 
     id: int
     status: str

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from tools.services.actions import ReachHost
 
 PermitHost = Callable[[ReachHost], Awaitable[object]]
-"""Returns if a host may be reached; raises `DeniedError` otherwise. For the session's loop."""
+"""Returns if a host may be reached; raises `DeniedError` otherwise. Runs on the session's event loop."""
 SandboxName = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 NetworkMode = Literal["on", "filtered", "ask", "off"]
 """What commands may reach: everything; listed hosts, and others by permission; nothing without permission
@@ -40,13 +40,12 @@ class NetworkSpace:
 
     net: int
     user: int
-    """The user namespace it belongs to; root need not join that."""
+    """The user namespace that the network belongs to; root need not join it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPolicy:
-    """The access rights of a child. Paths are absolute and resolved; of two rules, that of the deeper path
-    counts.
+    """The access rights of a child. Paths are absolute and resolved; the rule for the deeper path wins.
 
     All other paths are readable and read-only.
     """
@@ -65,27 +64,27 @@ class SandboxPolicy:
     """Read-only paths, also below a writable folder."""
     network: bool = False
     space: NetworkSpace | None = None
-    """The network it joins; None: no network. Only bubblewrap supports this."""
+    """The network that the child joins; None: no network. Only bubblewrap supports this."""
     terminal: str = ""
     """Path of the terminal the child runs on, or empty."""
     sockets: bool = False
     """Whether Unix sockets are allowed even if the boundary cannot distinguish them."""
     dies_with_parent: bool = True
-    """Whether the kernel ends it with the thread that started it, and its children with it."""
+    """Whether the kernel ends the child, and its own children, with the thread that started it."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     waits: bool = False
-    """As in `Need`."""
+    """Whether the child is started in advance, as in `Need`."""
 
 
 class Reserved(Protocol):
     """Names in the workspace that are kept free while something runs in a sandbox."""
 
     def rest(self, folder: Path) -> None:
-        """Leave the workspace until `resume`, for `folder`. Raises `OSError` if that is impossible."""
+        """Move what keeps the names free from the workspace to `folder`, until `resume`. Raises `OSError`."""
         ...
 
     def resume(self) -> bool:
-        """Return whether it is as before `rest` again."""
+        """Undo `rest`; return whether everything is as it was before."""
         ...
 
 
@@ -111,7 +110,7 @@ class Wrapped:
     ended: Callable[[], None] = _nothing
     """Call after nothing of the child is left: cleans up. May be called again."""
     shape: object = None
-    """What it was drawn for, to be compared by `Boundary.still_fits`; None if it cannot wait."""
+    """What it was made for, to be compared by `Boundary.still_fits`; None if it cannot wait."""
     reserved: tuple[Reserved, ...] = ()
 
 
@@ -144,25 +143,25 @@ class Need:
     write: tuple[Path, ...] = ()
     terminal: str = ""
     network: bool = False
-    """Whether the user allowed it the network, if that is otherwise off."""
+    """Whether the user allowed it to use the network, if that is otherwise off."""
     hosts: frozenset[str] = frozenset()
     """Hosts allowed with it, if the network is filtered."""
     permit: PermitHost | None = None
-    """Asks about other hosts, in the name of its agent; None: the session asks."""
+    """Asks about other hosts, in the name of the child's agent; None: the session asks."""
     offline: bool = False
-    """Whether it only gets a filtered network, because it has calls for requests."""
+    """Whether it gets only a filtered network, because it can make requests by tool calls."""
     counts: bool = True
     """Whether it is working from the start; a waiting child is counted by `Boundary.at_work`."""
     hide: tuple[Path, ...] = ()
     """Further files it must not read."""
     sockets: bool = False
     opens: tuple[Path, ...] = ()
-    """Guarded places it may change; a folder includes its content."""
+    """Guarded paths that it may change; a folder includes its content."""
     lends: bool = False
     """Whether it gets copies of git's settings to write, which are judged later."""
     dies_with_parent: bool = False
     waits: bool = False
-    """Whether it is drawn ahead, so that it must be recognisable whether it still fits."""
+    """Whether it is started in advance, so that `Boundary.still_fits` can check it later."""
 
 
 class Boundary(Protocol):
@@ -184,24 +183,20 @@ class Boundary(Protocol):
         ...
 
     def look_again(self) -> None:
-        """Make the next `prepare` check again, because a program outside may have changed what it depends
-        on.
-        """
+        """Make the next `prepare` check again, because a program outside may have changed its conditions."""
         ...
 
     def rest(self, wrapped: Wrapped) -> None:
-        """Take out of the workspace what only a working child needs, once the child waits inside. Raises
-        `OSError` if that is impossible.
-        """
+        """Remove from the workspace what a child does not need while it waits for work. Raises `OSError`."""
         ...
 
     def resume(self, wrapped: Wrapped) -> bool:
-        """End the rest of a waiting child; return whether its boundary is whole again."""
+        """Restore for a waiting child what `rest` removed; return whether its boundary is complete again."""
         ...
 
     def still_fits(self, wrapped: Wrapped, need: Need, pid: int) -> bool:
-        """End the rest of a waiting child, started as the process `pid`; return whether one drawn for `need`
-        now would close and open the same. Reads the disk. Raises `OSError` and `ToolError`.
+        """Undo `rest` for the waiting child, the process `pid`; return whether a boundary made for `need` now
+        would give the same access. Reads the disk. Raises `OSError` and `ToolError`.
         """
         ...
 
@@ -253,9 +248,7 @@ class Boundary(Protocol):
         ...
 
     def guarded_refusal(self, output: str) -> str:
-        """Return a sentence on a guarded path that a program could not change, judged by its output; or
-        empty.
-        """
+        """Return a sentence on a guarded path that a program could not change, by its output; or empty."""
         ...
 
     def refusal(self, output: str, *, network: bool, command: str = "", failed: bool = True) -> str:
@@ -266,9 +259,7 @@ class Boundary(Protocol):
         ...
 
     def kept_back(self, note: str) -> str:
-        """Return, as a clause for a question, what a note of `refusal` says was hidden or
-        closed; or empty.
-        """
+        """Return what a note of `refusal` says was withheld, as a clause for a question; or empty."""
         ...
 
     def hosts_refused(self, since: float) -> str:

@@ -52,9 +52,7 @@ C = TypeVar("C", bound=Caller)
 
 
 class ServiceTable(Generic[C]):
-    """The services of one agent by their type. `closers` collects the functions that close those made by
-    `open`.
-    """
+    """The services of one agent by type. `closers` receives the functions that close those made by `open`."""
 
     def __init__(self, closers: list[Callable[[], Awaitable[None]]]) -> None:
         self._makers: dict[type[Service], Callable[[C], Service]] = {}

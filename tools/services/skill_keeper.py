@@ -14,7 +14,7 @@ SkillAct = Literal["create", "patch", "edit", "delete", "write_file", "remove_fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """A change of one of the user's skills."""
+    """A change to one of the user's skills."""
 
     act: SkillAct
     name: str
@@ -41,10 +41,10 @@ class SkillDraft:
     diff: str
     """A unified diff of all files."""
     added: int
-    """Lines."""
+    """The number of added lines."""
     removed: int
     danger: tuple[str, ...] = ()
-    """What would read like an attack in the skill; the user must approve it separately."""
+    """Findings that look like an attack in the skill; the user must approve them separately."""
     findings: tuple[str, ...] = ()
     """Further findings of the scan."""
     plan: Any = None
@@ -62,16 +62,12 @@ class SkillKeeper(Service, ABC):
 
     @abstractmethod
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
-        """Return the instructions of a skill, or one of its files. The restrictions of the skill apply from
-        then on.
-        """
+        """Return a skill's instructions, or one of its files. The skill's restrictions apply from then on."""
 
     @abstractmethod
     async def draft(self, change: SkillChange) -> SkillDraft:
-        """Prepare a change: check its format, scan it and compare it with the present skill. Nothing is
-        written.
-        """
+        """Check the format of a change, scan it, and compare it with the current skill. Writes nothing."""
 
     @abstractmethod
     async def carry_out(self, draft: SkillDraft) -> Mapping[str, Any]:
-        """Write a prepared change, if the skill has not changed in the meantime."""
+        """Write a prepared change; refuse if the skill has changed in the meantime."""

@@ -11,7 +11,7 @@ from tools.services.service import Service
 
 
 class TrainingKeeper(Service, ABC):
-    """Environments, configuration and runs of this home. Results are JSON-able; all raise `ToolError`."""
+    """Training environments, settings and runs. Results can be written as JSON; all raise `ToolError`."""
 
     absent = "Nothing is trained from here."
 
@@ -33,7 +33,7 @@ class TrainingKeeper(Service, ABC):
 
     @abstractmethod
     async def start(self, run: str, permit: Permit) -> Mapping[str, Any]:
-        """Start a run in a separate process, or continue one that ended early."""
+        """Start a new run in a separate process, or continue the run named by `run`."""
 
     @abstractmethod
     async def status(self, run: str) -> Mapping[str, Any]:
@@ -41,7 +41,7 @@ class TrainingKeeper(Service, ABC):
 
     @abstractmethod
     async def stop(self, run: str) -> Mapping[str, Any]:
-        """Stop a run; its results are kept."""
+        """Stop a running run, by force if it does not end by itself; its results are kept."""
 
     @abstractmethod
     async def results(self, run: str) -> Mapping[str, Any]:

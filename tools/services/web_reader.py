@@ -1,4 +1,4 @@
-"""The web in the form for tools: results are data for the model, with outside text in a fence."""
+"""Access to the web for tools. Results are data for the model, with outside text marked as such."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CrawlOrder:
     depth: int = 2
     """The number of links that may be followed in a row."""
     limit: int = 50
-    """The largest number of pages."""
+    """The maximum number of pages."""
     include: tuple[str, ...] = ()
     """Patterns of paths, with `*`; a page must match one. Empty: all do."""
     exclude: tuple[str, ...] = ()
@@ -40,4 +40,4 @@ class WebReader(Service, ABC):
 
     @abstractmethod
     async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
-        """Save pages of a site to disk, with an index."""
+        """Save pages of a site to disk, with an index; return where they are."""

@@ -37,10 +37,10 @@ class ShellEnding:
 
 
 class Pump:
-    """Reads `output` of `process` on a separate thread and passes every piece to a sink.
+    """A reader that passes every piece of `output` of `process` to a sink, on a separate thread.
 
-    The loop learns when the process has ended. If a descendant keeps the output open, the thread continues
-    reading and discards the data, so that the descendant does not die of a closed or full pipe.
+    The event loop is notified when the process has ended. If a descendant keeps the output open, the thread
+    continues reading and discards the data, so that the descendant does not die of a closed or full pipe.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], output: int) -> None:
@@ -153,9 +153,9 @@ class Leave:
     hosts: frozenset[str] = frozenset()
     """Hosts it may reach if the network is filtered."""
     opens: tuple[Path, ...] = ()
-    """Guarded places it may change."""
+    """Guarded paths that it may change."""
     lends: bool = False
-    """Whether it is lent copies of git's settings."""
+    """Whether it gets copies of git's settings to change."""
     permit: PermitHost | None = None
     """Asks about other hosts; None: the session asks."""
 

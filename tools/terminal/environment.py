@@ -1,4 +1,4 @@
-"""The environment of commands."""
+"""The environment variables that commands get."""
 
 from __future__ import annotations
 
@@ -250,9 +250,7 @@ def _forget_venv(child: dict[str, str], prefix: Path) -> None:
 
 
 def _drop_entries(child: dict[str, str], name: str, ours: Callable[[Path], bool]) -> None:
-    """Remove the paths for which `ours` is true from a list variable; remove the variable if it is then
-    empty.
-    """
+    """Remove the paths for which `ours` is true from a list variable, and the variable if it gets empty."""
     entries = child.pop(name, "").split(os.pathsep)
     kept = [entry for entry in entries if not entry or not ours(Path(entry))]
     if any(kept):

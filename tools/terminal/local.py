@@ -95,7 +95,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AheadFiles:
-    """The files that a waiting boundary shows its command: its text, and the state before and after it."""
+    """The files that a waiting boundary gives its command: the text, and the shell's old and new state."""
 
     command: Path
     state: Path
@@ -120,14 +120,14 @@ class AheadFiles:
 
 
 def is_plain(launch: Launch) -> bool:
-    """Return whether a command needs nothing but the usual boundary, so that a waiting one may do."""
+    """Return whether a command needs only the usual boundary, so that a waiting one can be used."""
     leave = launch.leave
     special = leave.outside or leave.network or leave.opens or leave.lends
     return not (special or launch.pty or launch.keeps_input) and launch.new_state is not None
 
 
 class WaitingBoundary:
-    """One started and still empty boundary."""
+    """A boundary that was started in advance and waits for its command."""
 
     def __init__(
         self,
@@ -145,16 +145,16 @@ class WaitingBoundary:
         self.mark = mark
         self._env = env
         self.is_taken = False
-        """Whether its command runs in it."""
+        """Whether a command has started in it."""
 
     def fits(self, launch: Launch, boundary: Boundary, programs: Path) -> bool:
-        """Return whether a boundary drawn now for `launch` would be the same."""
+        """Return whether a boundary made now for `launch` would be the same."""
         if self.process.poll() is not None or not is_plain(launch) or _general(launch.env) != self._env:
             return False
         return boundary.still_fits(self.wrapped, self.files.need(programs), self.process.pid)
 
     def hand_over(self, launch: Launch) -> None:
-        """Let the command run. Raises `OSError`; then it did not."""
+        """Start the command in the boundary. Raises `OSError` if that fails."""
         assert launch.new_state is not None
         _fill(self.files.command, launch.command_file)
         _fill(self.files.state, launch.state)
@@ -180,7 +180,7 @@ class WaitingBoundary:
         self.pipes.close_input()
 
     def discard(self) -> None:
-        """End it unused. Blocks until nothing of it is left."""
+        """End the unused boundary. Blocks until its processes have ended."""
         self.pipes.close_ours()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_PATIENCE)
@@ -190,7 +190,7 @@ class WaitingBoundary:
         self.close()
 
     def close(self) -> None:
-        """Clean up after nothing of it is left. May be called again."""
+        """Clean up after the boundary's processes have ended. May be called again."""
         self.wrapped.ended()
         self.files.remove()
 
@@ -198,7 +198,7 @@ class WaitingBoundary:
 def draw_ahead(
     boundary: Boundary, launch: Launch, owner: str, arguments: list[str], programs: Path
 ) -> WaitingBoundary | None:
-    """Draw a boundary for a command like `launch` that comes after it; None if that is not possible.
+    """Start a boundary in advance for a later command like `launch`; return None if that fails.
 
     `arguments` start the shell, up to the files of the call. Blocks.
     """
@@ -262,7 +262,7 @@ def _general(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fill(path: Path, source: Path) -> None:
-    """Replace the content of a file, which stays the same one because it is mounted."""
+    """Replace the content of a file in place, because it is mounted. A missing `source` counts as empty."""
     try:
         content = source.read_bytes()
     except FileNotFoundError:
@@ -281,7 +281,7 @@ START = {
 
 _FOLDER = Path(__file__).parent
 _DRAWN = 1.0
-"""Seconds that a command waits for the boundary that is being drawn."""
+"""Seconds that a command waits for the boundary that is being prepared."""
 _WRITE_PATIENCE = 5.0
 """Seconds after which input that the program does not read is dropped."""
 
@@ -298,10 +298,10 @@ class StartedShell:
 
 
 class LocalBackend:
-    """Starts shells on this machine, inside `boundary` if there is one.
+    """A backend that starts shells on this machine, inside `boundary` if there is one.
 
     `shell` overrides the detected path of the shell. After `waits_from` commands the boundary of the next one
-    is drawn ahead; 0: never.
+    is started in advance; 0: never.
     """
 
     def __init__(
@@ -313,13 +313,13 @@ class LocalBackend:
         self._guard = KillGuard(self._owner)
         self._children: set[LocalChild] = set()
         self.ahead: WaitingBoundary | None = None
-        """Drawn for the next command."""
+        """The boundary prepared for the next command; None if there is none."""
         self._idle: asyncio.TimerHandle | None = None
         self._drawing: asyncio.Task[None] | None = None
         self._discarding: set[asyncio.Future[None]] = set()
         self._closed = False
         self._outdated = False
-        """Whether what is being drawn is not for the present rules."""
+        """Whether the boundary being prepared no longer fits the rules."""
         self._waits_from = waits_from
         self._plain = 0
         self.given: dict[str, str] = {}
@@ -365,7 +365,7 @@ class LocalBackend:
         return self._follow(started, launch)
 
     def _begin(self, launch: Launch, waiting: WaitingBoundary | None) -> StartedShell:
-        """Start the shell: in the boundary that waits if it is what would be drawn now. Blocks."""
+        """Start the shell, in the waiting boundary if that is still suitable, else in a new one. Blocks."""
         boundary = self._boundary
         try:
             if waiting is not None and boundary is not None and waiting.fits(launch, boundary, _FOLDER):
@@ -407,7 +407,7 @@ class LocalBackend:
         return StartedShell(process, pipes, mark, (wrapped.ended,))
 
     def _follow(self, started: StartedShell, launch: Launch) -> LocalChild:
-        """Guard a shell until it is gone, and draw a boundary for the next command."""
+        """Watch a shell until it has ended, and start a boundary for the next command."""
         child = LocalChild(started, self._forget)
         self._guard.add(child.pid)
         self._children.add(child)

@@ -44,7 +44,7 @@ class Output:
 
 
 class OutputCollector:
-    """Collects the bytes of one command. Only the reader's thread may call `feed`."""
+    """A collector of one command's output. Only the reader's thread may call `feed`."""
 
     def __init__(
         self,
@@ -104,9 +104,7 @@ class OutputCollector:
         return redact("".join(lines), self._secrets)
 
     def finish(self) -> Output:
-        """End the collection; return the text for the conversation, and the file with all output if it was
-        cut.
-        """
+        """End the collection; return the text for the conversation, and a file with all if it was cut."""
         with self._lock:
             if self._raw is None:
                 self._take(self._redactor.feed(self._cleaner.finish()))
@@ -204,7 +202,7 @@ _REPEATED = "\uffff"
 
 
 class OutputWatch:
-    """Matches lines against patterns; `feed` returns at most one notice per interval."""
+    """A matcher of lines against patterns; `feed` returns at most one notice per interval."""
 
     def __init__(
         self,
@@ -254,8 +252,8 @@ class OutputWatch:
 def _compile(pattern: str) -> re.Pattern[str]:
     """Compile `pattern` as a regular expression, or literally if it is not one.
 
-    Matching happens on a thread of Hermes and cannot be interrupted, so patterns that may run without end are
-    refused.
+    Matching happens on a thread of Hermes and cannot be interrupted, so `ToolError` is raised for patterns
+    that may run without end.
     """
     try:
         compiled = re.compile(pattern)
@@ -285,7 +283,7 @@ def _may_take_for_ever(pattern: str) -> bool:
 
 
 TEXT_LIMIT = 200_000
-"""Characters that are kept."""
+"""The number of characters that are kept."""
 
 
 class RollingText:
@@ -322,9 +320,7 @@ class RollingText:
                 self._dropped_lines += 1
 
     def since(self, position: int) -> tuple[str, int]:
-        """Return the text after the first `position` characters, and how many of its characters were
-        dropped.
-        """
+        """Return the text after the first `position` characters, and how many characters of it are lost."""
         wanted = self._total - position
         pieces: list[str] = []
         for line in reversed(self._lines):

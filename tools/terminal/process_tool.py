@@ -22,7 +22,7 @@ Action = Callable[[BackgroundProcess, Arguments, ToolContext], Awaitable[dict[st
 
 
 async def process(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Carry out one action on a process, or list all processes."""
+    """Carry out one action on a process, or list all processes. Raises `ToolError`."""
     table = context.service(Terminals).processes(context.task)
     action = arguments["action"]
     if action == "list":

@@ -16,7 +16,7 @@ MARK = "HERMES_CALL"
 """The environment variable by which descendants are recognised; children inherit it."""
 
 GRACE = 0.1
-"""Seconds between a request to end and force."""
+"""Seconds between asking processes to end and killing them."""
 
 _PROC = Path("/proc")
 _ROUNDS = 20
@@ -70,9 +70,9 @@ def relatives(root: int, mark: str) -> list[ChildProcess]:
 
 
 def kill(root: int, mark: str, grace: float = GRACE) -> None:
-    """End the shell `root` and its relatives: SIGTERM, and after `grace` seconds SIGKILL until none is left.
+    """End the shell `root` and its relatives: SIGTERM, then after `grace` seconds SIGKILL, a few times.
 
-    Blocks for little more than `grace` at most; meant for a thread.
+    Without /proc only the process group is ended. Blocks for little more than `grace`; meant for a thread.
     """
     if not _PROC.is_dir():
         kill_group(root, signal.SIGTERM)
@@ -214,7 +214,7 @@ class KillGuard:
             self._send(f"- {group}\n")
 
     def close(self) -> None:
-        """Tell the guard to kill the processes that are left, and wait for it. Blocks; meant for a thread."""
+        """Have the guard kill the processes that are left; wait up to 5 s. Blocks; meant for a thread."""
         process, self._process = self._process, None
         if process is not None:
             try:

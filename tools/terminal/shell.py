@@ -29,7 +29,7 @@ _NO_BASH = (
 _NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECLARED = re.compile(rb"^declare -(\S+) (\w+)", re.MULTILINE)
 _NAMING = (b"\ndeclare -f", b"\nalias ", b"xtrace")
-"""How functions, aliases and the option that expands a prompt before each command stand in a state."""
+"""How a saved state contains functions, aliases, and the option that expands a prompt before each command."""
 _SPECIAL = re.compile(r'["\\$`]')
 _TOO_LONG = "Argument list too long"
 _BURDEN = 100_000
@@ -39,9 +39,7 @@ _calls = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ShellPlace:
-    """The folder in which a command will run. `note` is set if it differs from the folder of the last
-    command.
-    """
+    """The folder in which a command will run. `note` is set if the shell's last folder no longer exists."""
 
     cwd: Path
     """The resolved folder, checked and used by the command."""
@@ -108,8 +106,7 @@ class Shell:
         return ShellPlace(path, path, False, note)
 
     async def ready(self) -> str:
-        """Connect to the machine of the shell; return a note if something has changed there, else an empty
-        text.
+        """Connect to the machine of the shell; return a note if its shell is not bash, else an empty text.
 
         Raises `ToolError` if that fails. Raises it also if the last command's state was lost with the
         connection, because the next command may depend on it.
@@ -185,11 +182,7 @@ class Shell:
             folders.unlink(missing_ok=True)
 
     def size_note(self, output: str) -> str:
-        """Return a sentence if programs could not start because the variables are too large; else an empty
-        text.
-
-        Blocking.
-        """
+        """Return a sentence if the variables are too large to start programs, or an empty text. Blocking."""
         if _TOO_LONG not in output:
             return ""
         try:
@@ -241,9 +234,7 @@ class Shell:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _far_place(self, workdir: str | None) -> ShellPlace:
-        """Return a folder on another machine, which cannot be checked here; the shell reports if it does not
-        exist.
-        """
+        """Return a folder on another machine, without checking it: the shell reports if it does not exist."""
         if not workdir:
             return ShellPlace(self._cwd, self._cwd, True)
         if "\0" in workdir:
@@ -283,7 +274,7 @@ def folders_file(state: Path) -> Path:
 
 
 def private_write(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
+    """Write a file, readable only by its owner if it is new. A link is refused with `OSError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(text.encode())
@@ -381,7 +372,7 @@ _DETACHES = lazy_pattern(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|copro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a command ended."""
+    """The end of a command: output, exit code and notes."""
 
     output: Output
     code: int
@@ -401,7 +392,7 @@ async def run_command(
     leave: Leave = NO_LEAVE,
     screen_of: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Run `command` and wait for it, at most `limit` seconds.
+    """Run `command`, and kill it if it has not ended after `limit` seconds.
 
     `screen_of` is called with the output for a terminal that shows it. The caller holds the shell's lock. If
     the wait is cancelled, everything the command started is killed before the cancellation is passed on.
@@ -436,7 +427,7 @@ async def run_command(
 
 
 async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
-    """Wait for the shell; return how it ended, and whether the time limit ended the wait."""
+    """Wait for the shell, and kill it at the time limit; return how it ended, and whether it was killed."""
     ended = asyncio.ensure_future(child.ended())
     try:
         await asyncio.wait({ended}, timeout=limit)
@@ -479,7 +470,7 @@ def _finish(collector: OutputCollector, replay: ScreenRecording | None, secrets:
 
 
 class _Live:
-    """Shows the newest output at intervals, if it has changed."""
+    """A display of the newest output, updated at intervals if that has changed."""
 
     def __init__(self, newest: Callable[[], str], show: Callable[[str], None]) -> None:
         self._newest = newest

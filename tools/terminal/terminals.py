@@ -120,9 +120,7 @@ class BackgroundProcess:
             return OutputPiece(text + redact(self._cleaner.pending(), self._secrets), dropped)
 
     def refusals(self, *, all: bool = False) -> str:
-        """Return a text on hosts refused since the last call, or with `all` since the start;
-        usually empty.
-        """
+        """Return a text on hosts refused since the last call, or with `all` since the start; or empty."""
         since, self._refusals_told = self._refusals_told, time.monotonic()
         return self._refused(self._started if all else since)
 
@@ -138,7 +136,7 @@ class BackgroundProcess:
             return text, first, total
 
     async def picture(self) -> str | None:
-        """Return the screen of a process with a terminal; None without a terminal."""
+        """Return the text on the screen of a process with a terminal; None without a terminal."""
         if self._recording is None:
             return None
         shown = await on_thread(render, self._recording.data(), history=False)
@@ -158,7 +156,7 @@ class BackgroundProcess:
         self._child.close_input()
 
     async def kill(self) -> None:
-        """Kill the process with all its descendants."""
+        """Kill the process with all its descendants. Raises `ToolError` if it still runs after 5 seconds."""
         self.was_killed = self.is_running
         await self._child.kill()
         try:
@@ -224,9 +222,7 @@ class BackgroundProcess:
 
 
 class ProcessTable:
-    """The background processes of one task, at most `MAX_PROCESSES`. The oldest finished ones are dropped
-    first.
-    """
+    """The background processes of one task, at most `MAX_PROCESSES`; old finished ones are dropped."""
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self._ended = ended
@@ -281,7 +277,7 @@ class BackgroundRun:
 
 
 class Terminals(Service):
-    """The terminals of one engine. Its tasks share only the backend.
+    """The terminals of one session. Its tasks share only the backend.
 
     Commands inherit the variables of `environ` that `tools.terminal.environment` lists. `secrets` are values,
     by name, that are masked in all output in addition to those of `environ`. Nothing is started before the
@@ -301,7 +297,7 @@ class Terminals(Service):
         self._waits_from = waits_from
         self._told: set[str] = set()
         self.kept_back: dict[str, str] = {}
-        """What the boundary withheld from commands, by their text, for questions about a run outside."""
+        """What the boundary withheld from commands, by command, for asking whether to run them outside."""
         self._backend = backend
         self._far = far
         self._places: dict[str, Backend] = {}
@@ -330,7 +326,7 @@ class Terminals(Service):
         return self._backend
 
     def shell(self, caller: Caller) -> Shell:
-        """Return the shell of the caller's task."""
+        """Return the shell of the caller's task, created at the first call."""
         if caller.task not in self._shells:
             sweep_once()
             passthrough = caller.options.get("terminal.env_passthrough", ())
@@ -349,7 +345,7 @@ class Terminals(Service):
     def has_usual_programs(self, task: str, names: Collection[str]) -> bool:
         """Return whether these names mean the usual programs in the shell of a task. Blocking.
 
-        False for a shell on another machine, which cannot be told.
+        False for a shell on another machine, where that is unknown.
         """
         shell = self._shells.get(task)
         if self._far is not None or shell is None:
@@ -375,7 +371,7 @@ class Terminals(Service):
         return "" if self._far is None or self._far.shares_files else self._far.name
 
     def gate_folder(self, cwd: Path) -> Path:
-        """Return the folder of a shell in the form for the gate.
+        """Return the folder of a shell as requests for permission name it.
 
         A folder on another machine must not be mistaken for a local one.
         """
@@ -399,9 +395,7 @@ class Terminals(Service):
         return self._tables[task]
 
     def in_background(self) -> BackgroundRun | None:
-        """Return the background processes that run, or have run since the last `looked_at`; None if there
-        were none.
-        """
+        """Return the background processes that ran since the last `looked_at`; None if there were none."""
         running: set[str] = set()
         for process in (each for table in self._tables.values() for each in table.all()):
             if process.id not in self._over:
@@ -413,9 +407,7 @@ class Terminals(Service):
         return BackgroundRun(min(self._past.values()), frozenset(self._past.keys() - running))
 
     def looked_at(self, run: BackgroundRun) -> None:
-        """Record that the changes by `run` were checked, so that its ended processes are no
-        longer reported.
-        """
+        """Record that the changes by `run` were checked: its ended processes are not reported again."""
         for id in run.ended:
             self._past.pop(id, None)
         self._over |= run.ended
@@ -425,7 +417,7 @@ class Terminals(Service):
         return sum(process.is_running for table in self._tables.values() for process in table.all())
 
     async def end(self, task: str) -> None:
-        """Kill the processes of one task that still run. The task may start others."""
+        """Kill a task's running processes and forget its shell. The task may start others."""
         self.in_background()
         if (table := self._tables.pop(task, None)) is not None:
             await table.aclose()

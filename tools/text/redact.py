@@ -186,7 +186,7 @@ def mask_known(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def redact_data(value: Any, secrets: Mapping[str, str]) -> Any:
-    """Return JSON-able data with secrets masked in every text. Text that is JSON stays JSON."""
+    """Return JSON data with secrets masked in every text. Text that is JSON stays JSON."""
     if isinstance(value, str):
         if value[:1] in ("{", "["):
             try:
@@ -218,7 +218,7 @@ def _stubs(secrets: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 class Redactor:
-    """Masks secrets in text that arrives in whole lines. A private key may span several pieces."""
+    """A filter that masks secrets in text arriving in whole lines. A private key may span several pieces."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = _stubs(secrets)
@@ -258,9 +258,7 @@ def _holds_any(text: str, needles: tuple[str, ...]) -> bool:
 
 
 def _is_shaped_secret(value: str, by_form: bool) -> bool:
-    """Return whether a match is a secret. If its form does not identify it, the value must also look like
-    one.
-    """
+    """Return whether a match is a secret. Unless its form identifies it, the value must look like one."""
     if not by_form:
         return _looks_real(value)
     return any(character.isdigit() for character in value) or value.lower() != value != value.upper()
@@ -472,7 +470,7 @@ _KEY_LINE_LIMIT = 256
 
 
 class _PrivateKey:
-    """Masks the body of PEM private keys, line by line, and knows whether one is still open."""
+    """A filter that masks the body of PEM private keys line by line. `inside` tells whether one is open."""
 
     def __init__(self) -> None:
         self.inside = False

@@ -134,8 +134,7 @@ def printable(piece: str) -> str:
 
 
 def steers(text: str) -> bool:
-    """Return whether a row contains a control character, a change of writing direction, or a hidden
-    character.
+    """Return whether part of a screen row has control, direction-changing or hidden characters.
 
     Line feed and tab count, because they move the cursor in a drawn row. Joiners and the usual variation
     selectors do not count, because the piece alone does not show what they belong to.
@@ -146,9 +145,9 @@ def steers(text: str) -> bool:
 
 
 def inert(text: str) -> str:
-    """Return a piece of a row without the characters that `steers` finds.
+    """Return part of a screen row without what `steers` finds, and without joiners and selectors next to it.
 
-    The characters around a removed one are not joined into a new sequence.
+    Otherwise the characters around a removed one could join into a new sequence.
     """
     return _seam().sub("", text)
 
@@ -314,8 +313,7 @@ class _Line:
 
 
 def _hold_back(text: str) -> tuple[str, str]:
-    """Split off an unfinished escape sequence at the end of `text`; return the text before it and the
-    sequence.
+    """Split an unfinished escape sequence off the end of `text`; return the text before it, and it.
 
     A sequence of unlimited length is held in an equivalent short form.
     """

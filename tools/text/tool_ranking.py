@@ -24,7 +24,7 @@ ALIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Findable:
-    """A tool in the form for searching."""
+    """A tool as the search sees it."""
 
     name: str
     description: str

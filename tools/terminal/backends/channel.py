@@ -248,7 +248,7 @@ def last_words(words: str) -> str:
 
 
 def expanded(path: str) -> Path:
-    """Return a local path from the settings with its tilde expanded."""
+    """Return a local path from the settings with its tilde expanded. Raises `ToolError`."""
     try:
         return Path(path).expanduser().absolute()
     except RuntimeError as error:

@@ -28,7 +28,7 @@ def package(name: str) -> Any:
 
 
 class ModalConnector:
-    """One sandbox of the configured app. The package finds the account automatically."""
+    """A connector to one Modal sandbox of the configured app. The package finds the account itself."""
 
     def __init__(self, options: ModalOptions) -> None:
         self._options = options
@@ -82,7 +82,7 @@ class ModalConnector:
 
 
 class ModalChannel:
-    """The channel of one process in a sandbox."""
+    """The channel to one process in a Modal sandbox."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -150,7 +150,7 @@ _CONNECT = 30.0
 
 
 class DaytonaConnector:
-    """One sandbox. The package finds the account in the environment."""
+    """A connector to one Daytona sandbox. The package finds the account in the environment."""
 
     def __init__(self, options: DaytonaOptions) -> None:
         self._options = options
@@ -212,7 +212,7 @@ class DaytonaConnector:
 
 
 class DaytonaChannel:
-    """The channel of one terminal in a sandbox."""
+    """The channel to one terminal in a Daytona sandbox."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle

@@ -71,7 +71,7 @@ _SSH_FAILURES = (
 
 
 class SshConnector:
-    """One host. All other connections share that of the anchor."""
+    """A connector to one host. All channels share the connection of the first, the anchor."""
 
     def __init__(self, options: SshOptions, environ: Mapping[str, str]) -> None:
         if not _HOST.fullmatch(options.host):
@@ -166,7 +166,7 @@ _FAILURES = (
 
 
 class DockerConnector:
-    """One container, in which `workspace` has the same path."""
+    """A connector to one container, in which `workspace` has the same path."""
 
     def __init__(self, options: DockerOptions, workspace: Path, environ: Mapping[str, str]) -> None:
         self._options = options
@@ -221,7 +221,7 @@ class DockerConnector:
         return arguments + [_mount(*mount_parts(mount)) for mount in options.mounts]
 
     def _sweep(self) -> None:
-        """Remove containers whose Hermes process has ended."""
+        """Remove containers whose Hermes process has ended. Raises `ToolError`."""
         code, listed = self._client.run(
             [
                 "ps",
@@ -300,7 +300,7 @@ _APPTAINER_FAILURES = (
 
 
 class SingularityConnector:
-    """One instance, in which `workspace` has the same path."""
+    """A connector to one instance, in which `workspace` has the same path."""
 
     def __init__(self, options: SingularityOptions, workspace: Path, environ: Mapping[str, str]) -> None:
         self._options = options

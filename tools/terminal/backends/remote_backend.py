@@ -20,7 +20,7 @@ from tools.terminal.shell import folders_file
 from tools.text.safe_text import clean
 
 Kind = Literal["r", "s", "x", "e", "a", "d"]
-"""Ready for the script, shell started, folder missing, shell ended, anchor there, request done."""
+"""Ready for the script, shell started, folder missing, shell ended, anchor found, request done."""
 
 _LONGEST = 1 << 20
 """Bytes a payload may have before it counts as output."""
@@ -33,7 +33,7 @@ class OutputMarker:
 
 
 class MarkerSplitter:
-    """Splits a stream into output and markers. A possible beginning of a marker is held back."""
+    """A splitter of a stream into output and markers. It holds back a possible beginning of a marker."""
 
     def __init__(self, token: bytes) -> None:
         self._token = token
@@ -111,9 +111,7 @@ class RemoteSite:
 def connect(
     opener: Callable[[], Channel], script: RemoteScript, reach: Connector
 ) -> tuple[Channel, MarkerSplitter]:
-    """Open a channel and send the script; return the channel and the splitter for its output. Blocks. Raises
-    `ToolError` with the cause.
-    """
+    """Open a channel, send the script, and return channel and splitter. Blocks. Raises `ToolError`."""
     channel = opener()
     splitter = MarkerSplitter(script.token)
     words = bytearray()
@@ -253,7 +251,7 @@ _LOST = 255
 
 
 class RemoteChild:
-    """Implements `ShellChild`. The thread that `watch` starts makes the connection and reads from it."""
+    """A `ShellChild` on another machine. The thread that `watch` starts opens the connection and reads it."""
 
     def __init__(
         self,
@@ -417,7 +415,7 @@ class RemoteChild:
 
 
 class RemoteBackend:
-    """Implements `Backend`. Nothing is connected before `open`."""
+    """A `Backend` on another machine or in a container. Nothing is connected before `open`."""
 
     def __init__(self, reach: Connector) -> None:
         self._reach = reach

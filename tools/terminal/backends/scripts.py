@@ -30,7 +30,7 @@ class RemoteScript:
     text: bytes
 
     def command(self) -> list[str]:
-        """Return the command that prints the marker `r`, reads the script, and replaces itself by it.
+        """Return the command that prints the marker `r`, reads the script, and replaces itself with it.
 
         Its arguments contain only numbers, because other users of the remote side can see them.
         """

@@ -15,7 +15,7 @@ _ESCAPES = [(chr(code), f"\\u{code:04x}") for code in range(32)]
 
 
 class Line:
-    """One connection. `is_busy` stays set when an exception interrupted a call."""
+    """One connection to the agent. `is_busy` stays set if an exception interrupted a call."""
 
     def __init__(self, descriptor, owner=None):
         self.descriptor = descriptor
@@ -26,7 +26,7 @@ class Line:
         self._number = 0
 
     def ask(self, token, tool, arguments):
-        """Send one call and wait for its result, as parsed JSON."""
+        """Send one call and return its parsed result. Raises RuntimeError if the agent is gone."""
         self._number += 1
         # Written out: half the time of building a dict to encode, and the token needs no quoting.
         head = f'{{"id": {self._number}, "token": "{token}", "tool": {encode(tool)}, "args": '

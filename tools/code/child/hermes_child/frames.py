@@ -7,13 +7,13 @@ import os
 
 
 def read_exactly(descriptor, size):
-    """Read `size` bytes as a bytearray; None if the other end closed before."""
+    """Read `size` bytes as a bytearray; None if the other end closed first."""
     data = bytearray(size)
     return data if read_into(descriptor, memoryview(data)) else None
 
 
 def read_into(descriptor, view):
-    """Fill `view`; return whether the other end stayed open until then."""
+    """Fill `view`; return False if the other end closed first."""
     while view:
         count = os.readv(descriptor, [view])
         if count == 0:

@@ -107,7 +107,7 @@ def _serve_kernel(setup, link):
 
 
 def _tell(line, setup, event, code=0):
-    """Tell the agent that the script is awaited, or has ended with an exit code.
+    """Notify the agent that this process is ready for a script, or that the script ended with `code`.
 
     The agent cannot read the code from the process, because a sandbox reports signals as exit codes.
     """
@@ -119,7 +119,7 @@ def _tell(line, setup, event, code=0):
 
 
 def _take_standard_input():
-    """Replace standard input, which connects to the agent, by an empty one for the script."""
+    """Give the script an empty standard input; return the descriptor of the original, the agent's link."""
     link = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)

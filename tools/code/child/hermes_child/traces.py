@@ -32,7 +32,7 @@ def trim(error):
 
 
 def show(kind, error, trace):
-    """Print an uncaught exception."""
+    """Print an uncaught exception to standard error."""
     try:
         traceback.print_exception(kind, error, trace, file=sys.stderr)
     except RecursionError:
@@ -40,7 +40,7 @@ def show(kind, error, trace):
 
 
 def show_of_thread(arguments):
-    """Print an uncaught exception of a thread; leaving a thread with sys.exit is not an error."""
+    """Print an uncaught exception of a thread, except SystemExit, to standard error."""
     if arguments.exc_type is SystemExit:
         return
     name = arguments.thread.name if arguments.thread is not None else "?"
