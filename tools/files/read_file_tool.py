@@ -12,7 +12,7 @@ from typing import Any
 from tools.context import FileMemory, SeenFile, ToolContext
 from tools.files.access import Access, explain, missing
 from tools.files.editor_text import readable_copy
-from tools.files.scanning import BinaryFile, Window, scan
+from tools.files.scanning import CUT_LINE, MAX_LINE_CHARS, BinaryFile, Window, scan
 from tools.kit.files import NotAFileError
 from tools.kit.threads import in_thread
 from tools.registry import registry, tool_schema
@@ -121,6 +121,11 @@ def _format_window(window: Window, name: str, offset: int, limit: int) -> dict[s
         result["hint"] = f"Lines {offset}–{last} {of}are shown; continue with offset={last + 1}."
     elif not total:
         result["hint"] = "The file is empty."
+    if CUT_LINE.search(result["content"]):
+        result["cut_lines"] = (
+            f"Lines are shown up to {MAX_LINE_CHARS:,} characters. Find what is behind with search, read it "
+            "in the terminal (`cut -c`), and change it with patch: write_file would lose it."
+        )
     return result
 
 

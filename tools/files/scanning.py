@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from tools.context import FileMemory, SeenFile
 from tools.files.text_files import SAMPLE_BYTES, binary_kind, decode_line, mark_of
 from tools.kit.files import MAX_WHOLE_BYTES, open_file
+from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import Stopped
 from tools.text.words import plural
 
@@ -218,3 +220,7 @@ def _shown_line(line: bytes, cut: int) -> str:
         return text
     missing = len(text) - MAX_LINE_CHARS + cut
     return f"{text[:MAX_LINE_CHARS]} … [{plural(missing, 'more byte' if cut else 'more character')}]"
+
+
+CUT_LINE = lazy_pattern(r" … \[\d[\d,]* more (?:byte|character)s?\]$", re.MULTILINE)
+"""The end of a line that is shown in part."""

@@ -15,7 +15,14 @@ from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
 from tools.files.editor_text import hand_over
 from tools.files.matching import is_read_display
 from tools.files.planning import OnDisk, Write, new_text
-from tools.files.scanning import digest_of, remember_written, stat_digest, warning_before_change
+from tools.files.scanning import (
+    CUT_LINE,
+    MAX_LINE_CHARS,
+    digest_of,
+    remember_written,
+    stat_digest,
+    warning_before_change,
+)
 from tools.files.syntax import check_syntax
 from tools.files.text_files import TextFile, decode, to_newlines
 from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
@@ -106,6 +113,11 @@ def _prepare(path: Path, content: str, ctx: ToolContext, access: Access) -> _Pre
     if before.data is None:
         return _Prepared(Write(path, new.encode(), before), None, (), warning)
     old = decode(before.data)
+    if (cut := CUT_LINE.search(new.text)) and max(map(len, old.text.split("\n"))) > MAX_LINE_CHARS:
+        raise ToolError(
+            f"The content holds `{cut.group().strip()}`, which read_file shows for the rest of a long "
+            f"line of {name}; nothing was written. Change that file with patch."
+        )
     fitted, notes = _fit(old, new)
     diff = None
     if len(before.data) <= _DIFFED_BYTES:

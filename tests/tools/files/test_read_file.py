@@ -64,6 +64,22 @@ async def test_a_long_line_is_cut_with_a_mark(work: Path, call: Call) -> None:
     assert lines[2].startswith("3|" + "b" * 2000 + " … [48,000 more")
 
 
+async def test_a_line_in_part_comes_with_the_ways_to_its_rest_and_is_not_written_back(
+    work: Path, call: Call
+) -> None:
+    before = '{"a":"' + "x" * 9000 + '"}\n'
+    (work / "a.json").write_text(before)
+    (work / "b.txt").write_text("short … [no mark]\n")
+    assert "cut_lines" not in await call("read_file", path="b.txt")
+    result = await call("read_file", path="a.json")
+    assert "cut -c" in result["cut_lines"]
+    shown = result["content"].removeprefix("1|")
+    assert "nothing was written" in (await call("write_file", path="a.json", content=shown + "\n"))["error"]
+    assert (work / "a.json").read_text() == before
+    assert "error" not in await call("write_file", path="b.txt", content="1 … [2 more bytes]\n")
+    assert "error" not in await call("write_file", path="b.txt", content="2 … [3 more bytes]\n")
+
+
 async def test_an_empty_file_is_said_to_be_empty(work: Path, call: Call) -> None:
     (work / "a.txt").write_text("")
     result = await call("read_file", path="a.txt")
