@@ -50,7 +50,7 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 
 
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
-    """Return the files that changed since the start of the session, except those that git ignores.
+    """Return the files that changed since the start of the session, without ignored ones.
 
     Files that no step of the session changed are `outside`. Raises `HermesError`.
     """

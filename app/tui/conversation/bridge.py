@@ -356,7 +356,7 @@ class Bridge:
         """Cost of the main agent in US dollars; None if unknown or not counted yet."""
         self._finished: dict[str, ToolFinished] = {}
         self._running: dict[str, tuple[str, float]] = {}
-        """What the running calls of the main agent do, and since when on the clock; the oldest first."""
+        """The running calls of the main agent, oldest first: what each does, and its start on the clock."""
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """Changes the watcher saw during calls that still run."""
         self._of_main = Listeners()
@@ -366,7 +366,7 @@ class Bridge:
         self._of_agents = Listeners()
         self._of_agents.subscribe(self.streams.hear)
         self.listeners = Listeners()
-        """Those of the session and of all agents, by the types that each uses. They must be quick."""
+        """Listeners to the events of all agents, by event types. They must be quick."""
         self.listeners.subscribe(self._show_team_change, *AgentRows.HEARD)
         self.listeners.subscribe(self._show_todos, TodosChanged, AgentStarted)
         self.listeners.subscribe(self._show_any_agent, *_ANY_AGENT)
@@ -376,7 +376,7 @@ class Bridge:
         self.listeners.pass_on(event)
 
     def _session(self, event: Event) -> None:
-        """Show events of the session and its main agent, except in the conversation."""
+        """Show events of the session and its main agent, except those in the conversation."""
         panes = self._panes
         match event:
             case SessionOpened():
@@ -427,7 +427,7 @@ class Bridge:
             self._panes.todo.show(self.todos.items(), self.todos.below())
 
     def _show_any_agent(self, event: Event) -> None:
-        """Show events that are visible for every agent."""
+        """Show the calls, server logs and file changes of every agent."""
         panes = self._panes
         match event:
             case ToolStarted():
@@ -461,14 +461,14 @@ class Bridge:
     # Subagents
 
     def recall(self, events: Sequence[Event]) -> None:
-        """Show agents of earlier processes, from their events."""
+        """Show agents that earlier processes started, given by their start and end events."""
         for event in events:
             self.team.hear(event)
             self.todos.hear(event)
         self._show_team()
 
     def show_stopping(self, agent: str) -> None:
-        """Show at once that an agent is stopping."""
+        """Mark an agent as stopping at once, before its end is announced."""
         self.team.mark_stopping(agent)
         self._show_team()
 
@@ -483,7 +483,7 @@ class Bridge:
         self._add_up()
 
     def change(self, **fields: Any) -> None:
-        """Change the status line."""
+        """Change fields of the status line and show it."""
         self.state = self.state._replace(**fields)
         self._panes.status.show(self.state)
         self._show_work()
@@ -497,18 +497,18 @@ class Bridge:
         self._attention.show_state("asks" if self._asked else busy, self.state.title)
 
     def _keep(self, key: str, event: ToolFinished) -> None:
-        """Store the result of a call, and drop the oldest stored one."""
+        """Keep the result of a call; drop the oldest one if there are more than `KEPT_RESULTS`."""
         self._finished[key] = event
         if len(self._finished) > KEPT_RESULTS:
             del self._finished[next(iter(self._finished))]
 
     def display_of(self, call: str) -> Display | None:
-        """Return how one of the session's last calls is displayed; None if it is unknown."""
+        """Return how one of the session's last calls is displayed; None if it is no longer kept."""
         event = self._finished.get(call)
         return None if event is None else event.display
 
     def call_in_full(self, call: str) -> str:
-        """Return the full result of one of the session's last calls; empty if it is unknown."""
+        """Return one of the session's last calls with its full result; empty if it is no longer kept."""
         event = self._finished.get(call)
         if event is None:
             return ""
@@ -549,7 +549,7 @@ class Bridge:
         self.change(approvals="" if mode in ("ask", "normal") else mode)
 
     def show_branch(self, calls: Sequence[tuple[CallItem, float]], files: Sequence[PaneFileChange]) -> None:
-        """Show log and files of another branch; each call comes with its end in seconds since the epoch."""
+        """Show the calls and files of another branch; each call comes with its end, in epoch seconds."""
         log, pane = self._panes.calls, self._panes.files
         log.clear()
         for call, ended in calls:
@@ -561,11 +561,11 @@ class Bridge:
             pane.record([file for file in files if file.outside is outside], outside=outside)
 
     def show_head(self, head: str) -> None:
-        """Show the name of the branch, unless it is the first."""
+        """Show the name of the branch, unless it is the main branch."""
         self.change(head="" if head == MAIN else head)
 
     def _add_up(self) -> None:
-        """Add up the session's cost: main agent and subagents. It is unknown if one part is."""
+        """Show the session's cost: that of main agent and subagents; unknown if one of them is unknown."""
         sent = self.team.cost()
         self.change(cost=None if self._own_cost is None or sent is None else self._own_cost + sent)
 
@@ -579,7 +579,7 @@ class Bridge:
         self._panes.calls.finish(key, outcome, None, display)
 
     def _files_changed(self, event: FilesChanged) -> None:
-        """Hold back changes made during a running call until it ends, as its own diff is more exact."""
+        """Record file changes by others at once; those during a call wait for the call's more exact diff."""
         key, outside = _key(event, event.call), event.by == "others"
         if event.more:
             self._panes.files.count_unnamed(event.more, outside=outside)
@@ -593,7 +593,7 @@ class Bridge:
     def _record_files(
         self, event: ToolFinished, seen: tuple[FileChange, ...], *, again: bool = False
     ) -> None:
-        """Record the changes of a call: those it reports itself, and others `seen` during the call."""
+        """Record the changes of a call: those in its diff, and others `seen` by the watcher meanwhile."""
         if self.team.is_in_copy(event.agent):
             return  # Merging changes the workspace, and only that.
         detail = event.display.detail
@@ -607,9 +607,7 @@ class Bridge:
 
 
 def _key(event: Event, call: str) -> str:
-    """Return the panes' key of a call, which includes the agent because agents number their calls
-    separately.
-    """
+    """Return the key of a call in the panes; it includes the agent, as agents number calls separately."""
     return call if event.agent == "main" else f"{event.agent}/{call}"
 
 
@@ -618,7 +616,7 @@ def _change(file: FileChange) -> PaneFileChange:
 
 
 def changed_files(diff: str) -> list[tuple[str, int, int]]:
-    """Return path, lines added and lines removed for each file of a unified diff. Pure."""
+    """Return path, number of added and of removed lines for each file of a unified diff. Pure."""
     from widgets.transcript.diff import DiffHunk, read_diff
 
     changes = []

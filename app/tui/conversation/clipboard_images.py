@@ -1,4 +1,4 @@
-"""Reading an image from the clipboard, with the programs of Wayland, X11 and macOS."""
+"""Reading an image from the clipboard with programs for Wayland, X11 and macOS, and showing stored images."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from widgets.pictures.shelf import Load
 
 SECONDS = 5.0
-"""Time limit of a program."""
+"""The time limit for one program."""
 LARGEST = 50_000_000
 _DAY = 86_400
 _TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
 
 
 class NoImageError(HermesError):
-    """The clipboard holds no image. The text says what to do instead."""
+    """Raised if the clipboard holds no image or cannot be read. The text says what to do instead."""
 
 
 def readers(environ: Mapping[str, str], platform: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield command pairs: one lists the clipboard's types, the other prints the one named by `{type}`."""
+    """Yield command pairs: one lists the clipboard's types, if needed; the other prints that in `{type}`."""
     if environ.get("WAYLAND_DISPLAY"):
         yield ("wl-paste", "--list-types"), ("wl-paste", "--no-newline", "--type", "{type}")
     if environ.get("DISPLAY"):
@@ -107,7 +107,7 @@ async def _command_output(command: tuple[str, ...], environ: Mapping[str, str]) 
 
 
 async def keep(data: bytes, folder: Path) -> Path:
-    """Save the image as a file that can be attached, resized to be sent; remove older ones. Raises
+    """Scale an image for sending, save it in `folder`, and remove old files there; return its path. Raises
     `ToolError`.
     """
     from tools.senses.reading_apart import fit_apart
@@ -133,7 +133,7 @@ def _save_picture(picture: FitPicture, folder: Path) -> Path:
 
 
 def show_images(app: AppContext, wanted: str) -> None:
-    """Draw the images of the session's conversation according to the setting and the terminal's abilities."""
+    """Turn images in the conversation on or off, as setting (`wanted`) and terminal require."""
     from app.tui.terminal.terminals import sixel_cell
     from widgets.pictures.shelf import Graphics, graphics_of
 
@@ -159,8 +159,8 @@ def show_images(app: AppContext, wanted: str) -> None:
 
 
 def picture_loader(workspace: Callable[[], Path]) -> Load:
-    """Return a function that reads images of the home, and files relative to the workspace; None if
-    unreadable.
+    """Return a function that loads a thumbnail of an image stored in the home, or of a file whose path is
+    relative to the workspace; it returns None if the image is unreadable.
     """
 
     async def load(
@@ -181,7 +181,7 @@ def picture_loader(workspace: Callable[[], Path]) -> Load:
 
 
 def _bytes(source: str, workspace: Path) -> bytes:
-    """Return the bytes of an image; empty if it is not a file or too large. Never waits for a pipe."""
+    """Return the bytes of an image; empty if it is unreadable or too large. Does not block on pipes."""
     from agent.core.home import Home
     from tools.senses.pictures import LARGEST_FILE
 

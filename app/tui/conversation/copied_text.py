@@ -20,7 +20,7 @@ def last_answer(path: Sequence[Node]) -> str:
 
 
 def code_blocks(answer: str) -> list[str]:
-    """Return the contents of an answer's blocks of code, in order. Pure."""
+    """Return the contents of an answer's code blocks, in order. Pure."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(answer)
@@ -28,7 +28,7 @@ def code_blocks(answer: str) -> list[str]:
 
 
 def copied_text(path: Sequence[Node], wanted: str) -> str:
-    """Return what `/copy WANTED` copies. Raises `HermesError`, which says what there is instead."""
+    """Return the text that `/copy WANTED` copies. Raises `HermesError`, which names what can be copied."""
     answer = last_answer(path)
     if wanted == "all":
         said = [node for node in path if node.kind in _HEADS and node.content.strip()]

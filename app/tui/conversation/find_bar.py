@@ -1,4 +1,4 @@
-"""A line below the conversation that searches it while the user types."""
+"""A line below the conversation that searches it as the user types."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ KEYS = "⏎ next · ↑ previous · esc close"
 
 
 class FindBar(Horizontal):
-    """A field below the conversation, which shows the number of hits.
+    """A search field below the conversation, with the number of hits.
 
-    esc closes it and ends the search; the place that was found stays.
-
-    With a text to begin with, the conversation has the focus, where `n` and `N` continue.
+    Esc closes it and ends the search; the hit stays in view. If it opens with a text, the conversation gets
+    the focus, where `n` and `N` continue.
     """
 
     DEFAULT_CSS = """
@@ -65,7 +64,7 @@ class FindBar(Horizontal):
         self.run_worker(partial(self.look, event.value), exclusive=True, group="find")
 
     async def look(self, text: str) -> None:
-        """Search for a text and go to the hit nearest to what is read."""
+        """Search for a text and go to the hit nearest to the visible part; an empty text ends the search."""
         navigator = self._transcript.navigator
         if text:
             # From the end on, unless the user is reading further up.
@@ -79,14 +78,14 @@ class FindBar(Horizontal):
         self._transcript.navigator.find_step(step)
 
     def action_close(self) -> None:
-        """End the search and remove the bar; what was found stays in view."""
+        """End the search and remove the bar; the last hit stays in view."""
         self._transcript.focus()
         self._transcript.go_on(partial(self._transcript.navigator.find, ""), group="find")
         self.remove()
 
 
 async def open_bar(screen: ConversationScreen, text: str = "") -> None:
-    """Show the bar between conversation and prompt, or move the focus into it."""
+    """Show the bar between conversation and prompt; without `text`, only focus a bar that is already open."""
     screen.workbench.uncover()
     bars = screen.query(FindBar)
     if bars and not text:

@@ -1,4 +1,4 @@
-"""The files of the project and the kinds of agents that the prompt offers after `@`."""
+"""The project's files and the kinds of agents that the prompt offers after `@`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def files_of(root: Path) -> Callable[[], list[str]]:
     """Return a function that lists the files below `root`, without ignored ones. It blocks: call it in a
     thread.
 
-    With very many files, or on a slow disk, it lists what it found within `SECONDS`.
+    With very many files, or on a slow disk, it returns what it found within `SECONDS`.
     """
 
     def list_files() -> list[str]:

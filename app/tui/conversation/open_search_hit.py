@@ -1,4 +1,4 @@
-"""Opening a message that a search found."""
+"""Opening a stored message, such as one that a search found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHED = 200_000
-"""Characters of a message that are searched for the match."""
+"""The number of characters of a message that are searched for the match."""
 
 
 async def show_place(app: AppContext, session: str, node: int | None) -> None:
@@ -58,7 +58,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
 
 
 def match_in(node: Node, query: Query) -> str:
-    """Return the first match as spelled in a message: all words if they appear together. Pure."""
+    """Return the first match as spelled in the message, the adjacent words if possible; else "". Pure."""
     text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
     together = spans(text, parse(f'"{" ".join(query.raw)}"')) if '"' not in "".join(query.raw) else []
     places = together or spans(text, query)
@@ -67,7 +67,7 @@ def match_in(node: Node, query: Query) -> str:
 
 
 def items_of(node: Node, words: str) -> list[Callable[[Item], bool]]:
-    """Return predicates that recognize the item of a message, the most reliable first. Pure."""
+    """Return predicates that recognize the transcript item of a message, the most reliable first. Pure."""
     text = clean(node.content)
     match node.kind:
         case "user":

@@ -1,4 +1,4 @@
-"""A stored conversation as items of the transcript, for a resumed session."""
+"""A stored conversation as transcript items, for a resumed session."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ AGENT_ENDED = "subagent_end"
 
 
 def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
-    """Yield the items of the path as they looked live, from the end upwards. Items are made on demand.
+    """Yield the items of the path as they were shown live, newest first. Items are made on demand.
 
-    If older nodes can no longer be read, the last item says so.
+    If older nodes cannot be read, the last item is an error notice.
     """
     try:
         yield from _items_backwards(path, tools)
@@ -54,14 +54,14 @@ def _items_backwards(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
 
 
 def call_at(path: Sequence[Node], at: int, tools: Registry) -> CallItem:
-    """Return the call whose result is at an index of the path."""
+    """Return the call whose result is at index `at` of the path."""
     asked = _asked_by(path, at)
     arguments = arguments_of(path[asked]) if asked >= 0 else {}
     return next(each for each in _items_of(path[at], arguments, tools) if isinstance(each, CallItem))
 
 
 def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
-    """Return arguments and result of a call on the path; empty if it is not on the path."""
+    """Return arguments and result of a call as text; empty if it is not on the path."""
     for at in range(len(path) - 1, -1, -1):
         if path[at].kind == "tool" and path[at].data.get("call") == call:
             return source_of(next(newest_first(path[: at + 1], tools)))
@@ -99,14 +99,14 @@ def _items_of(node: Node, arguments: Arguments, tools: Registry) -> list[Item]:
 
 
 def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
-    """Return the line of a compaction, with the summary that the model reads since then."""
+    """Return the notice of a compaction, with the summary that replaced older messages for the model."""
     from agent.knowledge.context.message_history import folded_into
 
     return NoticeItem("compaction", clean(node.content), clean(folded_into(node, before)))
 
 
 def _asked_by(path: Sequence[Node], at: int) -> int:
-    """Return the index of the message that a result answers; -1 if there is none."""
+    """Return the index of the assistant message that made the call; -1 if there is none."""
     while at >= 0 and path[at].kind != "assistant":
         at -= 1
     return at

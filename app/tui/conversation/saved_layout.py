@@ -1,4 +1,4 @@
-"""The layout of the screen, kept between starts in one small JSON file in the home.
+"""The layout of the screen, kept between starts in a small JSON file in the home.
 
 It is a convenience: an unreadable file counts as empty, and a failed write is logged.
 """
@@ -19,18 +19,17 @@ from tools.kit.files import read_bytes
 log = logging.getLogger(__name__)
 
 LARGEST = 65_536
-"""Bytes that are read; a larger file was not written by Hermes."""
+"""The largest file in bytes that is read; a larger one was not written by Hermes."""
 DELAY = 0.5
-"""Seconds to wait for further changes before they are written."""
+"""Seconds to wait for further changes before they are written to the file."""
 _VERSION = 1
 
 
 class SavedLayout:
     """The saved states of screen parts by name, such as `panes`.
 
-    It is read once, at the start, because nothing may be drawn before, and written in a thread shortly after
-    the last change. Each write replaces the whole file, so of two programs the last one to change something
-    wins.
+    The file is read once, before the first frame, and written in a thread shortly after the last change. Each
+    write replaces the whole file, so the last of two programs to save a change wins.
     """
 
     def __init__(self, file: Path) -> None:
@@ -46,7 +45,7 @@ class SavedLayout:
         return part if isinstance(part, dict) else {}
 
     def note(self, name: str, state: Mapping[str, Any]) -> None:
-        """Save the state of a part soon. Needs a running event loop."""
+        """Save the state of a part after a short delay. Needs a running event loop."""
         if state == self._parts.get(name):
             return
         self._parts = {**self._parts, name: dict(state)}

@@ -22,14 +22,14 @@ class SessionRequest(NamedTuple):
     """The session to open, in addition to the command line."""
 
     resume: str | None = None
-    """Id, start of an id, or title."""
+    """The session to resume: its id, the start of its id, or its title."""
     model: str | None = None
     fresh: bool = False
     """True for a new session, even if the command line asks to resume one."""
     after: str = ""
-    """The previous session; `SessionHost` fills it in."""
+    """The id of the previous session, set by `SessionHost`."""
     tour: bool = False
-    """True for a session with the tour, in a folder of its own."""
+    """True for a session with the guided tour, in a folder of its own."""
     attach: bool = False
     """True if sessions are opened in the running service from now on."""
 
@@ -39,9 +39,10 @@ Opener = Callable[[SessionRequest, Listener], Awaitable["SessionClient"]]
 
 
 def opened_first(listener: Listener) -> Listener:
-    """Return a listener that receives `session_opened` before notices emitted while the session was opening.
+    """Return a listener that passes `session_opened` on before the notices that came while the session
+    opened.
 
-    That event clears the screen of the previous session, and the notices belong to the new one.
+    That event clears the previous session from the screen, and the notices belong to the new one.
     """
     early: list[Event] | None = []
 
@@ -60,11 +61,11 @@ def opened_first(listener: Listener) -> Listener:
 
 
 class NotOpenYetError(HermesError):
-    """Raised by what needs an open session while there is none."""
+    """Raised by actions that need an open session while there is none."""
 
 
 class SessionHost:
-    """Opens and closes sessions one after the other.
+    """Opens and closes sessions, at most one being open at a time.
 
     `unsent` receives the messages still queued in a session when another one was opened.
     """
@@ -97,9 +98,10 @@ class SessionHost:
         return self.client is not None and self.client.is_lost
 
     async def open(self, wish: SessionRequest) -> SessionClient:
-        """Open a session. The previous one is closed first, because both may need the same lock.
+        """Open a session after closing the previous one, because both may need the same lock. Raises
+        `HermesError`.
 
-        If that fails, the previous session is opened again and the error raised.
+        If that fails, the previous session is opened again before the error is raised.
         """
         async with self._turn:
             before = self.session if self.client is not None else ""
@@ -130,7 +132,7 @@ class SessionHost:
         return client
 
     async def _close(self) -> Sequence[str]:
-        """Close the session; return the messages that were queued only there."""
+        """Close the session; return its queued messages, unless the service keeps them."""
         client, self.client = self.client, None
         self.opened.clear()
         if client is None:
@@ -145,7 +147,7 @@ class SessionHost:
         return () if self.is_served and not client.is_lost else client.queue
 
     def _give_back(self, texts: Sequence[str]) -> None:
-        """Pass messages of the previous session to `unsent`, except those queued in this one as well."""
+        """Pass the texts to `unsent`, except those that the new session has in its queue as well."""
         waiting = self.client.queue if self.client is not None else ()
         left = tuple(each for each in texts if each not in waiting)
         if left and not self._closed:
@@ -153,7 +155,7 @@ class SessionHost:
 
 
 class MessageSender:
-    """Sends messages from the prompt to the engine. It holds those sent before the session is open."""
+    """Sends messages from the prompt to the session, and holds them until one is open."""
 
     def __init__(
         self,
@@ -172,12 +174,12 @@ class MessageSender:
 
     @property
     def workspace(self) -> Path:
-        """The folder that relative paths start from."""
+        """The workspace of the session, or the current folder without a session."""
         client = self._host.client
         return client.workspace if client is not None else Path.cwd()
 
     def send(self, text: str, images: Sequence[MentionedFile] = (), *, steer: bool = False) -> None:
-        """Send a message, at once if no image must be read first. Later messages keep their order."""
+        """Send a message, in a task if images must be stored first. Messages keep their order."""
         before = self._last if self._last is not None and not self._last.done() else None
         if not images and before is None:
             from agent.session.turns.turn_queue import QueuedMessage
@@ -188,14 +190,14 @@ class MessageSender:
             self._last = asyncio.create_task(sending, name="outbox")
 
     def release(self, client: SessionClient) -> None:
-        """Send the messages that were held until the session was open."""
+        """Send to `client` the messages that were held until a session was open."""
         held, self._held = self._held, []
         hurry(False)
         for item in held:
             client.submit(item.text, item.attachments)
 
     def waiting(self) -> list[str]:
-        """Return the messages that wait for the engine or in its queue, in order."""
+        """Return the texts of the messages that are queued or held, in order."""
         client = self._host.client
         return list(client.queue) if client is not None else [item.text for item in self._held]
 

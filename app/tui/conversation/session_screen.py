@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 async def bring_in(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
-    """Mount `workbench` hidden next to `empty`, which remains visible. Raises `MountError` once the screen is
+    """Mount `workbench` hidden next to `empty`, which remains visible. Raises `MountError` if the screen has
     closed.
     """
     workbench.set_hidden(True)
@@ -50,9 +50,9 @@ async def bring_in(screen: Screen[Any], workbench: Workbench, empty: EmptyBench)
 
 
 async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
-    """Replace `empty` with `workbench`: conversation and rules first, then its panes.
+    """Show `workbench` instead of `empty`: first the conversation and the rules, then the panes.
 
-    Returns once all of it is painted. Await it only where the screen's messages do not wait for it.
+    Returns once all of it is painted. Must not be awaited in a message handler of the screen.
     """
     await _wait_for_paint(screen)
     # The covered widget stays hidden: removing it would cost another layout.
@@ -63,16 +63,16 @@ async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBe
 
 
 async def _wait_for_paint(screen: Screen[Any]) -> None:
-    """Wait until all changes so far are painted."""
+    """Wait until the screen has painted all changes made so far."""
     done = asyncio.Event()
     screen.call_after_refresh(done.set)
     await done.wait()
 
 
 class ConversationScreen(ClosableScreen[None]):
-    """The conversation of the main agent or of a subagent.
+    """The base class of screens that show the conversation of the main agent or of a subagent.
 
-    It starts with head and prompt; `place_workbench` adds the workbench with conversation and panes.
+    It starts with header and prompt; `place_workbench` adds the workbench with conversation and panes.
     """
 
     AUTO_FOCUS = "Prompt"
@@ -87,7 +87,7 @@ class ConversationScreen(ClosableScreen[None]):
     workbench: Workbench
     transcript: Transcript
     agents: AgentsPane
-    """The pane of agents below the one whose conversation is shown."""
+    """The pane that lists the subagents of the agent shown here."""
 
     def __init__(self, head: StatusBar | AgentHeader, prompt: Prompt, agent: str = "") -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class ConversationScreen(ClosableScreen[None]):
         return ()
 
     def keys_shown(self) -> frozenset[str]:
-        """The characters that the visible key hints list as commands of the focused widget."""
+        """The characters that the visible key hints list as keys of the focused widget."""
         return self.workbench.keys_shown() if self.panes_mounted else frozenset()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -125,13 +125,13 @@ class ConversationScreen(ClosableScreen[None]):
         self.is_made = True
 
     async def place_workbench(self) -> None:
-        """Mount conversation and panes without delaying keys. Raises `MountError`."""
+        """Mount conversation and panes without delaying key presses. Raises `MountError`."""
         await bring_in(self, self.workbench, self._empty)
         self.panes_mounted = True
         await put_in_place(self, self.workbench, self._empty)
 
     def ends_selection_or_search(self) -> bool:
-        """End a selection in the conversation, or else a search; return whether there was one."""
+        """End a selection in the conversation, or without one a search; return whether there was either."""
         if self.get_selected_text():
             self.clear_selection()
         elif self.transcript.finder.pattern:
@@ -142,19 +142,19 @@ class ConversationScreen(ClosableScreen[None]):
         return True
 
     def action_page(self, direction: int) -> None:
-        """Page the conversation, also while the prompt has the focus."""
+        """Scroll the conversation by a page, also while the prompt has the focus."""
         if self.panes_mounted:
             self.transcript.action_page(direction)
 
     def go_to_end(self) -> None:
-        """Show the end of the conversation and follow it, wherever the user was reading."""
+        """Scroll to the end of the conversation and follow it, even if the user was reading further up."""
         if self.panes_mounted:
             self.workbench.uncover()
             self.transcript.navigator.focused = None
             self.transcript.navigator.jump_to_end()
 
     def use(self, palette: Palette) -> None:
-        """Draw everything with another skin."""
+        """Show everything in the colours of another skin."""
         for part in (self.prompt, self.head, self._empty):
             part.use(palette)
         if self.is_made:
@@ -162,7 +162,7 @@ class ConversationScreen(ClosableScreen[None]):
             self.transcript.use(palette)
 
     def move(self, motion: bool) -> None:
-        """Switch animation on or off: spinners, and the speed of agents."""
+        """Turn animation on or off for the header, the conversation and the agents pane."""
         self.head.move(motion)
         if self.is_made:
             self.transcript.motion = motion
@@ -179,7 +179,7 @@ class DoublePress:
         self._held = float("-inf")
 
     def press(self) -> bool:
-        """Record a press; return whether it is the second one. The press after that counts as a first one."""
+        """Record a press; return whether it completes a double press. The next press is a first one again."""
         now = self._clock()
         if now < self._held:
             return False
@@ -188,7 +188,7 @@ class DoublePress:
         return second
 
     def hold(self, seconds: float) -> None:
-        """Ignore presses for some seconds, because the key just had another meaning."""
+        """Ignore presses for some seconds, because the key has just done something else."""
         self._last = float("-inf")
         self._held = self._clock() + seconds
 
@@ -197,11 +197,11 @@ PANES_MODULE = "app.tui.conversation.session_panes"
 ESCAPES = 0.6
 """Seconds between two presses of esc that count as a double press."""
 STOPPING = 1.0
-"""Seconds after stopping a turn during which esc has no other meaning."""
+"""Seconds after a turn was stopped during which esc has no other meaning."""
 
 
 class SessionScreen(ConversationScreen):
-    """The screen of the session. It composes and offers its parts; the bridge and the actions control them.
+    """The screen of the session. It composes its parts; bridge and actions control them.
 
     It starts with status bar, rules and prompt; `mount_panes` adds the workbench with conversation and panes.
     """
@@ -231,21 +231,21 @@ class SessionScreen(ConversationScreen):
         super().__init__(self.status, Prompt(history=history, files_provider=files))
         self._arranged: Mapping[str, Any] = {}
         self.pane_commands: list[AppCommand] = []
-        """Commands of panes that declare one."""
+        """The commands that open panes, as far as panes declare one."""
         self.hearing: list[tuple[PaneKind, Pane]] = []
         """Panes that handle events themselves."""
         self._escapes = DoublePress(ESCAPES)
 
     async def on_prune(self, event: Prune) -> None:
-        """Cancel all work of the application when it ends, as much of that work uses this screen."""
+        """Cancel all workers of the application when this screen is removed, as many of them use it."""
         self.workers.cancel_all()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the saved arrangement of the panes, before they exist."""
+        """Remember the saved arrangement of the panes until `mount_panes` applies it."""
         self._arranged = state
 
     async def mount_panes(self, *, welcome: bool = True) -> None:
-        """Mount conversation and panes without delaying keys; `welcome` shows that nothing was said yet."""
+        """Mount conversation and panes without delaying keys; `welcome` shows a hint while it is empty."""
         new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
         self.adopt_workbench(new.workbench, new.transcript, new.by_name["agents"])
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
@@ -260,18 +260,18 @@ class SessionScreen(ConversationScreen):
         await self.place_workbench()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow Esc to leave the focused conversation, and a second Esc to go back from an empty prompt."""
+        """Enable Esc in the focused conversation, and double Esc at an empty prompt while nothing runs."""
         if action == "twice":
             return self.prompt.has_focus and not self.prompt.text and not self.prompt.busy
         return action != "leave_conversation" or (self.panes_mounted and self.transcript.has_focus)
 
     async def action_twice(self) -> None:
-        """Go back on the second quick Esc at an empty prompt, while nothing runs."""
+        """On the second quick press of Esc, open the list of messages to go back to."""
         if self._escapes.press():
             await self.app.run_action("order('session.rewind')")
 
     def action_leave_conversation(self) -> None:
-        """End a selection or a search in the conversation; without one, focus the prompt."""
+        """End a selection or a search in the conversation; without either, focus the prompt."""
         if not self.ends_selection_or_search():
             self.prompt.focus()
             if self.prompt.busy:
@@ -279,5 +279,5 @@ class SessionScreen(ConversationScreen):
                 raise SkipAction
 
     def note_stop(self) -> None:
-        """Record that Esc stopped a turn, so that further presses do not go back in the history."""
+        """Record that Esc stopped a turn, so that further presses are ignored for `STOPPING` seconds."""
         self._escapes.hold(STOPPING)

@@ -1,4 +1,4 @@
-"""Showing stored conversation: of a session that opens, of a branch, of one old call."""
+"""Showing stored messages: those of a session that opens, of a branch, or one old call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShownHistory:
         self._app = app
 
     def preview(self, path: Sequence[Node]) -> None:
-        """Show the end of a session that is being opened."""
+        """Show the stored conversation of a session that is being opened, from its end."""
         self._app.session.transcript.load(earlier=_history_items(path))
 
     def show_branch(self, client: SessionClient) -> None:
@@ -40,7 +40,7 @@ class ShownHistory:
         await self._app.agents.recall(client)
 
     async def call_in_full(self, call: str) -> str:
-        """Return as text a call that only the store still holds in full; empty if it is unknown."""
+        """Return a call with its full result, read from the store; empty if it is unknown."""
         from app.tui.conversation.replay import call_in_full
         from tools.registry import registry
 

@@ -1,4 +1,4 @@
-"""Text typed while another widget has the focus, which goes to the prompt."""
+"""The rule that text typed while another widget has the focus goes to the prompt."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def focus_prompt(screen: Screen[object], event: events.Key | events.Paste) -> None:
     """Focus the prompt of a conversation if the event is text that the focused widget does not use.
 
-    A widget uses a character if the key hints below the panes list it, or the user has bound that key. A
-    list that is being filtered and a widget for text use every character.
+    A widget uses a character if its key hints list it, or if the user has bound it there. Text widgets and
+    lists being filtered use every character; blanks and punctuation bound to an action are used, too.
     """
     if not isinstance(screen, ConversationScreen) or screen.prompt.has_focus:
         return

@@ -1,4 +1,4 @@
-"""The agents of a session: rows of their pane, derived from events, and their total cost."""
+"""The subagents of a session: the rows of their pane, derived from events, and their total cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Member:
 
 
 class AgentRows:
-    """The tree of subagents and the state of each. `clock` gives seconds, like that of the pane."""
+    """The tree of subagents and the state of each. `clock` returns seconds, like the clock of the pane."""
 
     HEARD = (AgentStarted, AgentProgressed, AgentEnded, CopyChanged, Asked, RequestResolved)
 
@@ -52,7 +52,7 @@ class AgentRows:
         self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:
-        """Record an event; return whether a row looks different now."""
+        """Record an event; return whether a row has changed."""
         match event:
             case AgentStarted():
                 self._start(event)
@@ -72,9 +72,10 @@ class AgentRows:
         return True
 
     def rows(self) -> list[AgentRow]:
-        """Return every agent below its parent, siblings in the order they were started.
+        """Return the rows of all agents, each below its parent, siblings in the order they were started.
 
-        Trees with a running agent come first, then those that have ended completely.
+        Trees with a running agent come first, then those that have ended completely. Rows of cleared agents
+        are left out.
         """
         asking = set(self._asking.values())
         trees = [[self._with_live_state(row, asking) for row in self._walk(top)] for top in self._top]
@@ -93,22 +94,22 @@ class AgentRows:
         return None if member is None else self._with_live_state(member.row, set(self._asking.values()))
 
     def display_name(self, agent: str) -> str:
-        """Return the name of an agent, with its id where that adds information."""
+        """Return the name of an agent, followed by its id if it differs from the name."""
         member = self._members.get(agent)
         if member is None or member.row.name == agent:
             return agent
         return f"{member.row.name} ({agent})"
 
     def is_in_copy(self, agent: str) -> bool:
-        """Return whether the agent changes files of a copy and not those of the workspace."""
+        """Return whether the agent works in a copy of the workspace."""
         return agent in self._members and self._members[agent].in_copy
 
     def parent(self, agent: str) -> str:
-        """Return the agent that started this one."""
+        """Return the id of the agent that started this one; `main` if the agent is unknown."""
         return self._members[agent].parent if agent in self._members else "main"
 
     def below(self, agent: str) -> list[AgentRow]:
-        """Return all descendants of an agent; their depth counts from that agent."""
+        """Return the rows of all descendants of an agent; their depth counts from that agent."""
         member = self._members.get(agent)
         if member is None:
             return []
@@ -120,7 +121,7 @@ class AgentRows:
         ]
 
     def cost(self) -> float | None:
-        """Return the cost of all agents together in US dollars; None if the cost of one is unknown."""
+        """Return the cost of all subagents together in US dollars; None if that of one is unknown."""
         costs = [member.cost for member in self._members.values()]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
@@ -130,9 +131,9 @@ class AgentRows:
         self._stopping.update(id for id in chosen if self._is_under_way(id))
 
     def clear_ended(self) -> int:
-        """Remove the rows of ended agents with their descendants; return how many were removed.
+        """Remove the rows of trees of agents that have ended; return the number of rows.
 
-        A tree remains if one of its agents has changes that are not merged.
+        A tree remains if one of its agents has unmerged changes.
         """
         count = 0
         for top in self._top:
@@ -144,7 +145,7 @@ class AgentRows:
         return count
 
     def clear(self) -> None:
-        """Forget all agents, as when another session opens."""
+        """Remove all agents, because another session opens."""
         self._members.clear()
         self._top.clear()
         self._asking.clear()
@@ -179,7 +180,7 @@ class AgentRows:
         self._bring_back(event.parent)
 
     def _bring_back(self, agent: str) -> None:
-        """Show the ancestors of an agent that runs again."""
+        """Show the cleared rows of an agent that runs again and of its ancestors."""
         while (member := self._members.get(agent)) is not None and member.cleared:
             member.cleared = False
             agent = member.parent
@@ -219,7 +220,7 @@ class AgentRows:
         return agent in self._members and self._members[agent].row.state in UNDER_WAY
 
     def _with_live_state(self, row: AgentRow, asking: set[str]) -> AgentRow:
-        """Return the row with states known from elsewhere: stopping, or waiting for an answer."""
+        """Return the row with its state replaced if the agent is stopping or waits for an answer."""
         if row.state not in UNDER_WAY:
             return row
         if row.agent in self._stopping:

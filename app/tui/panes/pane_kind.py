@@ -1,4 +1,4 @@
-"""Declaration of a side pane: its name and place, its command, the events it handles."""
+"""The declaration of a side pane: its name and position, its command, the events it handles."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class PaneKind:
     name: str
     """The name of the pane and of the command that opens it."""
     place: int
-    """Panes are ordered by place; the built-in ones have 10 to 40."""
+    """The position among the panes: they are sorted by it, and the built-in ones have 10 to 40."""
     make: Callable[[], Pane]
     events: tuple[type[Event], ...] = ()
     """Event types that the pane handles itself, from every agent."""
     hear: Callable[[Any, Event], None] = _hears_nothing
-    """Passes such an event to the pane. It must be quick: it runs on the event loop, and the pane draws
+    """Passes such an event to the pane. It must be quick, as it runs on the event loop; the pane repaints
     later.
     """
     label: str = ""
     """The name in palette and help; empty if the command is in `app.tui.commands.registry`."""
     about: str = ""
-    """A line for help, ended by a full stop."""
+    """A sentence for help."""
     key: str = ""
     """The key that opens the pane, by Textual's name; empty for none."""
 
     def command(self) -> AppCommand | None:
-        """The command that opens the pane, which can also be typed after a slash."""
+        """The command that opens the pane, with a slash command of its name; None without a label."""
         if not self.label:
             return None
         return AppCommand(
@@ -58,5 +58,5 @@ class PaneKind:
 
 
 def pane_kinds() -> list[PaneKind]:
-    """Import and return all panes in their order; one that cannot be loaded is logged and left out."""
+    """Import and return all kinds of panes in order; one that cannot be loaded is logged and left out."""
     return sorted(PANES.declarations("PANE"), key=lambda kind: kind.place)

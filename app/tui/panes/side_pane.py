@@ -1,4 +1,4 @@
-"""The four panes of the program. The bridge updates them, like other parts of the screen."""
+"""The four built-in panes. The bridge updates them, like other parts of the screen."""
 
 from __future__ import annotations
 

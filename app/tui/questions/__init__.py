@@ -1,1 +1,1 @@
-"""Questions of the engine to the user. Each file `*_question.py` declares one kind as `QUESTION`."""
+"""Questions from the engine to the user. Each file `*_question.py` declares its kinds as `QUESTIONS`."""

@@ -1,4 +1,4 @@
-"""The texts about forecasts and about a ceiling that is reached, shared by all surfaces.
+"""The texts about forecasts and about a ceiling that is reached, shared by all user interfaces.
 
 Names and goals are outside text. Each figure is one line, so that nothing in it can imitate another.
 """
@@ -25,16 +25,16 @@ _NUMBER = lazy_pattern(
 )
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 LONGEST = 40
-"""Characters of a number that is read."""
+"""The largest number of characters of a typed amount."""
 
 
 def asker(request: ForecastAsked | CeilingAsked) -> str:
-    """Return what the asking agent is called."""
+    """Return the display name of the asking agent."""
     return "Hermes" if request.agent == "main" else request.agent
 
 
 def heading(request: ForecastAsked) -> str:
-    """Return who wants to start how many agents, or send requests to how many models."""
+    """Return the question's heading: who wants to start agents, or send requests to models, and how many."""
     count, models, who = request.forecast.agents, len(request.forecast.models), asker(request)
     if request.forecast.single:
         return f"{who} wants to send {_many(count, 'request')} to {_many(models, 'model')}"
@@ -42,7 +42,7 @@ def heading(request: ForecastAsked) -> str:
 
 
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
-    """Yield tokens, cost, remaining budget and models, each with its label."""
+    """Yield label and text of each figure: tokens, cost, remaining budgets and models."""
     made = request.forecast
     yield "tokens", f"{_span(made.tokens)}, {forecast_basis(made)}"
     if made.money is None:
@@ -62,13 +62,13 @@ def _many(count: int, what: str) -> str:
 
 
 def remaining_text(room: Room) -> str:
-    """Return the remaining budget, such as `1.4M of 2M tokens for all agents of this session`."""
+    """Return the remaining budget as text, such as `1.4M of 2M tokens for all agents of this session`."""
     still, ceiling = _bare(room.measure, room.left), amount(room.measure, room.ceiling)
     return f"{still} of {ceiling} for {_one_line(room.owner)}"
 
 
 def forecast_basis(made: Forecast) -> str:
-    """Return the basis of a forecast in words."""
+    """Return in words what a forecast is based on."""
     if made.single:
         return "one request each; nobody knows how long answers get"
     if made.from_past:
@@ -77,7 +77,7 @@ def forecast_basis(made: Forecast) -> str:
 
 
 def ceiling_text(request: CeilingAsked) -> str:
-    """Return the reached ceiling in a sentence or two."""
+    """Return the reached ceiling as one to three sentences."""
     used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
     if request.measure == "tokens":
         # Rounded, the rest of a large ceiling could look like zero.
@@ -91,13 +91,13 @@ def ceiling_text(request: CeilingAsked) -> str:
 
 
 def raise_label(request: CeilingAsked) -> str:
-    """Return the label of the choice that raises the ceiling by one step."""
+    """Return the label of the choice that raises the ceiling by the engine's proposal."""
     more = amount(request.measure, request.again - request.ceiling)
     return f"Raise it by {more}, to {amount(request.measure, request.again)}"
 
 
 def answer_effects(request: CeilingAsked) -> tuple[str, ...]:
-    """Return the effect of each answer, in words."""
+    """Return the effects of raising the ceiling and of stopping, one sentence each."""
     lasts = "until Hermes ends" if request.setting.startswith("budget.day") else "for this session"
     return (
         f"it is raised {lasts}; {request.setting} stays as it is",
@@ -165,6 +165,6 @@ def _one_line(text: str) -> str:
 
 
 def align_lines(lines: Sequence[tuple[str, str]]) -> str:
-    """Return labels and their values in two columns."""
+    """Return labels and their values as lines of two columns."""
     width = max((len(name) for name, _ in lines), default=0)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)

@@ -1,4 +1,4 @@
-"""Dialogs on the screen, as the request queue needs them."""
+"""The screen that the request queue shows its dialogs on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of the engine, of the model and of tool servers: typed on a plain terminal, or in a dialog."""
+"""Questions from the engine, the model and tool servers: asked on a plain terminal, or in a dialog."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 async def read_choice(
     terminal: PlainTerminal, choices: Sequence[tuple[str, str]], more: str = "", empty: str = ""
 ) -> str | None:
-    """Ask for one of some letters, the last of which is the default; return it, or what else was typed.
+    """Ask for one of the letters in `choices`; return the answer as typed, or None at the end of input.
 
-    With numbers the choices are a list, and the number is returned as its letter. `more` says what else may
-    be typed, `empty` what happens without an answer.
+    The last choice is the default. On a terminal with `numbers` the choices are a numbered list, and a number
+    is returned as its letter. `more` says what else may be typed, `empty` what an empty answer does.
     """
     if not terminal.numbers:
         letters = [f"[{letter}] {label}" for letter, label in choices[:-1]]
@@ -48,7 +48,7 @@ async def read_choice(
 
 
 def decision(text: str | None, lasting: str) -> Decision:
-    """Parse typed text as a decision. `lasting` lists the accepted letters for a yes that lasts."""
+    """Parse a typed decision; other text is the reason for a denial. `lasting` holds the allowed s and a."""
     match (text or "n").strip().lower():
         case "y" | "yes":
             return Decision("once")
@@ -113,7 +113,7 @@ async def _ask_clarify(request: QuestionAsked, terminal: PlainTerminal) -> Perso
 
 
 GOAL = 300
-"""Characters of a goal that are shown."""
+"""The number of characters of a goal that are shown."""
 
 
 async def _ask_forecast(request: ForecastAsked, terminal: PlainTerminal) -> Decision:
@@ -127,7 +127,7 @@ async def _ask_forecast(request: ForecastAsked, terminal: PlainTerminal) -> Deci
 
 
 NO = "!"
-"""The answers that decline on a plain terminal."""
+"""The answer that declines a form on a plain terminal."""
 
 
 async def _ask_form(request: FormAsked, terminal: PlainTerminal) -> FormReply:

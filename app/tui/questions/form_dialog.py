@@ -1,4 +1,4 @@
-"""The dialog for a form of a tool server. Its fields scroll if the screen is too low."""
+"""The dialog for a form from a tool server. Its fields scroll if the screen is too low."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ UNCHOSEN = "–"
 SECRET = "▲ It seems to ask for a secret, which the server will learn."
 TAKES = {"number": "a number", "integer": "a whole number", "choices": "several, with commas between"}
 _AROUND, _LEAST = 12, 3
-"""Lines of the screen outside message and fields, and the fewest lines for the fields."""
+"""The number of lines outside message and fields, and the smallest number of lines for the fields."""
 
 
 class OneOf(Static, can_focus=True):
-    """A field with one of several values, changed with the arrow keys or the space bar."""
+    """A field that shows one of several values, changed with the arrow keys or the space bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,space", "step(1)", "Next", show=False),
@@ -58,7 +58,7 @@ class OneOf(Static, can_focus=True):
         self.action_step(1)
 
     def action_step(self, by: int) -> None:
-        """Move to another value, wrapping around at the ends."""
+        """Move by `by` values, wrapping around at the ends."""
         self._at = (self._at + by) % len(self._values)
         self._show()
 
@@ -67,7 +67,7 @@ class OneOf(Static, can_focus=True):
 
 
 class FormDialog(Dialog[FormReply]):
-    """Shows the asking server, takes a value for each field, and sends them only when the user confirms."""
+    """Shows the asking server and a field for each value; sends the values only if the user confirms."""
 
     CSS_PATH: ClassVar = [
         Path(__file__).parents[1] / "screens" / "dialog.tcss",
@@ -136,7 +136,7 @@ class FormDialog(Dialog[FormReply]):
             self.focus_next()
 
     def _fit(self) -> None:
-        """Give the fields the lines that the message leaves free."""
+        """Size the fields so that they and the message fit on the screen, and update the key hints."""
         screen = self.app.size
         self._frame.set_class(screen.height < _AROUND + _LEAST, "low")
         width = min(84, int(screen.width * 0.94)) - 4
@@ -176,7 +176,7 @@ def _input(field: FormField) -> Field | OneOf:
 
 
 def _head(field: FormField) -> Content:
-    """Return a field's name, whether it is required, its purpose and its choices."""
+    """Return a field's name, a mark if it is required, its description and its choices."""
     described = field.label[len(field.title) + 2 :]
     choices = ", ".join(label for _, label in field.choices) if field.kind == "choices" else ""
     more = BETWEEN.join(each for each in (described, choices) if each)

@@ -1,4 +1,4 @@
-"""Declaration of a kind of question: its dialog, and its form on a plain terminal."""
+"""The declaration of a kind of question: its dialog, and its form on a plain terminal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
 
 Spill = Callable[[str], None]
-"""A function that puts the rest of a draft back into the prompt."""
+"""A function that inserts into the prompt text that was typed for the draft while a dialog had the focus."""
 
 
 class PlainTerminal(Protocol):
-    """A terminal that shows questions line by line."""
+    """A terminal on which questions are asked line by line."""
 
     @property
     def numbers(self) -> bool:
@@ -26,7 +26,7 @@ class PlainTerminal(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Write a line that is not part of the output."""
+        """Write a line that is not part of the program's output."""
         ...
 
     async def read(self, prompt: str) -> str | None:
@@ -36,15 +36,15 @@ class PlainTerminal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuestionKind:
-    """One kind of question. `dialog` may import the user interface; the JSON form is that of the event."""
+    """One kind of question, found by the type of its event. `dialog` may import the user interface."""
 
     event: type[Asked]
     dialog: Callable[[Any, Spill], Dialog[Any]]
-    """Makes the dialog of a request, which returns the reply or None."""
+    """Makes the dialog of a request, whose outcome is the reply or None."""
     plain: Callable[[Any, PlainTerminal], Awaitable[Any]]
     """Asks on a plain terminal and returns the reply."""
     reads: tuple[str, ...] = ()
-    """Modules of the dialog, which are imported in advance."""
+    """The modules of the dialog, which are imported in advance."""
 
 
 QUESTIONS = PartKind("questions", "app.tui.questions", "_question")
@@ -60,7 +60,7 @@ def kind_of(request: Asked) -> QuestionKind:
 
 
 def kinds() -> list[QuestionKind]:
-    """Import and return all kinds, without their dialogs."""
+    """Import and return all declared kinds, without importing their dialogs."""
     return list(_kinds(tuple(search_path())).values())
 
 

@@ -1,4 +1,4 @@
-"""A queue of the engine's requests, which shows one dialog at a time when the user is ready."""
+"""A queue of the engine's requests, which shows one dialog at a time once the user pauses in typing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from agent.events import Asked
 
 Request = Asked
 Reply = Any
-"""The reply of a kind of question."""
+"""The reply to a question; its type depends on the kind."""
 
 TYPING_PAUSE = 0.6
-"""Seconds without a key before a dialog may interrupt typing."""
+"""Seconds without a key press before a dialog may open."""
 
 
 class Stage(Protocol):
@@ -28,7 +28,7 @@ class Stage(Protocol):
         ...
 
     def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
-        """Open the dialog of a request; return a function that closes it. `done` receives the outcome."""
+        """Open the dialog of a request; return a function that closes it. `done` gets the reply or None."""
         ...
 
     def waiting(self, count: int) -> None:
@@ -37,7 +37,7 @@ class Stage(Protocol):
 
 
 class RequestQueue:
-    """Open requests, oldest first. Each ends exactly once, by the user or by the engine."""
+    """The open requests, oldest first. Each ends exactly once, by the user or by the engine."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -69,7 +69,7 @@ class RequestQueue:
         self._advance(at_once=True)
 
     def clear(self) -> None:
-        """Forget all requests, because the engine that asked has ended."""
+        """Remove all requests, because the engine that asked has ended."""
         self._waiting.clear()
         if self._shown is not None:
             self._shown = None

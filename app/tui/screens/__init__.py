@@ -1,1 +1,1 @@
-"""The screens, one per module, with its stylesheet in the same folder."""
+"""The screens, one per module, with their stylesheets in the same folder."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.api.session import Approvals
 
 AUDIT_POLL = 0.5
-"""Seconds between two looks at the log."""
+"""Seconds between two reads of the log."""
 
 
 class AuditScreen(Page[None]):
@@ -97,7 +97,7 @@ class AuditScreen(Page[None]):
 
 
 class AuditRows(FollowedRows[AuditEntry]):
-    """One row per ruling."""
+    """One row per permission decision in the audit log."""
 
     written = False
     """True if the log has files."""
@@ -135,7 +135,7 @@ def _words(entry: AuditEntry) -> str:
 
 
 def report_text(report: AuditReport) -> str:
-    """Return the results of a check, a line each. Pure."""
+    """Return the result of verifying the audit log as text: counts, then problems and notes. Pure."""
     lines = [f"{plural(report.records, 'line')} in {plural(report.files, 'file')}", ""]
     for each in (*report.problems, *report.notes):
         place = f"{each.file}:{each.line}" if each.line else each.file
@@ -189,7 +189,7 @@ class ApprovalsScreen(ListPage[None, Row]):
 
     @load
     async def _look(self) -> None:
-        """Show the current grants and pending approvals."""
+        """Read the current grants and pending approvals, and show them."""
         grants = await self._approvals.grants()
         pending = [each for each in await self._approvals.pending() if isinstance(each, ApprovalAsked)]
         always = sum(each.scope == "always" for each in grants)
@@ -199,7 +199,7 @@ class ApprovalsScreen(ListPage[None, Row]):
 
 
 class ApprovalRows(EntryRows[Row]):
-    """One row for each approval: pending ones first, then the newest grants."""
+    """One row for each approval: pending requests first, then grants, newest first."""
 
     def __init__(self) -> None:
         super().__init__(key=lambda row: row.id, words=lambda row: line(about(row)), empty=EMPTY)
@@ -222,7 +222,7 @@ class ApprovalRows(EntryRows[Row]):
 
 
 def about(row: Row) -> str:
-    """Return all details of an approval. Pure."""
+    """Return all details of a pending approval or a grant. Pure."""
     if isinstance(row, ApprovalAsked):
         lines = [row.headline, "", f"tool      {row.tool}", f"agent     {row.agent}"]
         return "\n".join([*lines, *(f"reason    {each}" for each in row.reasons)])

@@ -1,4 +1,4 @@
-"""The browser screen: the page the agent has open, as a picture and as text."""
+"""The browser screen: the page that the agent has open, as a screenshot and as text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from widgets.pictures.shelf import HeldPicture, PictureShelf
 
 MOST_LINES = 5_000
-"""Lines of a page that are shown; the file on disk has all of them."""
+"""The number of lines of a page that are shown; the file on disk has all of them."""
 PICTURE_CELLS = 76
-"""Width of the picture; its height follows."""
+"""The width in cells of a screenshot drawn with blocks; its height follows."""
 GRAPHICS_CELLS = (64, 20)
-"""Columns and rows of the picture in a terminal with graphics, at most."""
+"""The largest number of columns and rows of a screenshot in a terminal with graphics."""
 RENEWED = 2.0
 """Seconds between two checks for a new page."""
 _LARGEST_PICTURE = 20_000_000
@@ -36,12 +36,12 @@ Pixel = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PageRow:
-    """One line of the page, or one row of its picture: two pixels per cell, upper and lower."""
+    """One line of the page, or one row of its screenshot, with two pixels per cell: upper and lower."""
 
     text: str
     pixels: tuple[tuple[Pixel, Pixel], ...] = ()
     signs: Text | None = None
-    """The text of the row in a terminal with graphics."""
+    """The characters that stand for a row of the screenshot in a terminal with graphics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OpenPage:
 
 
 def read_page(folder: Path, picture: Sequence[PageRow] = ()) -> OpenPage:
-    """Read the page stored in the `browser` folder of a session, and put it below its picture. Blocks."""
+    """Read the page stored in the `browser` folder of a session; its rows follow `picture`. Blocks."""
     try:
         text = (folder / "page.txt").read_text("utf-8", "replace")
     except OSError:
@@ -71,7 +71,7 @@ def read_page(folder: Path, picture: Sequence[PageRow] = ()) -> OpenPage:
 
 
 def picture_rows(path: Path, cells: int = PICTURE_CELLS) -> tuple[PageRow, ...]:
-    """Return a picture as rows of half blocks; empty if it cannot be read. Blocks for some milliseconds."""
+    """Return an image as rows of half blocks; empty if it is unreadable. Blocks for some milliseconds."""
     from PIL import Image
 
     try:
@@ -91,7 +91,7 @@ def picture_rows(path: Path, cells: int = PICTURE_CELLS) -> tuple[PageRow, ...]:
 
 
 class PageRows(CountedRows[PageRow]):
-    """The rows of the picture and the lines of the page."""
+    """The rows of the screenshot and the lines of the page."""
 
     def draw_entry(self, entry: PageRow, width: int) -> list[Text]:
         if entry.signs is not None:
@@ -106,7 +106,7 @@ class PageRows(CountedRows[PageRow]):
 
 
 class BrowserScreen(CountedPage[OpenPage, PageRow]):
-    """Shows the stored page, and updates it when the agent continues."""
+    """Shows the stored page, and reads it again when the agent has changed it."""
 
     heading = "Browser"
     keys = "i picture · F5 read again · / filter · y copy · ? keys · esc back"
@@ -116,9 +116,10 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
     ]
 
     def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureShelf | None = None) -> None:
-        """`folder` is the session's folder for the page; without `colours` no picture is drawn.
+        """`folder` is the session's folder for the page; without `colours` there is no screenshot.
 
-        `shelf` knows the graphics protocol of the terminal; without it, the picture is drawn in half blocks.
+        `shelf` knows the graphics protocol of the terminal; without it, the screenshot is drawn in half
+        blocks.
         """
         super().__init__(self._read, PageRows())
         self._folder = folder
@@ -133,13 +134,13 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         self.set_interval(RENEWED, lambda: self.action_count(True))
 
     def rows_and_title(self, found: OpenPage) -> tuple[Sequence[PageRow], str]:
-        """Return the rows, and title and address of the page."""
+        """Return the rows of page and screenshot, and title and address of the page."""
         if not found.found:
             return (PageRow("No page is open in this session."),), ""
         return found.rows, " · ".join(filter(None, (line(found.title), line(found.url))))
 
     def action_picture(self) -> None:
-        """Show the picture, or only the text."""
+        """Switch between the page with its screenshot and only its text."""
         self._picture = self._has_colours and not self._picture
         self.action_count()
 
@@ -151,7 +152,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         return await asyncio.to_thread(read_page, self._folder, rows)
 
     async def _rows(self) -> tuple[PageRow, ...]:
-        """Return the rows of the picture; they are made again only when the picture changes."""
+        """Return the rows of the screenshot; they are computed again only when its file has changed."""
         path = self._folder / "page.jpg"
         try:
             made = (await asyncio.to_thread(path.stat)).st_mtime_ns
@@ -165,8 +166,8 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         return self._drawn[1]
 
     async def _graphics(self, path: Path) -> tuple[PageRow, ...]:
-        """Return the picture in the terminal's graphics protocol; empty without a protocol or if it cannot be
-        read.
+        """Return the rows of the screenshot in the terminal's graphics protocol; empty without such a
+        protocol, or if the file is unreadable.
         """
         from tools.results import ToolError
         from tools.senses.reading_apart import thumbnail

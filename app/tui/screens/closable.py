@@ -21,7 +21,7 @@ from textual.worker import Worker
 Outcome = TypeVar("Outcome")
 
 HEIGHTS = [(0, "-low"), (15, "-tall")]
-"""Classes of a screen by its number of lines; a low one has no room for rules."""
+"""Classes of a screen by its height in lines; a low one has no room for rules."""
 
 
 class ClosableScreen(Screen[Outcome]):
@@ -45,7 +45,7 @@ class ClosableScreen(Screen[Outcome]):
             await super().on_event(event)
 
     async def on_prune(self, event: Prune) -> None:
-        """Cancel all work of the screen and its widgets, as they are about to be removed."""
+        """Cancel the workers of the screen and its widgets, as they are about to be removed."""
         self._going = True
         for node in self.walk_children(with_self=True):
             self.workers.cancel_node(node)
@@ -58,21 +58,21 @@ class ClosableScreen(Screen[Outcome]):
             widget.selection_updated(selections.get(widget))
 
     def run_worker(self, work: Any, *args: Any, **options: Any) -> Worker[Any]:
-        """Run a worker like Textual; work started while the screen is removed ends before its first step."""
+        """Start a worker as Textual does, but cancel it at once while the screen is being removed."""
         worker = super().run_worker(work, *args, **options)
         if self._going:
             worker.cancel()
         return worker
 
     def dismiss(self, result: Outcome | None = None) -> AwaitComplete:
-        """End with `result`, at once or as soon as no screen is above. The first result counts."""
+        """Close the screen with `result`, now or once no other screen covers it. The first result counts."""
         if self._ended or self not in self.app.screen_stack:
             return AwaitComplete.nothing()
         self._ended, self._outcome = True, result
         return self._leave()
 
     def on_screen_resume(self) -> None:
-        """Complete a postponed dismissal when no screen is above any more. Textual also sends this event on
+        """Complete a postponed dismissal once no other screen covers this one. Textual also sends this on
         mount.
         """
         if self._ended:
@@ -90,7 +90,7 @@ class ClosableModal(ModalScreen[Outcome], ClosableScreen[Outcome]):
     DIMS: ClassVar[bool] = True
 
     def render(self) -> RenderableType:
-        """Dim what is below by the terminal's own attribute if its colours cannot be mixed."""
+        """Render the screen below; use the terminal's dim attribute if its colours cannot be blended."""
         below = super().render()
         if self.DIMS and isinstance(below, BackgroundScreen) and self.app.native_ansi_color:
             return _DimScreen(below.screen, below.color)
@@ -98,7 +98,7 @@ class ClosableModal(ModalScreen[Outcome], ClosableScreen[Outcome]):
 
 
 class _DimScreen(BackgroundScreen):
-    """A screen in the background, dim."""
+    """A background screen painted with the terminal's dim attribute."""
 
     @classmethod
     def process_segments(cls, segments: Iterable[Segment], color: Color) -> Iterable[Segment]:

@@ -1,4 +1,4 @@
-"""The context table: contents of the model's window, tokens spent, reasons why the cache was rebuilt."""
+"""The context table: the content of the model's window, tokens used, and the reasons for cache rebuilds."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CUT_CELLS = 5
 HASH_CELLS = 9
 LONGEST_BAR = 40
 LONGEST_PASSAGE = 6
-"""Lines of a passage in the table; all of it is shown when it is opened."""
+"""The number of lines of a passage in the table; all of it is shown when it is opened."""
 LONGEST_ASKED = 600
-"""Characters of a passage in the question whether to let it in."""
+"""The number of characters of a passage in the question whether to admit it."""
 RENEWED = 1.0
-"""Seconds between two checks whether the session has continued."""
+"""Seconds between two checks for changes to the session."""
 
 KEEPS_BACK = (
     "It reads like an order to an agent ({rules}), so it is kept back; the rest of the file is used. Let in, "
@@ -53,11 +53,11 @@ class ContextRow:
     budget: str = ""
     cut: str = ""
     digest: str = ""
-    """The beginning of the hash of its text."""
+    """The beginning of the hash of the content."""
     below: str = ""
     """A second line with the origin."""
     note: str = ""
-    """Changes made to the content; drawn as a warning."""
+    """A note on how the content was shortened or changed, shown as a warning."""
     passage: KeptPassage | None = None
     """The withheld passage, if the row shows one."""
 
@@ -72,7 +72,7 @@ class ContextRow:
 
 
 class ContextScreen(CountedPage[ContextTable, ContextRow]):
-    """Opens at once, shows the numbers when they are counted, and counts again as the session continues."""
+    """The table of the model's context. It opens at once, and counts in the background after changes."""
 
     heading = "Context and cost"
     keys = "⏎ in full · t let in · F5 count again · / filter · y copy · ? keys · esc back"
@@ -90,7 +90,7 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         """`count` makes the table and may take a while. `standing` returns a value that changes as the
         session continues.
 
-        `let_in` admits a withheld passage and returns a sentence saying when it takes effect. `count` and
+        `let_in` admits a withheld passage and returns a sentence on when it takes effect. `count` and
         `let_in` raise `HermesError`.
         """
         super().__init__(count, ContextRows())
@@ -103,7 +103,7 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         self.set_interval(RENEWED, self._renew)
 
     def rows_and_title(self, found: ContextTable) -> tuple[Sequence[ContextRow], str]:
-        """Return the rows of the table, and how full the window is."""
+        """Return the rows of the table, and a summary of how full the window is."""
         return rows_of(found), window_text(found)
 
     def open_entry(self, entry: ContextRow) -> None:
@@ -134,7 +134,7 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
 
 
 class ContextRows(CountedRows[ContextRow]):
-    """The rows of the table: a line each, and a second one for the origin."""
+    """The rows of the table: one line each, with a second one for an origin."""
 
     def heading(self, width: int) -> Text | None:
         if self.problem:
@@ -191,19 +191,19 @@ class ContextRows(CountedRows[ContextRow]):
 
 
 def share_text(share: float) -> str:
-    """Return a share of one as `61%`; a positive share is never shown as 0%. Pure."""
+    """Return a fraction as a percentage such as `61%`; a small positive one is `<1%`. Pure."""
     return "<1%" if 0 < share < 0.005 else percent(share)
 
 
 def bar(share: float, cells: int) -> str:
-    """Return a bar for a share of `cells`, in steps of an eighth of a cell. Pure."""
+    """Return a bar that fills the fraction `share` of `cells`, in steps of an eighth of a cell. Pure."""
     eighths = round(min(max(share, 0.0), 1.0) * max(cells, 0) * 8)
     whole, rest = divmod(max(eighths, 1 if share > 0 and cells > 0 else 0), 8)
     return "█" * whole + ("", *"▏▎▍▌▋▊▉")[rest]
 
 
 def rows_of(table: ContextTable) -> list[ContextRow]:
-    """Return the table as rows. Pure."""
+    """Return the rows of the table: the layers, the free space, and figures of the session. Pure."""
     whole = table.window or table.used_tokens or 1
     rows = [row for layer in table.layers for row in _layer_rows(layer, whole)]
     if table.free is not None:
@@ -252,7 +252,7 @@ def _passage_row(passage: KeptPassage) -> ContextRow:
 
 
 def window_text(table: ContextTable) -> str:
-    """Return how full the window is, in a few words. Pure."""
+    """Return model and fill level of the window as text. Pure."""
     if table.window is None:
         return f"{table.model} · ~{tokens(table.used_tokens)} of {UNKNOWN} (window unknown)"
     share = percent(table.used_tokens / table.window)

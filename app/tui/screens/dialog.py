@@ -1,4 +1,4 @@
-"""The base class of dialogs: they ignore keys at first, and end with a typed outcome."""
+"""The base class of dialogs: they ignore early key presses, and return a typed outcome."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from widgets.rows.reader import Reader, ReaderLook, diff_tones
 from widgets.rows.row_text import letters
 
 MOST_LINES = 10
-"""Most lines of the choices."""
+"""The largest number of lines of the choices."""
 HANGING = 3
-"""Cells of a choice's number and the following blanks."""
+"""The width in cells of a choice's number and the blanks after it."""
 
 
 class Choices(OptionList):
-    """A list of choices, controlled by arrows, j and k, digits, enter and the mouse. Its dialog handles other
-    text.
+    """A list of choices, operated with arrows, j and k, digits, enter and the mouse. Its dialog handles other
+    keys.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down", "Down"), ("k", "cursor_up", "Up")]
@@ -75,13 +75,13 @@ class Choices(OptionList):
         await self._hand_on()
 
     async def _hand_on(self) -> None:
-        """Send again the keys typed right after the choice, for the widget that now has the focus."""
+        """Send the keys typed right after the choice once more, for the widget that now has the focus."""
         held, self._held = self._held or [], None
         for event in held:
             await self.app.on_event(events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Hand a paste on without bubbling, during which a return typed after it would choose."""
+        """Hand a paste to the screen directly, so that an enter key typed after it is not handled before."""
         if (takes := getattr(self.screen, "on_paste", None)) is not None:
             takes(event)
 
@@ -112,34 +112,34 @@ ARMING_DELAY = 0.35
 """Seconds before a dialog accepts keys; a key within that time restarts the delay."""
 
 WIDTH, SHARE = 84, 0.94
-"""The largest width of a dialog in cells, and as a share of the screen; as in its stylesheet."""
+"""The largest width of a dialog, in cells and as a share of the screen; as in its stylesheet."""
 FRAME = 4
-"""Cells of its border and padding."""
+"""The width in cells of the dialog's border and padding."""
 AROUND = 5
-"""Lines of a dialog outside texts, choices and fields: border, asking agent, keys, and a blank line."""
+"""Lines of a dialog besides texts, choices and fields: border, asking agent, keys, and a blank line."""
 AROUND_LOW = 2
-"""The same on a low screen: asking agent and keys."""
+"""Lines besides them on a low screen: asking agent and keys."""
 PADDING = 2
-"""Cells on both sides of the contents in a dialog without a border."""
+"""The number of cells beside the contents of a dialog without a border, both sides together."""
 
 
 class Dialog(ClosableModal[Outcome]):
     """A question shown above the session.
 
-    A key typed before the dialog could be read is never an answer. Until the dialog is armed, typed text goes
-    to `spill`, which adds it to the draft it was meant for. The same happens later, next to a list of
-    choices, with text that is not a key of the dialog. From then on the draft gets all text, including digits
-    and return, until an arrow or esc returns to the choices.
+    A key pressed before the dialog could be read is never an answer. Until the dialog is armed, typed text
+    goes to `spill`, which adds it to the draft it was meant for. The same happens later, next to a list of
+    choices, with text that is not a key of the dialog. After that, the draft gets all text, including digits
+    and enter, until an arrow key or esc returns to the choices.
     """
 
     enters: str = "take it"
-    """The effect of enter on the typed text, in words."""
+    """The effect of enter on the typed text, for the key hints."""
     leaves: ClassVar[str] = "cancel"
-    """The effect of esc, in words."""
+    """The effect of esc, for the key hints."""
     opens: ClassVar[bool] = False
     """True if the hints mention that `o` opens the full text."""
     at_once: ClassVar[bool] = False
-    """True if it accepts keys at once, because the user has just opened it."""
+    """True if the dialog accepts keys at once, because the user has just opened it."""
     weighs_digits: ClassVar[bool] = False
     """True if a digit chooses only after a short pause, as a text may begin with it."""
 
@@ -176,7 +176,7 @@ class Dialog(ClosableModal[Outcome]):
         raise NotImplementedError
 
     def decline(self) -> None:
-        """End with the safe outcome."""
+        """End the dialog with its safe outcome."""
         raise NotImplementedError
 
     def entry(self) -> Widget:
@@ -198,7 +198,7 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
 
     def on_screen_suspend(self) -> None:
-        """Remember the focus and hide the frame when another dialog opens above this one."""
+        """When another dialog opens above this one, remember the focus and hide the frame."""
         if isinstance(self.app.screen, Dialog):
             self._covered = self.focused
             self._frame.visible = False
@@ -212,8 +212,8 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
 
     def _fit(self) -> None:
-        """Give the texts the lines that choices and key hints leave free; on a very low screen, hide the
-        frame.
+        """Give the texts the lines that choices and key hints leave free; without a frame on a very low
+        screen.
         """
         screen = self.app.size
         width = min(WIDTH, int(screen.width * SHARE)) - FRAME
@@ -251,7 +251,7 @@ class Dialog(ClosableModal[Outcome]):
 
     @property
     def writes(self) -> bool:
-        """True while the user writes to the draft instead of choosing."""
+        """True while typed text goes to the draft instead of choosing."""
         return self._to_prompt
 
     def on_key(self, event: events.Key) -> None:
@@ -271,7 +271,7 @@ class Dialog(ClosableModal[Outcome]):
             self._arming.reset()
 
     def takes_typing(self, event: events.Key) -> bool:
-        """Pass a key to the draft if it is text typed next to a list of choices; return whether it was."""
+        """Handle text for the draft or a pending digit, typed next to a list of choices; return if it was."""
         if not self.armed or not any(each.has_focus for each in self.query(Choices)):
             return False
         typed = event.character if event.is_printable else None
@@ -301,21 +301,21 @@ class Dialog(ClosableModal[Outcome]):
         return True
 
     def _is_choice(self, typed: str) -> bool:
-        """Return whether a character is the number of a choice or one of the listed keys."""
+        """Return whether a character is the number of a choice or one of the keys in the hints."""
         most = sum(each.option_count for each in self.query(Choices))
         return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
 
     def _take_pointed(self) -> None:
-        """Accept the choice whose digit was typed, as no further key followed."""
+        """Accept the choice whose digit was typed, because no further key followed."""
         self._choosing, self._moved = None, ""
         self.query_one(Choices).action_select()
 
     def back_to_choices(self) -> None:
-        """Let typed keys choose again."""
+        """Let typed keys choose again instead of going to the draft."""
         self._to_prompt = False
 
     def _press(self, key: str) -> None:
-        """Press a key on the draft; return sends it, and later keys are for the dialog again."""
+        """Press a key on the draft; enter sends it, and later keys are for the dialog again."""
         if press := getattr(self.app, "press_on_draft", None):
             press(key)
         if key == "enter":
@@ -333,11 +333,11 @@ class Dialog(ClosableModal[Outcome]):
             self._fit()
 
     def key_pageup(self) -> None:
-        """Scroll up, starting with the last text."""
+        """Scroll up by a page: the last text first, then those above it."""
         any(text.page(-1) for text in reversed(self.query(Reader)))
 
     def key_pagedown(self) -> None:
-        """Scroll down: the first text to its end, then the next."""
+        """Scroll down by a page: the first text to its end, then the next one."""
         any(text.page(1) for text in self.query(Reader))
 
     def key_o(self) -> None:
@@ -353,7 +353,7 @@ class Dialog(ClosableModal[Outcome]):
 def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
     """Return how many of `room` lines each text gets.
 
-    Each gets the lines it wants; if they do not suffice, earlier texts get the larger part. Pure.
+    Each gets the lines it needs; if they do not suffice, earlier texts get the larger part. Pure.
     """
     given: list[int] = []
     for at, lines in enumerate(wanted):
@@ -372,20 +372,20 @@ class Hints(KeyLine):
 
 
 class ProblemLine(Static):
-    """The reason why the typed text cannot be used; hidden while it can."""
+    """A line that says why the typed text cannot be used; hidden while there is no problem."""
 
     def __init__(self) -> None:
         super().__init__(classes="problem")
         self.display = False
 
     def say(self, problem: str) -> None:
-        """Show the sentence; an empty one hides it."""
+        """Show the problem; an empty one hides the line."""
         self.update(Content(f"{glyph('failed')} {line(problem, LINE_CHARS)}" if problem else ""))
         self.display = bool(problem)
 
 
 class ConfirmDialog(Dialog[bool]):
-    """Asks for a yes; any other outcome is a no."""
+    """Asks for confirmation; any outcome other than yes is False."""
 
     def __init__(self, question: str, yes: str, no: str = "Cancel") -> None:
         super().__init__()
@@ -407,12 +407,12 @@ class ConfirmDialog(Dialog[bool]):
 
 
 class ChangeDialog(ConfirmDialog):
-    """Asks for a yes, and shows the lines that changed since the last yes, if any."""
+    """Asks for confirmation, and shows the lines that changed since the last one, if any."""
 
     opens = True
 
     def __init__(self, question: str, difference: str, yes: str, no: str = "Cancel") -> None:
-        """`difference` holds unified diffs. Outside text."""
+        """`difference` holds unified diffs, which are outside text."""
         super().__init__(question, yes, no)
         self._difference = difference.rstrip("\n")
 
@@ -438,7 +438,7 @@ async def _no_problem(_text: str) -> str:
 
 
 class TextDialog(Dialog[str | None]):
-    """Asks for one line. It keeps text that was typed while it opened."""
+    """Asks for a line of text. Keys typed while it opens are kept."""
 
     at_once = True
 
@@ -450,7 +450,7 @@ class TextDialog(Dialog[str | None]):
         enters: str = "take it",
         check: Callable[[str], Awaitable[str]] = _no_problem,
     ) -> None:
-        """`enters` names the effect of enter; a problem that `check` returns is shown, and the dialog stays
+        """`enters` names the effect of enter. If `check` returns a problem, it is shown and the dialog stays
         open.
         """
         super().__init__(self._take)
@@ -487,7 +487,7 @@ class TextDialog(Dialog[str | None]):
 
 
 class DetailScreen(ClosableModal[None]):
-    """A text on its own screen. It scrolls in both directions, and can be selected and copied.
+    """A text on its own screen, which scrolls in both directions and can be selected and copied.
 
     `spelled` keeps every character and spells out invisible ones, for texts that a user decides on; other
     texts are shown as a terminal would show them. `diffs` colours lines of unified diffs, which is the
@@ -520,15 +520,16 @@ class DetailScreen(ClosableModal[None]):
 
 
 MOST_CHANGES = 60
-"""Lines that are shown; the whole difference has a screen of its own."""
+"""The number of lines that are shown; the whole difference has a screen of its own."""
 LONGEST = 300
-"""Characters of a line that are shown."""
+"""The number of characters of a line that are shown."""
 _TONES = {"added": "$added", "removed": "$removed", "dim": "$text-muted"}
 
 
 def difference_parts(text: str, more: str) -> list[tuple[str, str]]:
-    """Return the first lines of a diff with their colours; `more` says where to see the rest. Outside text.
-    Pure.
+    """Return the first lines of a diff, which is outside text, with their colours. Pure.
+
+    `more` says where to see the rest.
     """
     lines = text.splitlines()
     tones = diff_tones(lines)

@@ -1,4 +1,4 @@
-"""The base classes of screens that list entries, with the details of the one under the cursor."""
+"""The base classes of screens that list entries and show the details of the one under the cursor."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Result = TypeVar("Result")
 
 
 class FormLine(NamedTuple):
-    """One line of a form."""
+    """One input line of a form."""
 
     name: str
     hint: str
-    """What stands in it while it is empty."""
+    """The placeholder shown while the line is empty."""
     is_secret: bool = False
     is_needed: bool = True
 
 
 class WrongLineError(HermesError):
-    """What was typed into one line cannot be used."""
+    """Raised if the text typed into one line cannot be used."""
 
     def __init__(self, sentence: str, name: str) -> None:
         super().__init__(sentence)
@@ -46,7 +46,7 @@ class WrongLineError(HermesError):
 
 
 class EntryForm(Dialog[Result | None]):
-    """Asks for lines until `act` takes them; ends with what `act` returns, or with None."""
+    """A dialog that asks for lines until `act` accepts them; its outcome is the result of `act`, or None."""
 
     at_once = True
 
@@ -60,7 +60,7 @@ class EntryForm(Dialog[Result | None]):
         enters: str = "add it",
         waiting: str = "",
     ) -> None:
-        """`act` gets the typed lines by name and raises `HermesError` with a sentence; `waiting` is said
+        """`act` gets the typed lines by name; the text of its `HermesError` is shown. `waiting` is shown
         while it runs.
         """
         super().__init__(self._type)
@@ -121,12 +121,12 @@ Outcome = TypeVar("Outcome")
 
 
 class EntryRows(PointedRows, Generic[Entry]):
-    """One row for each entry of a list that is reloaded from time to time."""
+    """One row for each entry of a list that can be loaded again."""
 
     def __init__(
         self, *, key: Callable[[Entry], object], words: Callable[[Entry], str], empty: str = ""
     ) -> None:
-        """`key` identifies an entry, `words` is the text that a filter searches."""
+        """`key` identifies an entry, `words` is its text for the filter."""
         super().__init__(
             lambda index, width: self.draw_entry(self.entries[index], width),
             search_text=lambda index: words(self.entries[index]),
@@ -168,7 +168,7 @@ ListScreen = TypeVar("ListScreen", bound="ListPage[Any, Any]")
 
 
 def change(act: Callable[[ListScreen], Coroutine[Any, Any, None]]) -> Callable[[ListScreen], Worker[None]]:
-    """Make of a method that changes something a worker that shows its errors."""
+    """Turn a method that changes something into a worker that shows a `HermesError` as a notice."""
 
     async def guarded(self: ListScreen) -> None:
         try:
@@ -182,7 +182,7 @@ def change(act: Callable[[ListScreen], Coroutine[Any, Any, None]]) -> Callable[[
 def load(
     act: Callable[Concatenate[ListedPage, Parameters], Coroutine[Any, Any, None]],
 ) -> Callable[Concatenate[ListedPage, Parameters], Worker[None]]:
-    """Make of a method that lists something a worker that shows an error in the place of the list."""
+    """Turn a method that loads a list into a worker that shows a `HermesError` instead of the list."""
 
     async def guarded(self: ListedPage, *args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         try:
@@ -196,7 +196,7 @@ def load(
 def change_entry(
     act: Callable[[ListScreen, Any], Coroutine[Any, Any, None]],
 ) -> Callable[[ListScreen], Worker[None]]:
-    """Do the same with a method that changes the entry under the cursor; without one nothing happens."""
+    """Turn a method that changes the entry under the cursor into a worker; it is skipped without an entry."""
 
     async def on_entry(self: ListScreen) -> None:
         if (entry := self.pointed) is not None:
@@ -206,24 +206,24 @@ def change_entry(
 
 
 class ListPage(Page[Outcome], Generic[Outcome, Entry]):
-    """A list of entries, each with a key, and actions on the one under the cursor."""
+    """A screen with a list of entries, and actions on the one under the cursor."""
 
     ways_on: str = ""
     """The keys that work without an entry, such as `n new`."""
     severity: ClassVar[SeverityLevel] = "error"
-    """How an action says that it failed."""
+    """The severity of the notice that a failed action shows."""
     details: ClassVar[str] = "#page-about"
-    """Where the details of the entry under the cursor stand, if anywhere."""
+    """The selector of the widgets that show the details of the entry under the cursor."""
 
     def __init__(self, entries: EntryRows[Entry], at: str = "") -> None:
-        """`at`: the key of the entry it begins with, or `add` to begin with a new one."""
+        """`at` is the key of the entry under the cursor at first, or `add` to begin with a new entry."""
         super().__init__(entries)
         self.listed = entries
         self._begins_at = at
         self.loaded = False
         """True once the entries were read."""
         self.undo: list[Callable[[], Awaitable[object]]] = []
-        """What takes back the changes made here, the last one last."""
+        """Functions that undo the changes made here, that of the last change last."""
 
     @property
     def pointed(self) -> Entry | None:
@@ -235,7 +235,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
         raise NotImplementedError
 
     def list_entries(self, entries: Sequence[Entry], state: str, at: object = None) -> None:
-        """Show the entries, and `state` next to the title."""
+        """Show the entries, with the cursor on the one with the key `at`, and `state` next to the title."""
         self.listed.problem = ""
         self.listed.show(entries, at or self._begins_at)
         adds, self._begins_at = self._begins_at == "add", ""
@@ -263,14 +263,14 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
             self.open_entry(entry)
 
     def open_entry(self, entry: Entry) -> object:
-        """Do what enter does on an entry."""
+        """Handle enter on an entry."""
 
     def complain(self, error: HermesError | str, severity: SeverityLevel | None = None) -> None:
-        """Show why something could not be done."""
+        """Show why an action failed."""
         self.notify(line(str(error)), severity=severity or self.severity, markup=False)
 
     async def ask(self, question: str, text: str = "") -> str:
-        """Ask for a line, `text` at first; empty if the user gives none."""
+        """Ask for a line, prefilled with `text`; return "" if the user cancels."""
         return (await self.app.push_screen_wait(TextDialog(question, text)) or "").strip()
 
     @change
@@ -283,7 +283,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
 
 
 class EntryPage(SplitPage[Outcome], ListPage[Outcome, Entry], Generic[Outcome, Entry]):
-    """A list of entries, and the details (`about`) of the one under the cursor beside it."""
+    """A list of entries, with the details (`about`) of the one under the cursor beside it."""
 
     details = "#entry-text"
 
@@ -307,35 +307,35 @@ class CountedRows(EntryRows[Entry]):
 
 
 class CountedPage(ListPage[None, Entry], Generic[Counted, Entry]):
-    """A table that is counted when it opens, and again on request."""
+    """A table that is computed when it opens, and again on request."""
 
     keys = "F5 count again · / filter · y copy · ? keys · esc back"
 
     def __init__(self, count: Callable[[], Awaitable[Counted]], table: CountedRows[Entry]) -> None:
-        """`count` may take a while and raises `HermesError`."""
+        """`count` computes the table; it may take a while and raise `HermesError`."""
         super().__init__(table)
         self._count = count
 
     @abstractmethod
     def rows_and_title(self, found: Counted) -> tuple[Sequence[Entry], str]:
-        """Return the rows, and a few words for the title."""
+        """Return the rows, and a short text for the title."""
 
     def on_mount(self) -> None:
         self.action_count()
 
     @load
     async def action_count(self, quiet: bool = False) -> None:
-        """Count again and show the result; `quiet` shows no sign of counting."""
+        """Compute the table again and show it; with `quiet` without a sign of the computation."""
         if not quiet:
             self.state("counting …")
         self.list_entries(*self.rows_and_title(await self._count()))
 
 
 class FollowedRows(RowList, Generic[Entry]):
-    """One row for each accepted entry of something that grows; the newest stays in view."""
+    """One row for each accepted entry of a growing source; new entries are scrolled into view."""
 
     kept: ClassVar[int] = 5_000
-    """Entries that can be scrolled back to."""
+    """The number of entries that are kept for scrolling back."""
 
     def __init__(self, *, words: Callable[[Entry], str], empty: str) -> None:
         super().__init__(
@@ -358,10 +358,10 @@ class FollowedRows(RowList, Generic[Entry]):
 
     @abstractmethod
     def hint(self, some: bool) -> str:
-        """Return what stands in an empty list; `some`: entries that are not accepted were read."""
+        """Return the hint in an empty list; `some` is true if there are entries that are not accepted."""
 
     def take(self, entries: Sequence[Entry], *, replace: bool = False) -> None:
-        """Add entries; with `replace` they replace the others."""
+        """Add entries; with `replace` they replace all earlier ones."""
         self.problem = ""
         if replace:
             self._all, self.entries = [], []
@@ -382,7 +382,7 @@ class FollowedRows(RowList, Generic[Entry]):
                 self.drop_rows(over)
 
     def accept_again(self) -> None:
-        """List all entries that are accepted now, the newest in view."""
+        """Filter all entries again after the condition changed, and scroll to the newest."""
         self.entries = [each for each in self._all if self.accepts(each)]
         self.empty = self.hint(bool(self._all))
         self.reset(len(self.entries))
@@ -390,7 +390,7 @@ class FollowedRows(RowList, Generic[Entry]):
             self.move_to(len(self.entries) - 1)
 
     def explain(self, sentence: str) -> None:
-        """Show why there are no entries."""
+        """Show an error sentence instead of the entries."""
         self._all, self.entries = [], []
         self.problem = line(sentence)
         self.reset(0)

@@ -1,4 +1,4 @@
-"""The dialog that installs a missing extra; the command that needed it continues afterwards."""
+"""The dialog that installs a missing extra, after which the command that needed it continues."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tools.kit.umask import person_umask
 
 
 class ExtraDialog(Dialog[bool]):
-    """Asks to install an extra, and returns True once it is installed. Nothing is fetched before a yes."""
+    """Asks whether to install an extra; True once it is installed. Nothing is fetched before a yes."""
 
     at_once = True
 
     def __init__(self, name: str, why: str, change: ExtrasChange) -> None:
-        """`why` is a sentence about what needs the extra; `change` is the command that adds it."""
+        """`why` says which feature needs the extra; `change` holds the command that installs it."""
         super().__init__()
         self._name = name
         self._why = why

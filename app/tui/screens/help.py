@@ -1,4 +1,4 @@
-"""The help screen: keys of the current place, all commands, and keys that work everywhere."""
+"""The help screen: the keys of the focused widget, all commands, and keys that work everywhere."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from widgets.rows.row_text import fit, one_line
 from widgets.transcript.view import Transcript
 
 KEY_CELLS = 18
-"""Cells of the column of keys; two of them stay blank."""
+"""The width in cells of the column of keys, including two blanks."""
 SLASH_CELLS = 14
 WIDE = 110
-"""Cells from which a command and its description share one line."""
+"""The width in cells from which a command and its description share one line."""
 
 EVERYWHERE = (*LETTERS.items(), ("j k", "down, up (arrows work too)"), ("tab", "next region"))
 """Keys with the same meaning in all lists."""
@@ -47,9 +47,9 @@ ESSENTIAL = (
     ("", "session.undo", "Take back the last turn, the files with it"),
     ("", "session.timeline", "See all turns and branches"),
 )
-"""Keys that make Hermes: as they are typed, or the id of the command that has the key; what they do."""
+"""The most important keys: as typed, or by the id of the command that has the key; with a description."""
 SOMETIMES = ("stop", "quit", "jump_to_end")
-"""Actions that leave their keys to the prompt while it holds text."""
+"""Actions whose keys the prompt handles while it holds text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class HelpEntry:
 
     @property
     def text(self) -> str:
-        """The entry as text for search and copying; titles are left out of filtered lists."""
+        """The entry as text for search and copying; empty for a title."""
         return "  ".join(filter(None, (self.keys, self.slash, self.name, self.about))) if self.name else ""
 
 
@@ -76,7 +76,7 @@ class HelpScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,question_mark", "back", "Back", id="help.back")]
 
     def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
-        """`here` lists the actions of the place the user came from, `keys` are the bindings in effect."""
+        """`here` lists the keys of the widget that had the focus, `keys` are the bindings in effect."""
         editing = [each for each in here if each.section == EDITING]
         places = [each for each in here if each.section != EDITING]
         at_prompt = any(each.section == PROMPT for each in here)
@@ -88,7 +88,7 @@ class HelpScreen(Page[None]):
 
 
 class HelpRows(ReadingRows):
-    """The entries, each on a line or two."""
+    """The entries, each on one or two lines."""
 
     def __init__(self, entries: Sequence[HelpEntry]) -> None:
         self._entries = entries
@@ -139,7 +139,7 @@ def in_column(keys: str, cells: int) -> list[str]:
 
 
 def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
-    """Return the key actions of the focused widget and its ancestors, without commands."""
+    """Return the keys of the focused widget and its ancestors, without those of commands."""
     if isinstance(screen.focused, Prompt):
         taken = {
             key
@@ -165,20 +165,20 @@ def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
 
 
 def edits(id: str) -> str:
-    """Return the section of the keys of the prompt that move in its text or change it, for one of these."""
+    """Return the section `EDITING` for a key that moves in the prompt's text or changes it, else ""."""
     only = (id in EDITS and id != "prompt.newline") or id.startswith("prompt.select_")
     return EDITING if only else ""
 
 
 def essential(keys: Keys) -> Iterator[HelpEntry]:
-    """Yield the keys that make Hermes, as far as they have one."""
+    """Yield the most important keys; commands without a key are left out."""
     for typed, id, words in ESSENTIAL:
         if shown := typed or keys.label(id):
             yield HelpEntry("What makes Hermes", words, shown)
 
 
 def place(node: DOMNode) -> str:
-    """Return the name of a part of the screen."""
+    """Return the display name of a part of the screen."""
     match node:
         case Transcript():
             return "conversation"

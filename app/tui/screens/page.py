@@ -1,4 +1,4 @@
-"""Widgets that screens share: title, key line, lists, tables of counts, details."""
+"""Widgets that screens share: title, key hints, lists, details beside a list."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def palette_of(app: object) -> Palette:
 
 
 LINE_CHARS = 400
-"""Characters of a name or a choice that a dialog shows; `o` opens all of them."""
+"""The number of characters of a name or a choice that a dialog shows; `o` opens all of them."""
 
 
 class Skinned(Reader):
-    """A text drawn in the application's skin."""
+    """A text in the colours of the application's skin."""
 
     def on_mount(self) -> None:
         self._wear_skin()
@@ -51,7 +51,7 @@ class Skinned(Reader):
 
 
 def line(text: str, limit: int = 4_000) -> str:
-    """Return outside text as one line, with invisible characters spelled out; a huge text is cut in the
+    """Return outside text as one line, with invisible characters spelled out; a long text is cut in the
     middle.
     """
     if len(text) > limit:
@@ -68,17 +68,17 @@ def words(
     marks: re.Pattern[str] | None = None,
     gutter: int | Gutter = 0,
 ) -> Skinned:
-    """Return outside text in full, never read as markup, with invisible characters spelled out."""
+    """Return a widget with outside text in full, not read as markup, and invisible characters spelled out."""
     return Skinned(
         text, reveal, marks=marks, gutter=gutter, look=ReaderLook(role, "surface"), classes=classes
     )
 
 
 class ScreenHeader(Horizontal):
-    """A title on the left and a state on the right, each one line, cut if space is short.
+    """A title on the left and a state on the right, one line each, cut if there is too little room.
 
-    It uses colours that every application has, as dialogs open such screens too. On a low terminal (class
-    `-low` of the screen) the rule is omitted, so that the content has one more line.
+    It uses only colours that every application has, as dialogs also open such screens. On a low terminal
+    (class `-low` of the screen) the rule is omitted, so that the content has one more line.
     """
 
     DEFAULT_CSS = """
@@ -129,7 +129,7 @@ class ScreenHeader(Horizontal):
         self._title.update(Content(line(title)))
 
     def say(self, state: str) -> None:
-        """Change the state."""
+        """Change the text on the right."""
         self._state.update(Content(line(state)), layout=False)
 
 
@@ -137,9 +137,7 @@ __all__ = ["BETWEEN", "KeyLine", "fit_keys"]
 
 
 class KeyLine(Widget):
-    """A line of key hints: always the key that goes back, and as many of the others as fit, the first ones
-    first.
-    """
+    """A line of key hints: always the last one, the key that goes back, and as many others as fit."""
 
     DEFAULT_CSS = """
     KeyLine {
@@ -171,15 +169,15 @@ class KeyLine(Widget):
 Outcome = TypeVar("Outcome")
 
 PAGE_STYLE = Path(__file__).with_name("page.tcss")
-"""The stylesheet, by its full path, as Textual searches next to the subclass's module."""
+"""The stylesheet as an absolute path, because Textual searches next to the module of a subclass."""
 WAYS_OUT = "? keys · esc back"
-"""The keys of a page without rows."""
+"""The key hints of a page without rows."""
 HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="page.help")
-"""The key hint for screens without text input."""
+"""The binding that opens the help from screens without text input."""
 
 
 class Page(ClosableModal[Outcome]):
-    """A full-size screen with one list of rows, drawn in the application's skin.
+    """A full-size screen with one list of rows, in the colours of the application's skin.
 
     Textual calls the `on_mount` of each class separately, subclasses first.
     """
@@ -217,12 +215,12 @@ class Page(ClosableModal[Outcome]):
         self.head.say(text)
 
     def offer(self, some: bool) -> None:
-        """Show the keys that work: all keys if there are `some` rows, else the ones that need no row."""
+        """Show the key hints: all of them with `some` rows, else those that need no row."""
         self.set_class(not some, "bare")
         self.foot.say(self.keys if some else WAYS_OUT)
 
     def fail(self, error: HermesError) -> None:
-        """Show why there is nothing to list; rows that are listed stay, with the reason beside the title."""
+        """Show an error instead of the rows; rows that are listed stay, with the error beside the title."""
         self.state(line(str(error)) if self.rows.count else "")
         if not self.rows.count:
             self.rows.problem = line(str(error))
@@ -244,7 +242,7 @@ class Field(Input):
 
 
 BESIDE = 100
-"""Columns from which the details are next to the rows."""
+"""The number of columns from which the details are next to the rows."""
 PAUSE = 0.08
 """Seconds the cursor rests on a row before its details are loaded."""
 
@@ -253,7 +251,7 @@ class PointedRows(RowList):
     """Rows that send a message when the cursor moves."""
 
     class Pointed(Message):
-        """Sent when the cursor moves to another row or the row changes; None without a row."""
+        """Sent when the cursor moves to another row or the row changes; the index is None without a row."""
 
         def __init__(self, index: int | None) -> None:
             super().__init__()
@@ -276,7 +274,7 @@ class PointedRows(RowList):
 
 
 class SplitPage(Page[Outcome]):
-    """A list of rows, with details of the row under the cursor from `beside`."""
+    """A screen with a list of rows, and details of the row under the cursor in the widgets of `beside`."""
 
     CSS_PATH: ClassVar = [PAGE_STYLE, Path(__file__).with_name("split.tcss")]
 
@@ -300,9 +298,9 @@ MARK = "▌"
 
 
 class MarkedList(OptionList):
-    """An option list that marks the chosen row with a glyph, not by colour alone.
+    """An option list that marks the highlighted row with a glyph, not by colour alone.
 
-    The mark takes the first cell of each line of the chosen option; the prompts leave it blank.
+    The glyph takes the first cell of each line of that option; the prompts leave it blank.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"marked-list--mark"}

@@ -1,4 +1,4 @@
-"""The palette: every command by its name, those used last first, found by parts of any word about it."""
+"""The palette: all commands, those used last first, found by their names, words and descriptions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from widgets.rows.row_text import fit, one_line, spread
 
 RECENT = "Recent"
 LOW = 10
-"""Rows of a screen below which nothing but the input and the list is drawn."""
+"""The number of rows of a screen below which only the input and the list are shown."""
 NAME_CELLS, SLASH_CELLS, KEY_CELLS = 34, 14, 10
 NARROW = 120
-"""Cells below which what an entry does has a place of its own."""
+"""The width in cells below which the description has a line of its own below the list."""
 BACK = "esc back"
 KEYS = f"⏎ run · ↑↓ choose · {BACK}"
 WORD_ABOUT = 100
-"""How much worse a match in the description is than one in the name."""
+"""The penalty in rank of a match in the description compared with one in the name."""
 
 
 class PaletteEntry(NamedTuple):
@@ -38,12 +38,12 @@ class PaletteEntry(NamedTuple):
     about: str = ""
     run: Callable[[], object] = lambda: None
     words: tuple[str, ...] = ()
-    """Its slash command and the other words for it."""
+    """The slash command and its aliases."""
     keys: str = ""
 
 
 def find_entries(entries: Sequence[PaletteEntry], query: str) -> list[PaletteEntry]:
-    """Return the entries that match each word of `query`, best first; without one all, by group. Pure."""
+    """Return the entries that match every word of `query`, best first; all by group if it is empty. Pure."""
     words = query.lower().split()
     if not words:
         return [*with_groups(entries)]
@@ -67,7 +67,7 @@ def with_groups(entries: Sequence[PaletteEntry]) -> Iterator[PaletteEntry]:
 
 
 def _rank(entry: PaletteEntry, word: str) -> int | None:
-    """Return how well an entry matches one word, 0 best; None if it does not."""
+    """Return the rank of an entry for one word, 0 being best; None if it does not match."""
     found = [match_rank(each, each, word) for each in (entry.name.lower(), *entry.words)]
     # In a sentence nearly any letters stand in order: only whole pieces count.
     at = entry.about.lower().find(word)
@@ -77,9 +77,9 @@ def _rank(entry: PaletteEntry, word: str) -> int | None:
 
 
 class PaletteRows(HeadedRows, can_focus=False):
-    """The entries found, a line each: name, what it does, slash command and keys at the right edge.
+    """The entries found, a line each: name, description, slash command, and keys at the right edge.
 
-    `tell` receives what the entry under the cursor does: a narrow list has no room for it.
+    `tell` receives the description of the entry under the cursor, for which a narrow list has no room.
     """
 
     def __init__(self, entries: Sequence[PaletteEntry], tell: Callable[[str], None]) -> None:
@@ -92,7 +92,7 @@ class PaletteRows(HeadedRows, can_focus=False):
         self.find("")
 
     def find(self, query: str) -> None:
-        """List what matches."""
+        """List the entries that match a query."""
         self._query = query.strip()
         self.entries = find_entries(self._all, query)
         self.reset(len(self.entries))
@@ -108,7 +108,7 @@ class PaletteRows(HeadedRows, can_focus=False):
 
     @property
     def height(self) -> int:
-        """The lines that all entries take."""
+        """The number of lines of all entries, with blank lines between groups."""
         titles = sum(not each.name for each in self.entries)
         return max(len(self.entries) + max(titles - 1, 0), 1)
 
@@ -132,7 +132,7 @@ class PaletteRows(HeadedRows, can_focus=False):
 
 
 class PaletteScreen(ClosableModal[None]):
-    """Finds a command as one types and runs it."""
+    """A screen that finds a command as the user types, and runs it."""
 
     CSS = """
     PaletteScreen { align: center top; background: $background 60%; }
@@ -200,7 +200,7 @@ class PaletteScreen(ClosableModal[None]):
             self.app.call_next(entry.run)
 
     def action_rows(self, act: str, amount: int) -> None:
-        """Move the cursor of the list while the field has the keys."""
+        """Move the cursor of the list while the input field has the focus."""
         getattr(self._rows, f"action_{act}")(amount)
 
     def _fit(self) -> None:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from agent.integrations.plugins.shelf import ShelvedPlugin
 
 MOST_ASKED = 10
-"""Lines of permissions that the question repeats; the details show all of them."""
+"""The number of permissions that the question repeats; the details show all of them."""
 LAST = 5
-"""Number of output lines of a plugin that are shown."""
+"""The number of a plugin's last output lines that are shown."""
 LOG_END = 4_000
-"""Bytes at the end of the log that are read for them."""
+"""The number of bytes at the end of the log that are read for them."""
 CHANGED = "Changed since you agreed"
 LATER = "from the next session on"
 ABOUT_NEW = "The folder of a plugin, which is copied, or the name of an installed package that brings one."
@@ -54,27 +54,27 @@ class PluginRow:
     state: PluginState
     folder: Path
     reason: str = ""
-    """The reason why it is not used."""
+    """The reason why the plugin is not used."""
     may: tuple[str, ...] = ()
-    """Its contents and permissions, and parts that are not used: a line each."""
+    """Contents, permissions and unused parts of the plugin, a line each."""
     changed: tuple[str, ...] = ()
-    """Files changed since the user agreed, with `+`, `-` or `~` in front."""
+    """Files changed since the user approved the plugin, with `+`, `-` or `~` in front."""
     difference: str = ""
     """Changed lines of these files, as unified diffs."""
     seen: str = ""
-    """One hash of all files as they are shown here."""
+    """A hash of all files as they are shown here."""
     registered: tuple[str, ...] = ()
-    """What its code registered when the user agreed, a line each."""
+    """What the plugin's code registered when the user approved it, a line each."""
     printed: tuple[str, ...] = ()
-    """The last lines that its code printed."""
+    """The last lines that the plugin's code printed."""
     failed: str = ""
-    """Failures of its code in this session, in sentences."""
+    """Failures of the plugin's code in this session, as sentences."""
     needs: str = ""
-    """Further agreements needed on the command line; empty if there are none."""
+    """A sentence about further approvals needed on the command line; empty if there are none."""
 
 
 AgreeTo = Callable[[Sequence[str]], Awaitable[bool]]
-"""Asks for agreement to services, given a sentence for each."""
+"""Asks the user to approve services, given a sentence for each; returns the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class DiskPlugins:
         return [self._row(each, around) for each in find(self.home, self.workspace)]
 
     def add(self, source: str) -> str:
-        """Copy the plugin in a folder to the others, or find an installed one; return its name.
+        """Copy the plugin in a folder into the home, or find an installed one; return its name.
 
-        It is not used before the user agrees to it. Raises `PluginError`.
+        It is not used before the user approves it. Raises `PluginError`.
         """
         from agent.integrations.plugins.files import PluginError
         from agent.integrations.plugins.installing import put_in_place, stage_copy
@@ -117,7 +117,7 @@ class DiskPlugins:
             return plugin.name
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
-        """Agree to a plugin's current files; return a sentence about the result. Raises `HermesError`.
+        """Approve a plugin's current files; return a sentence about the result. Raises `HermesError`.
 
         `agree_to` asks about services that the plugin's code offers, which are known only once it is loaded.
         """
@@ -148,7 +148,7 @@ class DiskPlugins:
         withdraw(self.home, row.folder)
 
     def delete(self, row: PluginRow) -> None:
-        """Remove the files of a plugin of the home, not what it kept for itself. Raises `PluginError`."""
+        """Remove the files of a plugin in the home, but not its stored data. Raises `PluginError`."""
         from agent.integrations.plugins.installing import uninstall
         from agent.integrations.plugins.shelf import find
 
@@ -213,7 +213,7 @@ class DiskPlugins:
 
 
 def _files_hash(each: ShelvedPlugin) -> str:
-    """Return one hash of all files of a plugin; empty if they cannot be read. Reads all of them."""
+    """Return one hash of all files of a plugin, all of which are read; empty if they cannot be read."""
     from agent.integrations.plugins.files import PluginError, digest, hashes
 
     if each.plugin is None:
@@ -225,7 +225,7 @@ def _files_hash(each: ShelvedPlugin) -> str:
 
 
 def failure_text(failure: PluginFailure | None) -> str:
-    """Return the sentences about a failure. Pure."""
+    """Return a failure as sentences; empty if there is none. Pure."""
     if failure is None:
         return ""
     often = f" It failed {failure.times} times in this session." if failure.times > 1 else ""
@@ -319,7 +319,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
         self.notify(f"{line(row.name)} is deleted when this list is left; u brings it back.", markup=False)
 
     async def on_unmount(self) -> None:
-        """Delete what was marked for it."""
+        """Delete the plugins that were marked for deletion."""
         for row in self._deleted.values():
             try:
                 await asyncio.to_thread(self._plugins.delete, row)
@@ -328,7 +328,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
 
 
 class PluginRows(EntryRows[PluginRow]):
-    """One row per plugin: whether it is used, name, description, folder."""
+    """One row per plugin: state, name, description, folder."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -360,7 +360,7 @@ def question(row: PluginRow) -> str:
 
 
 def _capitalize(reason: str) -> str:
-    """Capitalize the first letter of a clause unless it begins with a file name."""
+    """Capitalize the first letter of a clause, unless its first word contains a dot, as file names do."""
     return reason if "." in reason.partition(" ")[0] else reason[:1].upper() + reason[1:]
 
 
@@ -392,7 +392,7 @@ def about(row: PluginRow) -> Content:
 
 
 def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
-    """Return the sections about a plugin: title, lines, colour. Pure."""
+    """Return the nonempty sections of the details of a plugin: title, lines, colour. Pure."""
     every = (
         ("It brings, and may", row.may, ""),
         (CHANGED, row.changed, "$warning"),
@@ -403,7 +403,7 @@ def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
 
 
 def in_full(row: PluginRow) -> str:
-    """Return everything known about a plugin, with all changed lines. Outside text. Pure."""
+    """Return everything known about a plugin, with all changed lines. Its parts are outside text. Pure."""
     reason = f"{_capitalize(row.reason)}." if row.reason else ""
     blocks = ["\n".join(filter(None, (f"{row.name} {row.version}".strip(), row.description, reason)))]
     for title, lines, _ in sections(row):

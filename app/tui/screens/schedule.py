@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 EMPTY = "Jobs stand here: what the agent does at a time or every few hours. Press n to add one."
 ABOUT_NEW = "When: 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00. Then what is done."
 LOGGED = 12
-"""Runs of a job that are shown."""
+"""The number of a job's last runs that the details show."""
 MOST_RUNS = 200
-"""Runs that the log of a job shows."""
+"""The number of a job's last runs that its log shows."""
 
 UNDELIVERED = ("waiting", "failed")
-"""States of a delivery that are shown."""
+"""States of a delivery that are shown in the log."""
 
 
 class ScheduleScreen(EntryPage[None, "Job"]):
@@ -59,13 +59,13 @@ class ScheduleScreen(EntryPage[None, "Job"]):
     severity = "warning"
 
     def __init__(self, book: JobBook, begin: Callable[[], None]) -> None:
-        """`begin` starts the process that carries out a requested run."""
+        """`begin` starts the process that executes a requested run."""
         self._rows = JobRows()
         super().__init__(self._rows)
         self._book = book
         self._begin = begin
         self._wanted = ""
-        """The job that the cursor should be on when it is listed."""
+        """The id of the job to which the cursor moves once it is listed."""
 
     def about(self, entry: Job) -> Content:
         return about(entry, self._rows.runs.get(entry.id, ()))
@@ -161,7 +161,7 @@ class JobRows(EntryRows["Job"]):
 
 
 def _state(state: str) -> WorkState:
-    """Return how the state of a run looks; a run that waits has not begun, and nobody is asked."""
+    """Return glyph and colour for the state of a run; `waiting` is pending, as no user is asked."""
     return state_of("pending" if state in ("", "waiting") else state)
 
 
@@ -175,7 +175,7 @@ def when(seconds: float | None) -> str:
 
 
 def about(job: Job, runs: Sequence[JobRun]) -> Content:
-    """Return a job's schedule in words, and the results of its runs. Pure."""
+    """Return a job's task, schedule, options and last runs. Pure."""
     intent = job.intent
     more = [f"missed: {intent.missed}", f"overlap: {intent.overlap}", f"deliver: {intent.deliver}"]
     more += [f"repeat: {job.runs} of {intent.repeat}"] if intent.repeat is not None else []
@@ -202,7 +202,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
 
 
 def schedule_text(schedule: str) -> str:
-    """Return a schedule in words. Raises `HermesError`."""
+    """Return a schedule in words. Raises `HermesError` if it cannot be parsed."""
     from agent.automation.schedule.job import Question, ask
     from agent.automation.schedule.zones import machine_zone
 
@@ -210,7 +210,7 @@ def schedule_text(schedule: str) -> str:
 
 
 def runs_text(runs: Sequence[JobRun]) -> str:
-    """Return the output of all runs, newest first. Pure."""
+    """Return state, errors and output of the runs, in the order given. Pure."""
     if not runs:
         return "It has not run yet."
     parts = [
@@ -232,13 +232,13 @@ def runs_text(runs: Sequence[JobRun]) -> str:
 
 
 def _run_heading(run: JobRun) -> str:
-    """Return due time and result of a run, and the reason if it started at another time. Pure."""
+    """Return due time, cause unless it was the schedule, state and cost of a run. Pure."""
     why = "" if run.why == "due" else f"{run.why}, "
     return f"{when(run.due / 1000)}  {why}{run.state}{run_costs(run)}"
 
 
 def run_costs(run: JobRun) -> str:
-    """Return time and cost of a run, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
+    """Return duration, tokens and cost of a run, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
     refused = run.receipt.get("refused") or ()
     words = [

@@ -1,4 +1,4 @@
-"""The screen of MCP servers: their state, tools and log, and questions that wait for the user."""
+"""The screen of MCP servers: state, tools and log of each, and questions that wait for the user."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from agent.integrations.mcp.server_state import ServerState, ToolState
 
 SIGN_IN_POLL = 0.25
-"""Seconds between two checks whether the server has given the address."""
+"""Seconds between two checks whether the server has sent the sign-in address."""
 COPY, BROWSE, LEAVE = "Copy the address", "Open it in a browser", "Cancel"
 ASKING = "Asking {name} where to sign in …"
 
 
 class SignInDialog(Dialog[str]):
-    """Waits until the user has signed in, the sign-in failed, or the user left. Returns the result."""
+    """Shows the sign-in address until the sign-in has succeeded or failed. Returns the result as text."""
 
     at_once = True
     opens = True
@@ -150,7 +150,7 @@ def shows_pages(environ: Mapping[str, str]) -> bool:
 
 
 def sign_in_text(name: str, address: str, environ: Mapping[str, str]) -> str:
-    """Return the full address, with instructions for machines where no browser can be opened. Pure."""
+    """Return the sign-in address, with instructions for remote machines. Pure."""
     parts = [f"Sign in to {name}:\n\n{address}"]
     back = urlsplit(next(iter(parse_qs(urlsplit(address).query).get("redirect_uri", ())), ""))
     if environ.get("SSH_CONNECTION") and back.port:
@@ -162,7 +162,7 @@ def sign_in_text(name: str, address: str, environ: Mapping[str, str]) -> str:
 
 
 POLL = 1.0
-"""Seconds between two updates."""
+"""Seconds between two updates of the list."""
 EMPTY = "MCP servers stand here: programs and addresses that bring tools. Press n to add one."
 NEXT = "used from the next session"
 ABOUT_NEW = "A program on this machine with its arguments, or the address of a server elsewhere."
@@ -176,17 +176,17 @@ MEANS = {
     "off": "It is switched off in the settings.",
 }
 LOG_SHOWN = 6
-"""Log lines in the details of a server; `i` shows all stored ones."""
+"""The number of log lines in the details of a server; `i` shows all stored ones."""
 
 
 class ServerFile:
-    """The servers in the user's own settings."""
+    """The servers in the user's own settings file."""
 
     def __init__(self, home: Home, workspace: Path) -> None:
         self._home, self._workspace = home, workspace
 
     def add(self, name: str, place: str) -> ServerState:
-        """Write a server down: a command, or an address. Raises `ConfigError`."""
+        """Add a server to the settings, given by a command line or a URL. Raises `ConfigError`."""
         from agent.core.config.loader import load
         from agent.integrations.mcp.server_config import add_server, declared_servers
         from agent.integrations.mcp.server_state import Health, ServerState
@@ -205,7 +205,7 @@ class ServerFile:
         return ServerState(name=name, origin="settings", place=place, health=Health(reason=NEXT))
 
     def remove(self, name: str) -> Callable[[], None]:
-        """Take a server out; return what puts it back. Raises `ConfigError` if it stands elsewhere."""
+        """Remove a server; return a function that restores it. Raises `ConfigError` if it is not there."""
         from agent.core.config.edit import drop_entry
 
         if (back := drop_entry(self._home, ("mcp_servers", name))) is None:
@@ -237,7 +237,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         self._servers = servers
         self._file = file
         self._added: dict[str, ServerState] = {}
-        """Servers that only the next session uses."""
+        """Servers added here, which only the next session uses, by name."""
 
     def about(self, entry: ServerState) -> Content:
         return about(entry)
@@ -343,7 +343,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
 
 
 class ServerRows(EntryRows["ServerState"]):
-    """One row per server: health, name, number of tools, response time."""
+    """One row per server: state, name, number of tools, response time."""
 
     def __init__(self) -> None:
         super().__init__(key=lambda server: server.name, words=_words, empty=EMPTY)
@@ -368,7 +368,7 @@ def _words(server: ServerState) -> str:
 
 
 def waits(server: ServerState) -> bool:
-    """Return whether the server has something to be agreed to. Pure."""
+    """Return whether the server or one of its tools waits for the user's approval. Pure."""
     return server.health.state == "not agreed" or bool(server.parked)
 
 
@@ -389,7 +389,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def about(server: ServerState) -> Content:
-    """Return one server in full: health, tools, pending questions, end of its log. Pure."""
+    """Return the details of a server: state, tools, pending questions, end of its log. Pure."""
     health = server.health
     means = MEANS.get(health.state, "").format(name=server.name)
     facts = [f"{health.state.capitalize()}. {means}".strip()]
@@ -435,7 +435,7 @@ def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
 
 
 def agreement_text(server: ServerState) -> str:
-    """Return the question that a user must agree to. Outside text. Pure."""
+    """Return the question that a user must approve, which contains outside text. Pure."""
     parts = []
     if server.health.state == "not agreed":
         lines = (server.place, *server.terms)
@@ -451,12 +451,12 @@ def agreement_text(server: ServerState) -> str:
 
 
 def difference(server: ServerState) -> str:
-    """Return the changes of tools since the agreement, as unified diffs. Outside text. Pure."""
+    """Return the changes to tools since their approval as unified diffs, which are outside text. Pure."""
     return "\n".join(tool.difference for tool in server.offer if tool.why and tool.difference)
 
 
 def tools_in_full(server: ServerState) -> str:
-    """Return all tools with their full descriptions and changes. Outside text. Pure."""
+    """Return all tools with their full descriptions and changes, which are outside text. Pure."""
     blocks = [
         f"{tool.name}{f' ▲ {tool.why}' if tool.why else ''}\n{tool.description or '(no description)'}"
         + (f"\n\n{tool.difference}" if tool.difference else "")

@@ -1,4 +1,4 @@
-"""Descriptions of a skill from another source: origin, files, scan results. Pure."""
+"""Descriptions of a skill from outside: origin, files, scan results. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from agent.knowledge.skills.scanner import SkillScan
 
 MOST_FINDINGS = 40
-"""Findings that are named one by one."""
+"""The number of findings that are listed individually."""
 
 MOST_SHOWN = 200_000
-"""Characters of the files that are shown."""
+"""The number of characters of the files that are shown, all together."""
 
 PLACES = 12
-"""The column in which the place of a finding starts."""
+"""The column in which the position of a finding starts."""
 
 _FINDING = re.compile(r"  (?:critical|high|medium|low) {2,}\S")
 
@@ -28,7 +28,7 @@ _DECIDED = {"yes": "it may be installed", "no": "it is not installed", "ask": "i
 
 
 def candidate_lines(candidate: Candidate, *, force: bool = False) -> Iterator[str]:
-    """Yield everything a user should see before a yes, except the instructions themselves."""
+    """Yield everything about a skill that a user should see before agreeing, except its instructions."""
     offer = candidate.fetched.offer
     inner = f" ({clean(offer.item)})" if offer.item else ""
     version = f", version {_short(offer.version)}" if offer.version else ""
@@ -48,7 +48,7 @@ def candidate_lines(candidate: Candidate, *, force: bool = False) -> Iterator[st
 
 
 def content_lines(candidate: Candidate) -> Iterator[str]:
-    """Yield the contents of the files, SKILL.md first, with every character unchanged; long files are cut."""
+    """Yield the unchanged contents of the files, SKILL.md first, cut after `MOST_SHOWN` characters in all."""
     files = sorted(candidate.fetched.files, key=lambda file: (file.path.lower() != "skill.md", file.path))
     left = MOST_SHOWN
     for file in files:
@@ -67,7 +67,7 @@ def content_lines(candidate: Candidate) -> Iterator[str]:
 
 
 def file_lines(sizes: Mapping[str, int], runnable: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Yield the files with their sizes in bytes."""
+    """Yield a heading and a line for each file, with its size in bytes and whether it is executable."""
     yield f"Files ({len(sizes)}):"
     width = max(map(len, sizes), default=0)
     for path, size in sizes.items():
@@ -75,14 +75,14 @@ def file_lines(sizes: Mapping[str, int], runnable: frozenset[str] = frozenset())
 
 
 def continuation_indent(text: str) -> int:
-    """Return the indent for continuation lines: that of the line, or of a finding's place. Pure."""
+    """Return the indent for continuation lines: that of the line, or of a finding's position. Pure."""
     if _FINDING.match(text):
         return PLACES
     return min(len(text) - len(text.lstrip(" ")), PLACES)
 
 
 def scan_lines(scan: SkillScan) -> Iterator[str]:
-    """Yield the findings, the worst first."""
+    """Yield the findings of a scan, the worst first, at most `MOST_FINDINGS` of them."""
     if not scan.findings:
         yield "Findings: none."
         return

@@ -1,4 +1,4 @@
-"""The screen of skills: read, search, run, switch on and off, with the scan results of each."""
+"""The screen of skills: read, search, run, enable and disable them, with the scan results of each."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from agent.knowledge.skills.skill import Skill
 
 MOST_SHOWN = 6_000
-"""Characters of the instructions that are shown beside the list."""
+"""The number of characters of the instructions that are shown beside the list."""
 MOST_FINDINGS = 12
-"""Findings that are shown beside the list."""
+"""The number of findings that are shown beside the list."""
 
 SkillStanding = Literal["used", "off", "shadowed", "broken"]
 STANDINGS: tuple[SkillStanding, ...] = get_args(SkillStanding)
@@ -56,14 +56,14 @@ class SkillRow:
     standing: SkillStanding
     folder: Path
     reason: str = ""
-    """The reason why it is not used, in half a sentence."""
+    """The reason why the skill is not used, as a clause."""
     skill: Skill | None = None
-    """None for a broken one."""
+    """The parsed skill; None if it is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskShelf:
-    """The skills of a workspace on disk, and the setting that switches single ones off."""
+    """The skills of a workspace on disk, and the setting that disables single ones."""
 
     home: Home
     workspace: Path
@@ -81,7 +81,7 @@ class DiskShelf:
         return scan_folder(skill.folder, outside=False)
 
     def switch(self, name: str, on: bool) -> None:
-        """Use a skill from now on, or no longer. Raises `HermesError`."""
+        """Enable or disable a skill in the settings. Raises `HermesError`."""
         from agent.core.config.edit import set_setting
         from agent.core.config.loader import load
 
@@ -91,7 +91,7 @@ class DiskShelf:
 
 
 def rows_of(found: SkillSet) -> list[SkillRow]:
-    """Return all skills by name; a used skill comes before those it shadows. Pure."""
+    """Return all skills sorted by name; a used skill comes before those it shadows. Pure."""
     rows = [_row(each, "used", "") for each in found.skills]
     rows += [_row(each.skill, "off", each.reason) for each in found.off]
     rows += [_row(each, "shadowed", "a nearer skill has its name") for each in found.shadowed]
@@ -120,13 +120,13 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
     ]
 
     def __init__(self, shelf: DiskShelf, at: str = "") -> None:
-        """`at`: the name of the skill it begins with."""
+        """`at` is the name of the skill that the cursor starts on."""
         self._first = at
         super().__init__(SkillRows())
         self._shelf = shelf
         self._scans: dict[Path, SkillScan] = {}
         self.told = ""
-        """The skill whose scan is shown."""
+        """The name of the skill whose scan is shown."""
 
     def about(self, entry: SkillRow) -> Content:
         return about(entry, self._scans.get(entry.folder))
@@ -183,7 +183,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
 
 
 class SkillRows(EntryRows[SkillRow]):
-    """One row per skill: whether it is used, scope, name, description."""
+    """One row per skill: state, scope, name, description."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -208,7 +208,7 @@ def _standing_counts(rows: Sequence[SkillRow]) -> str:
 
 
 def about(row: SkillRow, scan: SkillScan | None) -> Content:
-    """Return the details of a skill. Pure; `scan` is None while the scan runs."""
+    """Return the details of a skill. `scan` is None while the scan runs. Pure."""
     parts: list[tuple[str, str] | str] = [(row.name, "bold"), (f" · {row.scope}\n", "$text-muted")]
     if row.reason:
         parts.append((f"Not used: {clean(row.reason)}.\n", "$warning"))
@@ -238,7 +238,7 @@ def _facts(skill: Skill) -> list[tuple[str, str] | str]:
 
 
 def _findings(scan: SkillScan | None) -> list[tuple[str, str] | str]:
-    """Return the verdict of the scan, and the findings behind it."""
+    """Return the verdict of the scan and its findings, with their colours."""
     if scan is None:
         return [("Scan: …\n\n", "$text-muted")]
     tone = {"safe": "$success", "caution": "$warning", "dangerous": "$error"}[scan.verdict]
@@ -256,7 +256,7 @@ def _tone(finding: SkillFinding) -> str:
 
 
 class CandidateScreen(ClosableModal[bool]):
-    """The review of a skill. Its result is whether to install. Every character is shown or spelled out."""
+    """The review of a skill. Its result is True to install it. Invisible characters are spelled out."""
 
     CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
     AUTO_FOCUS = "Reader"
@@ -276,7 +276,7 @@ class CandidateScreen(ClosableModal[bool]):
 
     @property
     def is_allowed(self) -> bool:
-        """True if the skill may be installed at all."""
+        """True if the scan allows the skill to be installed, possibly after a question."""
         return self._candidate.decision() != "no"
 
     def compose(self) -> ComposeResult:
@@ -310,19 +310,19 @@ WHAT = "What to look for, or which skill: words, owner/repository/folder, an add
 
 
 class HubMarket:
-    """The skill sources from the settings."""
+    """The search for skills in the sources from the settings."""
 
     def __init__(self, hub: SkillHub) -> None:
         self._hub = hub
         self._known: dict[SkillOffer, SkillReference] = {}
 
     def find(self, text: str) -> SearchResult:
-        """Return the one skill that an identifier names, or the results of a search for the words."""
+        """Return the one skill that an identifier names, or the results of a search for its words."""
         found, self._known = self._hub.find(text)
         return found
 
     def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
-        """Return a context manager that holds a skill in quarantine."""
+        """Return a context manager that fetches a skill into quarantine."""
         return self._hub.examine(self._known[offer])
 
     def install(self, candidate: Candidate) -> None:
@@ -331,7 +331,7 @@ class HubMarket:
 
 
 def market_of(workspace: Path) -> HubMarket:
-    """Return the skill sources from the settings. Touches the disk."""
+    """Return the search over the sources from the settings, which are read from disk."""
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.knowledge.skills.hub.service import open_hub
@@ -342,7 +342,7 @@ def market_of(workspace: Path) -> HubMarket:
 
 
 class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
-    """The list of offered skills. Its result is the name of the last installed skill, or None."""
+    """The skills found in the sources. The result is the name of the last installed skill, or None."""
 
     DEFAULT_CLASSES = "rows-first"
     heading = "Skills from elsewhere"
@@ -353,7 +353,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
     ]
 
     def __init__(self, market: HubMarket, text: str) -> None:
-        """`text` is what is looked for first."""
+        """`text` is the first search."""
         super().__init__(OfferRows())
         self._market = market
         self._text = text
@@ -444,7 +444,7 @@ class OfferRows(EntryRows["SkillOffer"]):
 
 
 def offer_text(offer: SkillOffer) -> Content:
-    """Return a source's information about a skill. Pure."""
+    """Return the information that a source gives about a skill. Pure."""
     parts: list[tuple[str, str] | str] = [
         (f"{clean(offer.name)}", "bold"),
         (f" · {clean(offer.source)}\n", "$text-muted"),

@@ -1,4 +1,4 @@
-"""The cost screen: this session and this day by agent, compared with the ceilings."""
+"""The cost screen: this session and today, by agent, compared with the ceilings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME_CELLS = 22
 NUMBER_CELLS = 9
 LONGEST_BAR = 30
 NEAR = 0.8
-"""Share of a ceiling from which it is drawn as a warning."""
+"""The share of a ceiling from which it is shown as a warning."""
 
 NAMES = {MAIN: "Main agent", SENT: "Agents it sent", SIDE: "Side model"}
 MEASURES = {"turns": "requests", "tokens": "tokens", "money": "cost"}
@@ -44,7 +44,7 @@ class UsageRow:
 
 
 class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
-    """The cost table. It opens at once and shows the numbers when they are added up."""
+    """The cost table. It opens at once and shows the numbers once they are added up."""
 
     heading = "Usage"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f5", "count", "Count again", id="usage.count")]
@@ -54,7 +54,7 @@ class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
         super().__init__(count, UsageRows())
 
     def rows_and_title(self, found: SpendingOverview) -> tuple[Sequence[UsageRow], str]:
-        """Return the rows, and no words for the title."""
+        """Return the rows, and an empty text for the title."""
         return rows_of(found), ""
 
 
@@ -97,7 +97,7 @@ def _columns(name: str, cells: Sequence[str]) -> str:
 
 
 def rows_of(found: SpendingOverview) -> list[UsageRow]:
-    """Return the overview as rows. Pure."""
+    """Return the rows for session, day and ceilings. Pure."""
     rows = [*_section("This session", found.session), UsageRow("blank")]
     rows += [
         *_section("Today, all sessions", found.today),

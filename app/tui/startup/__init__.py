@@ -1,1 +1,1 @@
-"""Start and end of the program: from the command line to the live application and back."""
+"""Start and end of the program: from the command line to the full screen and back."""

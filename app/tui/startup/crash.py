@@ -1,4 +1,4 @@
-"""Crash reports: a file with secrets removed, and a few lines for the user."""
+"""Crash reports: a file with secrets removed, and a message for the user."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 log = logging.getLogger("hermes")
 
 KEPT = 20
-"""Reports that are kept; writing a new one removes older ones."""
+"""The number of reports that are kept; writing a new one removes older ones."""
 
 
 class CrashLog(io.StringIO):
-    """A text file that records the output at the application's end."""
+    """A text file that records what is written to it when the application ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class CrashLog(io.StringIO):
 
 
 def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
-    """Write the report of a crash and return its path, None if that fails. The log gets the text too."""
+    """Write the report of a crash and its log entry; return the report's path, or None if writing fails."""
     from agent.core.home import PRIVATE_FILE, private_folder
     from tools.kit.files import write_atomically
 
@@ -67,7 +67,7 @@ def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
 
 
 def farewell(report: Path | None, session: str) -> str:
-    """Return the message for the user after a crash. Pure."""
+    """Return the message shown to the user after a crash. Pure."""
     lines = [
         "",
         "  Hermes ended unexpectedly. That is a fault of ours.",

@@ -1,9 +1,8 @@
-"""Echo of what is typed into the first frame, until the application reads the keys.
+"""The echo of text typed into the first frame, until the application reads the keys.
 
 A thread reads the terminal while the main thread imports. It keeps every byte in order for the application,
-which decodes them as if it had read them itself. What is printable, or a backspace, is also drawn into the
-prompt of the frame; from the first other key on, nothing more is drawn. Like the frame, this module imports
-next to nothing.
+which decodes them as if it had read them itself. Printable characters and backspace are also shown in the
+prompt of the frame, until the first other key. Like the frame, this module imports next to nothing.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ if TYPE_CHECKING:
 
 PIECE = 4096
 END_WAIT = 1.0
-"""Seconds to wait for the thread to end; it only ever waits for the terminal."""
+"""Seconds to wait for the thread to end."""
 
 
 class EarlyEcho:
-    """Reads descriptor `source` in a thread; `draw` gets the text of the prompt whenever it changes."""
+    """Reads descriptor `source` in a thread; `draw` gets the prompt's rows of text whenever they change."""
 
     def __init__(self, source: int, width: int, rows: int, draw: Callable[[list[str]], None]) -> None:
-        """`width` is the number of cells of a row of text, `rows` the most rows that are drawn."""
+        """`width` is the number of cells of a row of text, `rows` the largest number of rows shown."""
         self._source = source
         self._width, self._rows = width, rows
         self._draw = draw
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = ""
         self._is_open = True
-        """False once a key was pressed that is not drawn."""
+        """False once a key was pressed that is not shown."""
         self._read = b""
         self._wake: tuple[int, int] | None = None
         self._ended = _thread.allocate_lock()
 
     def start(self) -> None:
-        """Read the terminal from now on. Raises `OSError` or `RuntimeError` if there is no pipe or thread."""
+        """Start reading the terminal. Raises `OSError` or `RuntimeError` if there is no pipe or thread."""
         self._wake = os.pipe()
         self._ended.acquire()
         try:
@@ -49,7 +48,7 @@ class EarlyEcho:
             raise
 
     def stop(self) -> bytes:
-        """Stop reading, and return what was read since the last call. Repeated calls do no harm."""
+        """Stop reading, and return the bytes read since the last call. Repeated calls are harmless."""
         if self._wake is not None:
             (out, into), self._wake = self._wake, None
             os.write(into, b"\0")
@@ -60,7 +59,7 @@ class EarlyEcho:
         return read
 
     def type_in(self, data: bytes) -> None:
-        """Draw what these typed bytes write, as far as it can be drawn. Pure but for `draw`."""
+        """Show the effect of these typed bytes through `draw`, until the first key that is not shown."""
         before = self._text
         for character in self._decoder.decode(data) if self._is_open else "":
             if character == "\x7f":
@@ -75,7 +74,7 @@ class EarlyEcho:
             self._draw(wrapped(self._text, self._width))
 
     def _fits(self, text: str) -> bool:
-        """Return whether the first frame draws `text` as the prompt will."""
+        """Return whether `text` fits into the frame and is sure to be wrapped as in the prompt."""
         if text.isascii():
             return len(wrapped(text, self._width)) <= self._rows
         return 0 <= cells(text) <= self._width
@@ -108,7 +107,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def cells(text: str) -> int:
-    """Return the width of a text; -1 if characters in it may join others or take no cell. Pure."""
+    """Return the width of a text in cells; -1 if it may contain combined or zero-width characters. Pure."""
     if text.isascii():
         return len(text)
     import unicodedata

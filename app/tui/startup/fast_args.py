@@ -1,8 +1,8 @@
-"""A quick reading of the command line of a session: whether it opens the full screen, and its options.
+"""A quick parser of command lines that open a session.
 
-Sessions are opened often, usually with few options. Reading them here saves importing and building the parser
-of `app.cli.command_line`, 40 ms. That parser handles all other lines and doubtful cases; options read here
-mean the same as there.
+Sessions are opened often, usually with few options. Parsing them here saves 40 ms for importing and building
+the parser of `app.cli.command_line`. That parser handles all other lines and doubtful cases; options read
+here mean the same as there.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _RESUMED = {"--resume": "resume", "-r": "resume", "--cwd": "cwd"}
 _AGAIN = {"--continue": "resume_last", "-c": "resume_last", "--here": "here"}
 SWITCHES = {"--demo": "demo", "--json": "json"} | _AGAIN
 WITH_VALUE = {"--model": "model", "-m": "model", "--prompt": "prompt", "-p": "prompt"} | _RESUMED
-"""Options that open a session, and the field each sets."""
+"""Options with a value that open a session, and the field that each sets."""
 JUDGED = ("--approve", "--effort", "--tools", "--max-turns")
-"""Options that also open a session, but whose values may be wrong."""
+"""Options that also open a session, but whose values only the full parser checks."""
 
 
 class FastOptions:
@@ -41,12 +41,12 @@ class FastOptions:
 
     @property
     def has_screen(self) -> bool:
-        """Whether the session opens the full screen, instead of answering once and ending."""
+        """True if the session opens the full screen, instead of answering one prompt and ending."""
         return self.prompt is None and not self.json
 
 
 def fast_options(arguments: Sequence[str]) -> FastOptions | None:
-    """Return the options of a line that seems to open a session; None for any other."""
+    """Return the options of a line that seems to open a session; None for any other line."""
     options = FastOptions()
     left = iter(arguments)
     for word in left:

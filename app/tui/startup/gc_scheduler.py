@@ -1,4 +1,4 @@
-"""Garbage collection and threads, scheduled so that typing is not delayed."""
+"""Garbage collection and thread switching, scheduled so that typing is not delayed."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 QUIET = 2.0
-"""Seconds without a key after which a collection is not noticed."""
+"""Seconds without a key press after which a collection is not noticed."""
 WAIT = 5.0
 """Seconds between two full collections."""
 MOST = 12_000
-"""Objects that a full collection may check, in about 4 ms. More are frozen unseen."""
+"""The number of objects that a full collection may check, in about 4 ms; more are frozen unchecked."""
 MODULES = 20
-"""Imported modules that are many; what comes with them lives as long as the program."""
+"""Once this many modules were imported, all objects are frozen instead: modules live on anyway."""
 REST = 600.0
-"""Seconds without a key after which frozen objects are collected too, once."""
+"""Seconds without a key press after which frozen objects are collected too, once."""
 YOUNG, MIDDLE, NEVER = 2_000, 2, 1_000_000
 """Thresholds of the three generations: a middle collection checks about 6,000 objects in 2 ms."""
 
 
 class GcScheduler:
-    """Runs full collections in place of Python between `start` and `stop`. `look` is called every few
-    seconds.
+    """Runs full collections instead of Python between `start` and `stop`; `look` is called every few seconds.
 
-    The event loop stands still during a collection, so one happens only while it is short. Garbage among
-    frozen objects goes once nobody has typed for long.
+    The event loop stands still during a collection, so it happens only if it will be short. Garbage among
+    frozen objects is collected once no key was pressed for `REST` seconds.
     """
 
     def __init__(self) -> None:
@@ -38,16 +37,16 @@ class GcScheduler:
         self._modules = 0
 
     def start(self) -> None:
-        """Let full collections happen in `look` only."""
+        """Let Python collect only young objects automatically; full collections happen in `look`."""
         gc.set_threshold(YOUNG, MIDDLE, NEVER)
 
     def stop(self) -> None:
-        """Restore Python's automatic collection."""
+        """Restore Python's automatic collection, and unfreeze all objects."""
         gc.set_threshold(*self._python)
         gc.unfreeze()
 
     def look(self, now: float, last_key: float) -> bool:
-        """Collect if the moment is good; return whether it did. Both times are in seconds of one clock."""
+        """Collect if no key is likely to be delayed; return whether it did. Both times use the same clock."""
         quiet = now - last_key
         if rests := quiet >= REST and not self._rested:
             self._rested = True
@@ -67,7 +66,7 @@ class GcScheduler:
 
 @asynccontextmanager
 async def schedule_collections(last_key: Callable[[], float]) -> AsyncIterator[None]:
-    """Schedule collections while the block runs. `last_key` returns the time of the last key (monotonic)."""
+    """Schedule collections while the block runs. `last_key` returns the time of the last key press."""
     collector = GcScheduler()
 
     async def look() -> None:
@@ -85,7 +84,7 @@ async def schedule_collections(last_key: Callable[[], float]) -> AsyncIterator[N
 
 
 SWITCH = 0.001
-"""Seconds after which another thread may run."""
+"""Seconds after which the interpreter may switch to another thread."""
 
 
 @contextmanager

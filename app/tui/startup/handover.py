@@ -1,8 +1,9 @@
 """The transition from the first frame to the live application, without flicker or lost keys.
 
-It has two steps. With the first frame, the prompt takes text. Other keys wait until conversation and panes
-are mounted as well; everything typed after them waits too, so that the order is kept. Keys typed before the
-first frame wait for it. The second step takes longer than a frame and waits for a pause in typing.
+It has two steps. With the application's first screen, the prompt takes text. Other keys wait until
+conversation and panes are mounted as well; everything typed after them waits too, so that the order is kept.
+Keys typed before that screen wait for it. The second step takes longer than a frame and waits for a pause in
+typing.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ _PIECES = "(?s)\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7
 _NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
 
 PAUSE, LONGEST = 0.15, 2.0
-"""Seconds without a key that count as a pause in typing, and the longest wait for one."""
+"""Seconds without a key press that count as a pause in typing, and the longest wait for one."""
 EDITING = frozenset({"backspace", "delete", "left", "right", "up", "down", "home", "end"})
 """Keys that never move the focus away from the prompt."""
 LONGEST_WAY = 0.5
-"""Seconds after which a key is no longer waited for."""
+"""Seconds after which the wait for a key's marker ends."""
 LOOK = 0.02
 """Seconds between two checks for a pause."""
 
 
 class PassedBy(Message):
-    """A marker message: everything typed before it has been handled."""
+    """A message posted after a key: when it arrives, everything typed before it has been handled."""
 
 
 class Startup:
     """Holds back keys until the prompt can take them, and then opens the session.
 
     Keys are also held back later, because a key may move the focus to another widget or screen. While a key
-    is being handled that is not text for the prompt, later ones wait until a marker has passed the same
-    queues.
+    that is not text for the prompt is being handled, later ones wait until a marker has passed through the
+    same queues.
     """
 
     def __init__(self, app: AppContext) -> None:
@@ -60,7 +61,7 @@ class Startup:
         self._keys: list[events.Event] | None = None
         self._text_goes = False
         self._late: Timer | None = None
-        """Ends the wait for a key whose marker was lost with its widget."""
+        """The timer that ends the wait for a key whose marker was lost with its widget."""
         self._asked: object = None
         """The widget or screen that got a second marker."""
 
@@ -81,7 +82,7 @@ class Startup:
         return self._keys is None
 
     def arrange(self) -> None:
-        """Continue once the first layout has reached the prompt."""
+        """Start handing out keys once the first layout has reached the prompt."""
         self._app.session.prompt.call_later(self._app.call_later, self._settle)
 
     async def _settle(self) -> None:
@@ -106,7 +107,7 @@ class Startup:
             await asyncio.sleep(LOOK)
 
     def follow(self, event: events.Event) -> None:
-        """Hold back later keys until this one, just sent to the focused widget, has been handled."""
+        """Hold back later keys until this one, just sent to the focused widget and not text, is handled."""
         if not isinstance(event, events.Key) or self._keys is not None:
             return
         part = self._app.focused
@@ -116,10 +117,9 @@ class Startup:
             self._late = self._app.set_timer(LONGEST_WAY, self.complete)
 
     async def hand_over(self) -> None:
-        """Send the held keys, as all keys before the marker have been handled. Called for `PassedBy`.
+        """Send the held keys, because all keys before the marker have been handled. Called for `PassedBy`.
 
-        What the key asked of the application, such as another focus, and the first step of what it started
-        come first.
+        What the last key requested, such as another focus, and the first step of what it started come first.
         """
         await asyncio.sleep(0)
         self._app.call_later(self._go_on)
@@ -137,9 +137,7 @@ class Startup:
             await self._hand_out(None)
 
     def complete(self) -> None:
-        """Send all held keys, as everything is mounted; they go in order with the application's other
-        events.
-        """
+        """Send all held keys in order with the application's other events, because everything is mounted."""
         self._late = None
         self._app.call_later(self._hand_out, None)
 
@@ -153,14 +151,14 @@ class Startup:
 
 
 def without_answers(typed: bytes) -> bytes:
-    """Return the typed bytes without the terminal's answers to programs that ran before. Pure."""
+    """Return the typed bytes without the terminal's answers to queries from earlier programs. Pure."""
     begun = unfinished_length(typed)
     said = (SequenceKind.ANSWER, SequenceKind.BROKEN)
     return b"".join(piece.data for piece in pieces(typed[: len(typed) - begun]) if piece.kind not in said)
 
 
 def as_events(text: str) -> Iterator[events.Event]:
-    """Turn bytes typed before the terminal was set up into events: words as pastes, other keys as key
+    """Turn characters typed before the terminal was set up into events: text as pastes, other keys as key
     presses.
     """
     for piece in re.findall(_PIECES, text):
@@ -173,7 +171,7 @@ def as_events(text: str) -> Iterator[events.Event]:
 
 
 def driver_for_frame(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
-    """Return a subclass of `driver` that starts on the terminal showing `frame` without clearing it."""
+    """Return a subclass of `driver` that takes over the terminal showing `frame` without clearing it."""
     if frame is None or not frame.stands:
         return driver
 

@@ -24,12 +24,12 @@ class _PrivateLog(RotatingFileHandler):
         super().emit(record)
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the name of logging
-        """Return whether the file is full. The record is not formatted for that: masking takes a while."""
+        """Return whether the file is full, without formatting the record, as masking takes a while."""
         return self.stream is not None and self.stream.tell() >= self.maxBytes
 
 
 def _usable(path: Path) -> bool:
-    """Return whether a log can be written to the path. A pipe would block until somebody reads it."""
+    """Return whether a log can be written to the path. A pipe is refused, as writing to it may block."""
     try:
         private_folder(path.parent)
         return stat.S_ISREG(path.stat().st_mode)
@@ -40,7 +40,7 @@ def _usable(path: Path) -> bool:
 
 
 class _Masked(logging.Formatter):
-    """Masks secrets in records and tracebacks. The secrets are read with the first record."""
+    """Masks secrets in records and tracebacks. The secrets are read at the first record."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)

@@ -1,4 +1,4 @@
-"""Importing modules for the first answer in advance, while nobody types.
+"""Importing the modules for the first answer in advance, while no user is typing.
 
 An import holds the interpreter's lock. During the first answer it would delay keys. The modules are therefore
 imported one by one in a thread, each after a pause in typing. As a module imports others, the thread also
@@ -20,13 +20,13 @@ from typing import TypeVar
 
 DRAWING_TEXT = ("markdown_it", "mdurl", "linkify_it")
 DRAWING_CODE = ("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax")
-"""Modules that draw an answer, or the conversation of a resumed session."""
+"""The modules that display an answer, or the conversation of a resumed session."""
 ASKING = ("httpx2", "anyio._backends._asyncio")
-"""Modules that query a model: read while the session opens, as its first steps wait for the disk."""
+"""The modules that query a model: imported while the session opens, as its first steps wait for the disk."""
 SENDING = ("openai",)
-"""Modules that send a message: read last of what draws, or while the session opens if somebody types."""
+"""The modules that send a message: imported last, or while the session opens if a key was pressed."""
 READING = ("tree_sitter", "tree_sitter_bash")
-"""Modules that read the commands in an answer: not before the user types.
+"""The modules that parse shell commands in an answer: imported once a key was pressed.
 
 These lists are in the order in which an answer needs them; modules that are not installed are skipped. A
 module whose package imports it must not be listed: another thread importing the package would wait for the
@@ -37,16 +37,16 @@ SURFACE = (
     *("themes.loader", "themes.contrast", "app.tui.commands.agent_actions"),
     *("app.tui.questions.dialog_stage", "app.tui.conversation.background_watch", "app.cli.options"),
 )
-"""Modules that show an open session: imported on the event loop, some would delay a key by 60 ms."""
+"""The modules that show an open session: imported on the event loop, some would delay a key by 60 ms."""
 QUIET = 0.4
-"""Seconds without a key before the next module is imported."""
+"""Seconds without a key press before the next module is imported."""
 PATIENCE, TRIES = 0.02, 3
-"""Seconds that a module waits for the event loop, and the number of vain waits in a row before modules stop
-waiting.
+"""Seconds that an import waits for the event loop, and the number of waits in vain after which it no longer
+waits.
 """
 
 FIRST = 0.5
-"""The longest time, in seconds, that a first message has the interpreter to itself."""
+"""The longest time in seconds for which imports leave the interpreter to a first message."""
 
 Result = TypeVar("Result")
 
@@ -55,11 +55,11 @@ _changing = threading.Lock()
 _hurried = threading.Event()
 """Set while a message waits for the session to open."""
 _complete: dict[str, ModuleType] = {}
-"""Modules that are completely imported: one that another thread still imports is in `sys.modules` too."""
+"""Completely imported modules; in `sys.modules` are also those that another thread still imports."""
 
 
 async def bring(name: str) -> ModuleType:
-    """Import a module in a thread that yields to the event loop."""
+    """Import a module in a thread that yields to the event loop, and return it."""
     known = _complete.get(name)
     if known is None or sys.modules.get(name) is not known:
         known = _complete[name] = await yielding_thread(lambda: importlib.import_module(name))
@@ -67,9 +67,9 @@ async def bring(name: str) -> ModuleType:
 
 
 def hurry(waits: bool) -> None:
-    """Say whether a message waits for the session to open: then imports no longer wait for the event loop.
+    """Set whether a message waits for the session to open; imports then no longer wait for the event loop.
 
-    The interpreter still changes threads every millisecond, so keys are echoed.
+    The interpreter still switches threads every millisecond, so keys are echoed.
     """
     if waits:
         _hurried.set()
@@ -78,8 +78,8 @@ def hurry(waits: bool) -> None:
 
 
 async def bring_surface() -> None:
-    """Import the modules that show a session in a yielding thread, including tools, which define displays of
-    calls.
+    """Import the modules that show a session in a yielding thread, and discover the tools, which define how
+    calls are displayed.
     """
     for name in SURFACE:
         await bring(name)
@@ -89,7 +89,7 @@ async def bring_surface() -> None:
 
 
 async def bring_dialogs(last_key: Callable[[], float]) -> None:
-    """Import the dialogs of questions, as `read` does."""
+    """Import the modules of the question dialogs, as `read` does."""
     from app.tui.questions.question_kind import kinds
 
     for kind in await yielding_thread(kinds):
@@ -133,10 +133,10 @@ def _standing_first(courtesy: _Courtesy) -> Iterator[None]:
 
 
 class _Courtesy:
-    """A module finder that finds nothing, but makes imports of one thread wait for the event loop.
+    """A module finder that finds nothing, but makes imports in one thread wait for the event loop.
 
-    A finder is the only place where an import can be stopped. Each import of the thread waits until the event
-    loop has run once, so that keys and pictures are delayed by one module at most.
+    A finder is the only place where an import can be delayed. Each import in the thread waits until the event
+    loop has run once, so that keys and screen updates are delayed by one module at most.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -151,11 +151,11 @@ class _Courtesy:
         self._thread = threading.get_ident()
 
     def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
-        """Wait for the event loop in the yielding thread; called from any other, let the yielding thread
-        continue.
+        """Wait for the event loop; in a thread other than the yielding one, end the waiting of the yielding
+        thread.
 
-        Waits are short, as other threads cannot import at the same time, and few in a row, as the loop may
-        itself wait for this import.
+        Waits are short, as other threads cannot import meanwhile, and few in a row, as the loop may itself
+        wait for this import.
         """
         if threading.get_ident() != self._thread:
             self._in_vain = TRIES
@@ -177,11 +177,11 @@ class _Courtesy:
 async def warm_up(
     last_key: Callable[[], float], touched: asyncio.Event, busy: Callable[[], bool], *, asks: bool = True
 ) -> None:
-    """Import the modules of questions and answers; with `asks`, also those that read the commands in an
-    answer, once the user types.
+    """Import in advance the modules that show dialogs and answers and send messages; with `asks` also, after
+    the first key press, those that parse shell commands.
 
-    `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
-    one. `busy` returns whether a first message is on its way: it goes first.
+    `last_key` returns the time of the last key press on the monotonic clock; `touched` is set by the first
+    one. While `busy` returns True, for a first message being sent, imports wait up to `FIRST` seconds.
     """
     end = time.monotonic() + FIRST
     while busy() and time.monotonic() < end:  # noqa: ASYNC110 - the request sets no event here
@@ -198,7 +198,7 @@ async def warm_up(
 
 
 async def read(modules: Sequence[str], last_key: Callable[[], float] = lambda: float("-inf")) -> None:
-    """Import `modules` as `bring` does, each after a pause in typing; missing ones are skipped."""
+    """Import `modules` as `bring` does, each after a pause in typing; modules not installed are skipped."""
     for name in modules:
         if name in sys.modules:
             continue

@@ -1,7 +1,7 @@
 """A preview of the resumed session's end, shown before the modules that open it are imported.
 
-Working on a session needs most of the program, showing its last messages only a small part. A returning
-person can read on while the rest is imported.
+Working on a session needs most of the program, showing its last messages only a small part. The user can read
+while the rest is imported.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 STORING = ("agent.session.options", "agent.core.store.store")
 PARTS = ("app.tui.conversation.replay", *DRAWING_TEXT)
-"""Modules of the preview: of reading it, and of drawing plain answers."""
+"""The modules of the preview, for reading it and for showing answers without code."""
 
 Show = Callable[[Sequence["Node"]], None]
 
 
 class ResumedSession(NamedTuple):
-    """The session to resume."""
+    """The session to resume, as named on the command line."""
 
     id: str | None
-    """Id, start of an id, or title; None: the last one of the folder."""
+    """The id, start of an id, or title; None for the last session of the folder."""
     folder: Path
 
 
@@ -46,7 +46,7 @@ def skip_repeats(show: Show) -> Show:
 
 
 async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None:
-    """Show the end of a session. Errors are ignored, as opening the session will report them."""
+    """Show the end of a stored session. Errors are ignored, as opening the session will report them."""
     if not home.database.is_file():
         return
     for name in STORING:
@@ -70,7 +70,7 @@ async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None
 
 
 async def _bring_parts(path: Sequence[Node]) -> None:
-    """Import what draws these messages: tools define the displays of their calls, lexers colour code."""
+    """Import the modules that show these messages: tools for the displays of calls, lexers for code."""
     has_calls = any(node.kind == "tool" or node.data.get("calls") for node in path)
     has_code = has_calls or any("```" in node.content for node in path)
     for name in (*PARTS, *(DRAWING_CODE if has_code else ())):

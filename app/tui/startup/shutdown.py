@@ -1,4 +1,4 @@
-"""Leaving on a signal: an orderly shutdown if possible, a forced one after a while."""
+"""Ending the application on a signal: in an orderly way if possible, by force after a while."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SIGNALS = {
 HUNG_UP = SIGNALS[signal.SIGHUP]
 """The exit code after the terminal has gone, with or without a signal."""
 GRACE = 15.0
-"""Seconds that an orderly shutdown may take."""
+"""Seconds that an orderly end may take before it is forced."""
 
 
 def on_signals(leave: Callable[[int], None]) -> None:
-    """Make signals call `leave` on the running event loop, with the matching exit code.
+    """Install handlers that call `leave` on the running event loop, with the exit code of the signal.
 
-    The handler is not one of the event loop, so it runs even while the loop is blocked.
+    They are not handlers of the event loop, so they run even while the loop is blocked.
     """
     loop = asyncio.get_running_loop()
 
@@ -49,7 +49,7 @@ def on_signals(leave: Callable[[int], None]) -> None:
 
 
 def ensure_end(code: int, seconds: float = GRACE) -> None:
-    """End the program after `seconds` if it still runs. The conversation is already on disk."""
+    """Start a timer that ends the program after `seconds` if it still runs. The conversation is on disk."""
     timer = Timer(seconds, _end, (code,))
     timer.daemon = True
     timer.start()
@@ -65,7 +65,7 @@ def _end(code: int) -> None:
 
 
 def _threads() -> str:
-    """Return the current stack of every thread."""
+    """Return the current stacks of all threads as text."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)

@@ -1,9 +1,9 @@
-"""The first frame shown while the program is loaded, and the terminal it is drawn on.
+"""The first frame, shown while the program is loaded, and the terminal that it is shown on.
 
-It appears some milliseconds after the start, in the place and colours of the first real frame. This module
-therefore imports next to nothing. From the first byte on, the terminal neither echoes nor edits lines; typed
-text is drawn by `app.tui.startup.early_echo`, and all keys wait in order until the application takes them.
-Whatever ends the program before that (ctrl+c, a signal, an error) restores the terminal.
+It appears some milliseconds after the start, in the layout and colours of the application's own screen. This
+module therefore imports next to nothing. From the first byte on, the terminal neither echoes nor edits lines;
+typed text is shown by `app.tui.startup.early_echo`, and all keys wait in order until the application takes
+them. If the program ends before that (ctrl+c, a signal, an error), the terminal is restored.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SMALLEST = (20, 5)
-"""Columns and rows from which more than a blank screen is drawn."""
+"""The smallest size, in columns and rows, for more than a blank screen."""
 
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
 """Alternate screen, no cursor, no wrapping, bracketed paste."""
 LEAVE = "\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?1049l\x1b[?25h"
 _MODES_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l"
 ALL_OFF = _MODES_OFF + "\x1b[?1039l\x1b[?2031l\x1b[23;2t\x1b[<u"
-"""Ends all terminal modes of the application: reports of mouse, focus and size, and full key reports."""
+"""Turns off all terminal modes of the application: reports of mouse, focus and size, and full key reports."""
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Output between these is shown at once; terminals that do not know them ignore them."""
 
 HINT = "⏎ send"
 BESIDE = 2
-"""Blank columns between the text and the hint, at least; as in `widgets.prompt.picture`."""
+"""The smallest number of blank columns between the text and the hint; as in `widgets.prompt.picture`."""
 TEXT_FROM = 4
-"""Column of the text in the prompt."""
+"""The column in which the prompt's text starts."""
 SWITCH = 0.001
 """Seconds after which the thread that echoes keys may interrupt an import."""
 
 INPUT, OUTPUT = 0, 2
-"""The descriptors from which Textual reads and to which it draws."""
+"""The descriptors that Textual reads from and writes to."""
 
 
 class Skeleton:
-    """A terminal with the first frame: its original settings, and the keys typed before the frame."""
+    """A terminal that shows the first frame: its original settings, and the keys typed before the frame."""
 
     def __init__(self) -> None:
         self.before = termios.tcgetattr(INPUT)
@@ -57,7 +57,7 @@ class Skeleton:
         self._echo: EarlyEcho | None = None
 
     def show(self, look: startup_theme_read.Look, columns: int, rows: int) -> None:
-        """Set up the terminal, and draw the first frame with what is typed into it."""
+        """Set up the terminal, show the first frame, and echo what is typed into it."""
         import signal
 
         # Not as an exception: another ctrl+c would interrupt what puts the terminal back after the first one.
@@ -71,7 +71,7 @@ class Skeleton:
             self._listen(look, columns, rows)
 
     def _listen(self, look: startup_theme_read.Look, columns: int, rows: int) -> None:
-        """Echo keys from now on, those typed before the frame first."""
+        """Start echoing keys, beginning with those typed before the frame."""
         drawn = 1
 
         def draw(text: list[str]) -> None:
@@ -88,22 +88,20 @@ class Skeleton:
             self._echo = None  # keys wait in the terminal instead
 
     def take_keys(self) -> bytes:
-        """End the echo; return what was typed since the frame stands, as the terminal sent it."""
+        """End the echo; return the bytes typed since the frame appeared, as the terminal sent them."""
         return self._echo.stop() if self._echo is not None else b""
 
     def hand_over(self) -> None:
-        """Leave the terminal to the application, which draws from now on and leaves the alternate screen
-        itself.
-        """
+        """Leave the terminal to the application, which also leaves the alternate screen at its end."""
         self._stands = False
 
     @property
     def stands(self) -> bool:
-        """True while only the first frame is on the terminal."""
+        """True while the terminal shows only the first frame."""
         return self._stands
 
     def leave(self) -> None:
-        """Restore the terminal. Repeated calls do no harm."""
+        """Restore the terminal. Repeated calls are harmless."""
         self.take_keys()
         if self._stands:
             self._stands = False
@@ -127,7 +125,7 @@ class Skeleton:
         os._exit(code)
 
     def _silence(self) -> None:
-        """Switch off echo and line editing; ctrl+c still interrupts, as nothing else would handle it yet."""
+        """Turn off echo and line editing. ctrl+c still interrupts, as no other code handles it yet."""
         iflag, oflag, cflag, lflag, ispeed, ospeed, cc = self.before
         lflag &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
         iflag &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -145,9 +143,10 @@ _shown: Skeleton | None = None
 
 
 def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
-    """Draw the first frame if the command line opens the full screen of a capable terminal.
+    """Show the first frame if the command line opens the full screen of a capable terminal; return it or
+    None.
 
-    Other command lines get none here, as they may contain a mistake that must be reported.
+    Other command lines get no frame, as they may contain a mistake that must be reported.
     """
     global _shown
     options = fast_options(arguments)
@@ -166,29 +165,29 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
 
 
 def is_dumb(environ: Mapping[str, str]) -> bool:
-    """Return whether nothing is known of the terminal that it could draw on. Pure."""
+    """Return whether the terminal cannot show a frame, as its type is unknown or `dumb`. Pure."""
     return environ.get("TERM", "dumb") in ("", "dumb")
 
 
 def drawn_frame() -> Skeleton | None:
-    """Return the frame that was drawn in this process, or None."""
+    """Return the first frame that was shown in this process, or None."""
     return _shown
 
 
 def leave() -> None:
-    """Restore the terminal if a frame was drawn."""
+    """Restore the terminal if a frame was shown."""
     if _shown is not None:
         _shown.leave()
 
 
 def put_back() -> None:
-    """Restore the terminal in an emergency, if a frame was drawn."""
+    """Restore the terminal in an emergency, if a frame was shown."""
     if _shown is not None:
         _shown.put_back()
 
 
 def let_end() -> int:
-    """Let another ctrl+c end the program without a traceback; return the exit code of the first one."""
+    """Let a second ctrl+c end the program without a traceback; return the exit code for the first one."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -208,7 +207,7 @@ def size(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str] = ("",)) -> str:
-    """Return the first frame: background, top line, rules, the prompt with the rows of `text`."""
+    """Return the first frame as output: background, top line, rules, the prompt with the rows of `text`."""
     parts = [f"\x1b[0;{look['ground']}m\x1b[H\x1b[2J"]
     if columns < SMALLEST[0] or rows < SMALLEST[1]:
         return parts[0]
@@ -224,7 +223,7 @@ def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequen
 
 
 def prompt(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str]) -> str:
-    """Return the prompt of the first frame with the rows of `text`, and the cursor behind them."""
+    """Return the first frame's prompt as output: the rows of `text` with the cursor after them."""
     first = rows - len(text) + 1
     parts = [_at(row, 1, look["surface"], " " * columns) for row in range(first, rows + 1)]
     parts.append(_at(first, 2, look["symbol_style"], look["symbol"]))

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Look = dict[str, str]
-"""Styles (SGR parameters) and words of the first frame, by name."""
+"""Styles (SGR parameters) and texts of the first frame, by name."""
 
 NAME = "first-frame"
 HEADING = "hermes first frame 1"
 LARGEST = 64_000
-"""Bytes; a larger file was not written by Hermes."""
+"""The largest size in bytes; a larger file was not written by Hermes."""
 
 PLAIN: Look = {
     "ground": "",
@@ -35,7 +35,7 @@ PLAIN: Look = {
     "cursor": "7",
     "hint": "2",
 }
-"""The look for terminals with few or unknown colours, and for people who want none."""
+"""The look for terminals with few or unknown colours, and for users who want no colours."""
 
 NIGHT: Look = PLAIN | {
     "ground": "38;2;215;218;224;48;2;20;22;27",
@@ -46,10 +46,10 @@ NIGHT: Look = PLAIN | {
     "cursor": "38;2;27;30;37;48;2;215;218;224",
     "hint": "38;2;147;154;164;48;2;27;30;37",
 }
-"""The look of the default skin."""
+"""The look of the default skin in true colour."""
 
 WORDS = {"name": 24, "symbol": 2}
-"""Entries that are not styles, with their greatest length."""
+"""The entries that are texts, with their greatest length."""
 
 
 def default_look(environ: Mapping[str, str]) -> Look:
@@ -82,7 +82,7 @@ def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> li
 
 
 def is_look(look: Look) -> bool:
-    """Return whether the look is complete and safe to draw."""
+    """Return whether the look has all entries and contains nothing but short texts and SGR parameters."""
     if look.keys() != PLAIN.keys():
         return False
     words = all(len(look[name]) <= most and look[name].isprintable() for name, most in WORDS.items())
@@ -91,15 +91,15 @@ def is_look(look: Look) -> bool:
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """Return the home folder, like `agent.core.home`."""
+    """Return the home folder's path, as `agent.core.home` determines it."""
     named = environ.get("HERMES_HOME", "")
     return os.path.expanduser(named) if named else os.path.expanduser("~/.hermes")  # noqa: PTH111
 
 
 def wants_reader(environ: Mapping[str, str]) -> bool:
-    """Return whether the settings ask for lines for a screen reader, or one is announced.
+    """Return whether the settings ask for output for a screen reader, or else the environment announces one.
 
-    Signs are `ACCESSIBLE`, as other programs know it, and the Speakup reader on a Linux console.
+    Signs in the environment are `ACCESSIBLE`, as in other programs, and Speakup on a Linux console.
     """
     try:
         with open(f"{home_of(environ)}/config.yaml", encoding="utf-8") as file:  # noqa: PTH123 - as above
@@ -122,7 +122,7 @@ def path(environ: Mapping[str, str]) -> str:
 
 
 def folder_of(arguments: Sequence[str]) -> str:
-    """Return the folder that the command line names, or the current one."""
+    """Return the folder that `--cwd` names, or the current one."""
     for index, word in enumerate(arguments):
         if word.startswith("--cwd="):
             return word[6:]
@@ -132,7 +132,7 @@ def folder_of(arguments: Sequence[str]) -> str:
 
 
 def signature(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return a short text that changes whenever a source of the look changes."""
+    """Return a short text that changes whenever a source of the look does."""
     home = home_of(environ)
     skins = os.path.join(home, "skins")  # noqa: PTH118
     here = os.path.dirname(__file__)  # noqa: PTH120

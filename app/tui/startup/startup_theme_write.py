@@ -1,4 +1,4 @@
-"""Writing the look of the next start's first frame, which `app.tui.startup.startup_theme_read` reads."""
+"""Writing the first frame's look for the next start, where `app.tui.startup.startup_theme_read` reads it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 
 
 def look_of(app: AppearancePort) -> startup_theme_read.Look:
-    """Return the first frame in the application's current look."""
+    """Return the first frame's look in the application's current skin."""
     return frame_in_skin(app.appearance.shown, COLOR_SYSTEMS.get(app.console.color_system or ""))
 
 
 def frame_in_skin(skin: Skin, colors: ColorSystem | None) -> startup_theme_read.Look:
-    """Return the first frame in the colours of `skin`."""
+    """Return the first frame's look in the colours of `skin`."""
     palette = Palette(skin)
 
     def style(role: str, background: str = "background", *, bold: bool = False) -> str:
@@ -73,7 +73,7 @@ def keep(signature: str, look: startup_theme_read.Look, skin: Skin, environ: Map
 
 
 def kept_skin(arguments: Sequence[str], environ: Mapping[str, str]) -> Skin | None:
-    """Return the skin of the last start if its sources are unchanged; None otherwise."""
+    """Return the skin of the last start if its sources are unchanged, else None."""
     lines = startup_theme_read.remembered_lines(arguments, environ)
     try:
         return _skin(json.loads(lines[-1])) if lines else None
@@ -82,7 +82,7 @@ def kept_skin(arguments: Sequence[str], environ: Mapping[str, str]) -> Skin | No
 
 
 def _skin(data: Any) -> Skin | None:
-    """Return the skin in `data`; None if anything differs from the form that `keep` writes."""
+    """Return the skin in `data`; None if the data differ from the form that `keep` writes."""
     example = asdict(Skin())
     if not isinstance(data, dict) or data.keys() != {field.name for field in fields(Skin)}:
         return None

@@ -1,1 +1,1 @@
-"""Input from the terminal, and output to it."""
+"""Reading input from the terminal, and writing output to it."""

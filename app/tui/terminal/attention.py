@@ -1,4 +1,4 @@
-"""Calls to a user who looks elsewhere: the bell, a notification of the terminal or the desktop, a sound."""
+"""Calls to a user who is away: the bell, a notification in the terminal or on the desktop, a sound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.kit.umask import person_umask
 from tools.text.words import one_line
 
 CallKind = Literal["needs_you", "done", "failed"]
-"""What a call is about: a question waits, a turn ended well, or it did not."""
+"""The reason for a call: a question waits, a turn ended well, or it failed."""
 LONGEST = 200
 WorkState = Literal["idle", "works", "asks"]
 _STATES: Mapping[WorkState, str] = {"idle": "", "works": " works", "asks": " needs you"}
@@ -30,10 +30,10 @@ _ENVIRONMENT = (
 
 
 class Attention:
-    """Calls a user who is away, each kind once until they are back.
+    """Calls a user who is away, once for each reason until they return.
 
-    Away is who looks at another window. A terminal that does not report its focus cannot tell; there, away is
-    who pressed no key for `away_seconds`. `heard` receives the way of each call.
+    A user is away while another window has the focus. If the terminal does not report its focus, a user is
+    away after `away_seconds` without a key press. `heard` receives the way of each call.
     """
 
     def __init__(
@@ -50,31 +50,31 @@ class Attention:
         self._title = ""
         self._progress = "0"
         self.enabled = True
-        """True if the user wants calls."""
+        """True if calls are enabled in the settings."""
         self.away_seconds = 20.0
         self.ways: Mapping[CallKind, Sequence[str]] = {}
-        """The ways of each kind; a missing kind is called by bell and terminal."""
+        """The ways of calling for each reason; the default is the bell and the terminal."""
 
     @property
     def away(self) -> bool:
-        """True if the user looks elsewhere, as far as the terminal or the keys tell."""
+        """True if the user is away, judged by the focus or, without reports of it, by key presses."""
         if self._focus is None:
             return self._clock() - self._key >= self.away_seconds
         return not self._focus
 
     def focus(self, here: bool) -> None:
-        """Note a report of the terminal about its focus."""
+        """Record that the terminal has gained or lost the focus."""
         self._focus = here
         if here:
             self._called.clear()
 
     def press(self) -> None:
-        """Note that the user pressed a key."""
+        """Record a key press."""
         self._key = self._clock()
         self._called.clear()
 
     def show_state(self, state: WorkState, session: str) -> None:
-        """Show in the title of the window what Hermes does in which session; progress where that is known."""
+        """Show state and session in the title of the window, and progress on terminals that support it."""
         title = f"hermes{_STATES[state]}{': ' if session else ''}{one_line(session)[:LONGEST]}"
         if title != self._title:
             self._title = title
@@ -86,14 +86,14 @@ class Attention:
                 self._write(f"\x1b]9;4;{progress}\x07")
 
     def show_again(self) -> None:
-        """Show the state on a terminal that lost it."""
+        """Show the title again on a terminal that may have lost it."""
         title, self._title, self._progress = self._title, "", "0"
         if title:
             self._title = title
             self._write(f"\x1b]2;{title}\x07")
 
     def call(self, kind: CallKind, text: str) -> bool:
-        """Call the user if they are away and want it; return whether it did."""
+        """Call the user if they are away and have this enabled; return whether a call was made."""
         ways = self.ways.get(kind, ("bell", "terminal"))
         if not (ways and self.enabled and self.away) or kind in self._called:
             return False
@@ -118,7 +118,7 @@ class Attention:
                 return any(self._start(sound) for sound in _SOUNDS if not is_remote(self._environ))
 
     def _start(self, program: Sequence[str]) -> bool:
-        """Start a program that nobody waits for; return whether it exists."""
+        """Start a program without waiting for it; return whether it exists."""
         environ = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
         found = shutil.which(program[0], path=environ.get("PATH")) if program else None
         if found is None:
@@ -138,9 +138,9 @@ class Attention:
 
 
 def terminal_notification(environ: Mapping[str, str], text: str) -> str:
-    """Return the sequence that shows a notification in this terminal; empty if it has none. Pure.
+    """Return the sequence that shows a notification in this terminal; empty if it supports none. Pure.
 
-    A multiplexer passes it on in its own wrapping; tmux only with `allow-passthrough`.
+    In a multiplexer the sequence is wrapped to be passed on; tmux does so only with `allow-passthrough`.
     """
     inside, text = multiplexer(environ), one_line(text)[:LONGEST]
     match known_terminal(environ).notifies:
@@ -160,7 +160,7 @@ def terminal_notification(environ: Mapping[str, str], text: str) -> str:
 
 
 def call_prospect(environ: Mapping[str, str]) -> str:
-    """Return what arrives of a call in this terminal. Pure."""
+    """Return in words which calls reach the user in this terminal. Pure."""
     inside, terminal = multiplexer(environ), known_terminal(environ)
     shown = "the bell" if not terminal.notifies else f"the bell, and notifications (OSC {terminal.notifies})"
     if inside == "tmux":
@@ -169,7 +169,7 @@ def call_prospect(environ: Mapping[str, str]) -> str:
 
 
 def desktop_notification(environ: Mapping[str, str], text: str) -> tuple[str, ...]:
-    """Return the command that shows a notification on the user's desktop; empty without one here. Pure."""
+    """Return the command that shows a notification on the user's desktop; empty without a desktop. Pure."""
     if is_remote(environ):
         return ()
     if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"):

@@ -1,8 +1,8 @@
-"""Copying text to the user's clipboard by the first way that works here, with a sentence about that way.
+"""Copying text to the user's clipboard in the first way that works here, with a sentence about that way.
 
-The ways: a program of this desktop, tmux, the terminal itself (OSC 52), and a file. Only a text that arrived
-is called copied. A terminal does not confirm; if it is not known, the text is also in the file, and if it is
-known to ignore such text, only there.
+The ways: a program of this desktop, tmux, the terminal itself (OSC 52), and a file. A text is called copied
+only if it has certainly arrived. A terminal sends no confirmation; for an unknown terminal the text is also
+written to the file, and for one known to ignore OSC 52 only there.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tools.kit.children import kill_child, start_child
 from tools.kit.files import write_atomically
 
 SECONDS = 3.0
-"""Time limit of a program."""
+"""The time limit in seconds for one program."""
 SCREEN_PIECE = 500
-"""Bytes of a sequence that GNU screen passes on at once; it prints what exceeds 768."""
+"""The number of bytes of a sequence that GNU screen gets at once; it prints sequences of more than 768."""
 _ENVIRONMENT = (
     "PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "TMUX",
     "TMUX_TMPDIR", "TMUX_PANE",
@@ -38,17 +38,17 @@ _ENVIRONMENT = (
 
 
 class CopyResult(NamedTuple):
-    """Where a text went."""
+    """The way in which a text was copied."""
 
     way: str
     """A program, `tmux`, `screen`, `terminal` or `file`."""
     sentence: str
-    """For the user. It says copied only if the text is on the clipboard."""
+    """A sentence for the user, which says copied only if the text is on the clipboard."""
     is_copied: bool
 
 
 class Clipboard:
-    """The user's clipboard. `write` sends bytes to the terminal; `file` takes what cannot be copied."""
+    """The user's clipboard. `write` sends text to the terminal; `file` receives what cannot be copied."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Clipboard:
         self._terminal: Terminal | None = None
 
     def forget(self) -> None:
-        """Ask the terminal again at the next copy, as another one may be attached now."""
+        """Forget what the terminal supports, as another one may be attached now."""
         self._terminal = None
 
     async def copy(self, text: str) -> CopyResult:
@@ -78,7 +78,7 @@ class Clipboard:
                 return await self._through_terminal(text, inside)
 
     async def _through_tmux(self, text: str) -> CopyResult:
-        """Hand the text to tmux, which passes it to the terminal whatever `set-clipboard` says."""
+        """Copy through tmux, which passes the text to the terminal regardless of `set-clipboard`."""
         if await self._run(("tmux", "load-buffer", "-w", "-"), text) is None:
             return await self._into_file(text, "tmux did not take it")
         shown = "#{client_termfeatures}\n#{client_termtype}"
@@ -110,7 +110,7 @@ class Clipboard:
         )
 
     async def _ask_terminal(self, inside: str) -> Terminal:
-        """Return what is known of the terminal, asking it if it has set no variables."""
+        """Return the table's row for the terminal; ask the terminal if its variables do not identify it."""
         terminal = known_terminal(self._environ)
         # TERM of a multiplexer on the user's machine: it would answer for itself, or print the query.
         inner = self._environ.get("TERM", "").startswith(("screen", "tmux"))
@@ -134,7 +134,7 @@ class Clipboard:
         return str(self._file)
 
     async def _run(self, program: Sequence[str], text: str, *, output: bool = False) -> bytes | None:
-        """Return the output, if wanted, of a program that reads `text`; None if it is missing or fails."""
+        """Run a program with `text` as input; return its output if wanted; None if it is missing or fails."""
         environ = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
         found = shutil.which(program[0], path=environ.get("PATH"))
         if found is None:
@@ -161,7 +161,7 @@ class Clipboard:
 
 
 def local_programs(environ: Mapping[str, str], platform: str) -> Iterator[tuple[str, ...]]:
-    """Yield the commands that copy their input on the desktop at which the user sits. Pure."""
+    """Yield the commands that copy their input to the clipboard of the user's desktop. Pure."""
     remote = is_remote(environ)
     if environ.get("WAYLAND_DISPLAY") and not remote:
         yield ("wl-copy",)
@@ -178,14 +178,14 @@ def local_programs(environ: Mapping[str, str], platform: str) -> Iterator[tuple[
 
 
 def screen_pieces(payload: str) -> str:
-    """Return a clipboard sequence as GNU screen passes it on to the terminal: in short strings. Pure."""
+    """Return a clipboard sequence in short pieces, which GNU screen passes to the terminal. Pure."""
     whole = f"\x1b]52;c;{payload}\x07"
     parts = (whole[at : at + SCREEN_PIECE] for at in range(0, len(whole), SCREEN_PIECE))
     return "".join(f"\x1bP{part}\x1b\\" for part in parts)
 
 
 def copy_prospect(environ: Mapping[str, str], platform: str) -> tuple[bool, str, str]:
-    """Return whether copied text arrives here, by which way, and what would make it arrive."""
+    """Return whether copied text arrives in the clipboard here, in which way, and a hint if it may not."""
     for program in local_programs(environ, platform):
         if shutil.which(program[0], path=environ.get("PATH")):
             return True, f"by {program[0]}", ""

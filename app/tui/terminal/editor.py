@@ -1,4 +1,4 @@
-"""Editing a draft in the user's own editor."""
+"""Editing a text in the user's own editor."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def edit(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """Open `text` in `$VISUAL` or `$EDITOR`, which takes over the terminal; wait for it and return the
     result.
 
-    The draft is kept in a private file during that time. Raises `HermesError` if there is no editor or it
-    fails.
+    The text is in a private temporary file meanwhile. Raises `HermesError` if there is no editor or it fails.
     """
     command = environ.get("VISUAL") or environ.get("EDITOR") or FALLBACK
     try:

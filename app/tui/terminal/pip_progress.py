@@ -1,4 +1,4 @@
-"""Progress of pip in a few words: how much is downloaded, remaining time, later steps.
+"""The progress of pip in a few words: how much is downloaded, the remaining time, later steps.
 
 Reads the output of a command with `--progress-bar raw`. Needs the standard library only, as `make run` uses
 it before anything is installed: `python app/tui/terminal/pip_progress.py MEGABYTES COMMAND …`.
@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 _SIZE = re.compile(r"\((\d+(?:\.\d+)?) ?([kMG]?)B\)")
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _RAW_SINCE = (24, 1)
-"""The first pip with `--progress-bar raw`; older ones only name their downloads."""
+"""The first version of pip with `--progress-bar raw`; older ones only name their downloads."""
 _KEPT = 40
-"""Last lines that are shown when the command fails."""
+"""The number of last lines that are shown when the command fails."""
 _IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is neither)")
-"""Warnings about things that the user cannot change."""
+"""Warnings about things that the user cannot change, which are not shown."""
 _UNBUILT = re.compile(r"Failed (?:to build|building wheel for) '?([\w.-]+)")
 _UNREACHED = re.compile(r"NameResolutionError|NewConnectionError|ConnectTimeoutError|ProxyError|SSLError")
 
@@ -68,7 +68,7 @@ class PipProgress:
 def run(
     command: Sequence[str], expected: int, show: Callable[[str], None], umask: int = -1
 ) -> tuple[int, str]:
-    """Run a command and `show` its progress; return its exit code and its last lines. Blocks.
+    """Run a command and pass its progress to `show`; return its exit code and its last lines. Blocks.
 
     `umask` applies to the command; -1 means that of this process.
     """
@@ -96,7 +96,7 @@ def run(
 
 
 def failure_hint(said: str) -> str:
-    """Return a sentence with the cause and a way out for pip's last words; empty if they say both."""
+    """Return a sentence with cause and remedy for pip's error text; empty if no known cause is found."""
     if unbuilt := _UNBUILT.search(said):
         version = ".".join(map(str, sys.version_info[:2]))
         return (
@@ -112,8 +112,8 @@ def failure_hint(said: str) -> str:
 
 
 def with_raw_progress(command: Sequence[str]) -> list[str]:
-    """Return the command with readable output, if it is `PYTHON -m pip install …` with a pip that supports
-    it.
+    """Return `command` with machine-readable progress if it is `PYTHON -m pip install …` and that pip
+    supports it.
     """
     return [*command, "--progress-bar", "raw"] if _has_raw_progress(command) else list(command)
 
@@ -127,7 +127,7 @@ def _has_raw_progress(command: Sequence[str]) -> bool:
 
 
 class ProgressLine:
-    """Progress on stderr: a line that is rewritten on a terminal, else a new line every few seconds."""
+    """Progress on stderr: on a terminal a line that is rewritten, else a new line every few seconds."""
 
     def __init__(self, lead: str = "  ") -> None:
         self._lead = lead
@@ -135,7 +135,7 @@ class ProgressLine:
         self._at = 0.0
 
     def show(self, words: str) -> None:
-        """Replace the visible text."""
+        """Show a new text."""
         now = time.monotonic()
         if self._is_terminal:
             print(f"\r\x1b[K{self._lead}{words}", end="", file=sys.stderr, flush=True)
@@ -144,13 +144,13 @@ class ProgressLine:
             print(f"{self._lead}{words}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """End the line."""
+        """Erase the line on a terminal."""
         if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `MEGABYTES COMMAND …`; show its output only if it fails."""
+    """Run `COMMAND …` with progress; print its output only if it fails. Return its exit code."""
     line = ProgressLine()
     code, said = run(with_raw_progress(arguments[1:]), int(arguments[0]) * 1_000_000, line.show)
     line.end()

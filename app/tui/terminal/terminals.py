@@ -1,4 +1,4 @@
-"""The terminal behind the screen: what it calls itself, and what it takes by the table `terminals.yaml`."""
+"""The terminal that Hermes runs in: what it is, and what it supports according to `terminals.yaml`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 VERSION = "\x1b[>q\x1b[c"
 """Asks for the terminal's name and version, then a query that every terminal answers."""
 PAGE = "\x1b]11;?\x1b\\"
-"""Asks for the background colour. Not every terminal answers, and some only after later questions."""
+"""Asks for the background colour. Not every terminal answers, and some answer only after later queries."""
 _PAGE = lazy_pattern(
     r"\x1b\]11;(?:rgba?:|#(?=(?:[0-9a-fA-F]{6}|[0-9a-fA-F]{12})\x1b|))"
     r"([0-9a-fA-F]{2,4})/?([0-9a-fA-F]{2,4})/?([0-9a-fA-F]{2,4})(?:/[0-9a-fA-F]+)?(?:\x1b\\|\x07)"
@@ -28,49 +28,49 @@ _NAMED = lazy_pattern(r"\x1bP>\|([ -~]{1,200})(?:\x1b\\|\x07)")
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """One row of the table."""
+    """One terminal's row of the table."""
 
     name: str
     copies: Literal["yes", "no", "perhaps"]
-    """Whether text for the clipboard (OSC 52) arrives as the terminal comes."""
+    """Whether text for the clipboard (OSC 52) is accepted by default."""
     notifies: str
     """The number of the sequence that shows a notification; empty if there is none."""
     copy_limit: int = 0
-    """The longest payload in bytes that it swallows whole; 0 means any."""
+    """The longest payload in bytes that is accepted; 0 means any."""
     hint: str = ""
-    """What makes copying work where it does not."""
+    """How copying can be enabled, if it does not work by default."""
     sets_keys: Literal["yes", "no"] = "yes"
-    """Whether the Kitty keyboard protocol may be asked for; elsewhere its sequences mean something else."""
+    """Whether the Kitty keyboard protocol may be requested; elsewhere its sequences mean something else."""
     asks_modes: Literal["yes", "no"] = "yes"
-    """Whether it may be asked about modes (DECRQM) and colours; some print the question."""
+    """Whether queries about modes (DECRQM) and colours are allowed; some terminals print them."""
     protocol: Literal["yes", "no", "perhaps"] = "no"
-    """Whether it knows the Kitty keyboard protocol."""
+    """Whether the terminal supports the Kitty keyboard protocol."""
     alt: Literal["yes", "no", "perhaps"] = "yes"
-    """Whether alt and a key arrive as such without that protocol."""
+    """Whether alt with a key arrives as such without that protocol."""
     doubles_escape: Literal["yes", "no"] = "no"
-    """Whether alt and a key without a character arrive as escape and the sequence of that key."""
+    """Whether alt with a key without a character arrives as escape and the sequence of that key."""
     keys_hint: str = ""
-    """What makes alt arrive where it does not."""
+    """How alt can be made to arrive, if it does not."""
     progress: Literal["yes", "no"] = "no"
-    """Whether it shows progress (OSC 9;4); others take it for a notification."""
+    """Whether the terminal shows progress (OSC 9;4); others take it for a notification."""
     takes: Sequence[str] = ()
-    """Keys that it uses itself as it comes."""
+    """Keys that the terminal uses itself by default."""
     answer: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def is_known(self) -> bool:
-        """True unless this is the last row, which holds for terminals that nobody knows."""
+        """True unless this is the last row, which stands for unknown terminals."""
         return bool(self.answer or self.variables)
 
 
 def multiplexer(environ: Mapping[str, str]) -> Literal["tmux", "screen", ""]:
-    """Return the multiplexer that this process runs in. Pure."""
+    """Return the multiplexer that this process runs in; empty if there is none. Pure."""
     return "tmux" if environ.get("TMUX") else "screen" if environ.get("STY") else ""
 
 
 def is_remote(environ: Mapping[str, str]) -> bool:
-    """Return whether the user is at another machine. Pure."""
+    """Return whether the user is at another machine, connected by SSH. Pure."""
     return bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("SSH_CLIENT"))
 
 
@@ -84,9 +84,10 @@ def mouse_policy(setting: str, environ: Mapping[str, str]) -> str:
 
 
 def known_terminal(environ: Mapping[str, str], answer: str = "") -> Terminal:
-    """Return the row of a terminal from what it answered, else from its own variables.
+    """Return the row of a terminal, found by its answer, or without one by its environment variables.
 
     In a multiplexer the variables are those of the terminal that started it, so only an answer counts there.
+    An unknown terminal gets the last row.
     """
     rows = _table()
     if answer:
@@ -97,7 +98,7 @@ def known_terminal(environ: Mapping[str, str], answer: str = "") -> Terminal:
 
 
 async def ask_version(write: Callable[[str], None], answers: TerminalAnswers) -> str:
-    """Return the name and version that the terminal gives itself; empty if it says nothing."""
+    """Ask the terminal for its name and version, and return them; empty if it does not answer in time."""
     import asyncio
 
     with answers.listen() as queue, suppress(TimeoutError):
@@ -108,7 +109,7 @@ async def ask_version(write: Callable[[str], None], answers: TerminalAnswers) ->
 
 
 async def ask_page(write: Callable[[str], None], answers: TerminalAnswers) -> bool | None:
-    """Return whether the background of the terminal is light; None if it does not say."""
+    """Ask the terminal whether its background is light; return None if it does not answer in time."""
     import asyncio
 
     with answers.listen() as queue, suppress(TimeoutError):
@@ -122,19 +123,17 @@ async def ask_page(write: Callable[[str], None], answers: TerminalAnswers) -> bo
 
 
 def page_report(answer: str) -> bool | None:
-    """Return whether a terminal reports (mode 2031) that its page is light; None if it reports no such thing.
-    Pure.
-    """
+    """Parse a report of a light or dark background (mode 2031); None for any other answer. Pure."""
     return {"\x1b[?997;1n": False, "\x1b[?997;2n": True}.get(answer)
 
 
 def takes_questions(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal may be asked about colours: others print it, or answer too late."""
+    """Return whether the terminal may be asked about colours; others print the query, or answer too late."""
     return known_terminal(environ).asks_modes == "yes" and multiplexer(environ) != "screen"
 
 
 def is_light(*channels: str) -> bool:
-    """Return whether red, green and blue, each of up to four hexadecimal digits, are a light colour. Pure."""
+    """Return whether a colour is light, given by red, green and blue in hexadecimal digits. Pure."""
     red, green, blue = (int(each, 16) / (16 ** len(each) - 1) for each in channels)
     return 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
 
@@ -165,7 +164,7 @@ OFFERED = "\x1b[?5522$p\x1b[c"
 KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
 OFFER_SECONDS = 1.0
 CONSENT_SECONDS = 60.0
-"""Time for the user to answer the terminal's question."""
+"""Seconds that the user has to answer the terminal's own question whether to allow access."""
 PIECE_SECONDS = 10.0
 _MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
 
@@ -174,28 +173,28 @@ GRAPHICS = "\x1b[16t\x1b[c"
 """Asks for the size of a cell in pixels, then for the terminal's attributes, which include sixel."""
 _CELL = lazy_pattern(r"\x1b\[6;(\d{1,4});(\d{1,4})t")
 _SMALLEST, _LARGEST = 4, 200
-"""Plausible pixels of a cell."""
+"""The smallest and the largest plausible width or height of a cell, in pixels."""
 
 
 class ClipboardRefusedError(Exception):
-    """The terminal refuses access to its clipboard, or did not finish its answer."""
+    """Raised if the terminal refuses access to its clipboard, or does not finish its answer."""
 
 
 class TerminalAnswers:
-    """Passes answers of the terminal to the current listener; without one they are dropped."""
+    """Passes the terminal's answers to the current listener; without a listener they are dropped."""
 
     def __init__(self) -> None:
         self._listener: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]] | None = None
 
     def receive_answer(self, answer: str) -> None:
-        """Pass an answer to the listener. May be called from every thread."""
+        """Pass an answer to the listener. May be called from any thread."""
         if self._listener is not None:
             loop, queue = self._listener
             loop.call_soon_threadsafe(queue.put_nowait, answer)
 
     @contextmanager
     def listen(self) -> Iterator[asyncio.Queue[str]]:
-        """Yield a queue of the answers that arrive during the block. The latest listener gets them."""
+        """Yield a queue of the answers that arrive during the block. Only the latest listener gets them."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         before, self._listener = self._listener, (asyncio.get_running_loop(), queue)
         try:
@@ -252,7 +251,7 @@ async def _offers(queue: asyncio.Queue[str]) -> bool:
 
 
 async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:
-    """Return the first complete image of a supported type."""
+    """Return the first complete image of a supported type, or no bytes. Raises `ClipboardRefusedError`."""
     found: dict[str, bytearray] = {}
     seconds = CONSENT_SECONDS
     while True:

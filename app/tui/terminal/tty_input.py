@@ -1,4 +1,4 @@
-"""Input from the terminal to the application: keys for Textual's parser, pastes as whole texts.
+"""Input from the terminal: it is turned into keys for Textual's parser, and pastes as whole texts.
 
 Textual reads strict UTF-8 and looks for keys within pastes as well: one wrong byte would stop all input, and
 a pasted escape sequence would press keys. So pastes are removed before its parser sees them, wrong bytes are
@@ -34,7 +34,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 
 ESCAPE = b"\x1b"
 LONGEST = 66_000
-"""Longest sequence in bytes that is waited for."""
+"""The longest sequence in bytes whose end is waited for."""
 _CONTROL = r"\x00-\x1f\x7f"
 _BODY = rf"[^{_CONTROL}]{{0,8192}}"
 _OSC = rf"\]\d{{1,5}};{_BODY}"
@@ -79,11 +79,11 @@ class SequenceKind(Enum):
     """The kind of a piece of input."""
 
     TEXT = auto()
-    """Typed characters, without escape."""
+    """Typed characters without an escape character."""
     KEY = auto()
-    """Escape alone, or with one character that was pressed with alt."""
+    """An escape character alone, or with one character that was pressed with alt."""
     SEQUENCE = auto()
-    """A key, a mouse event, or a requested report."""
+    """A key, a mouse event, or a report that was requested."""
     ANSWER = auto()
     """The terminal's answer to another program."""
     BROKEN = auto()
@@ -91,14 +91,14 @@ class SequenceKind(Enum):
 
 
 class InputPiece(NamedTuple):
-    """A part of the input, with its bytes."""
+    """A piece of the input, as bytes with their kind."""
 
     kind: SequenceKind
     data: bytes
 
 
 def pieces(data: bytes) -> Iterator[InputPiece]:
-    """Split input that does not end within a sequence into pieces. Nothing is left out. Pure."""
+    """Split input into pieces; it must not end within a sequence. No byte is left out. Pure."""
     if data and ESCAPE not in data:
         yield InputPiece(SequenceKind.TEXT, data)
         return
@@ -108,25 +108,23 @@ def pieces(data: bytes) -> Iterator[InputPiece]:
 
 
 def unfinished_length(data: bytes) -> int:
-    """Return how many of the last bytes may be the beginning of a sequence. Pure."""
+    """Return the number of bytes at the end that may begin an unfinished sequence. Pure."""
     found = _compile_pattern(_BEGUN).search(data, max(0, len(data) - LONGEST)) if ESCAPE in data else None
     return len(data) - found.start() if found else 0
 
 
 def is_pressed(begun: bytes) -> bool:
-    """Return whether an unfinished sequence without continuation consists of keys that a user pressed.
-    Pure.
-    """
+    """Return whether an unfinished sequence, if it is not continued, consists of pressed keys. Pure."""
     return len(begun) <= len(b"\x1b[") or not begun.startswith(ESCAPE)
 
 
 def is_key(piece: str) -> bool:
-    """Return whether a piece without a meaning as a whole consists of keys that a user pressed. Pure."""
+    """Return whether a piece that has no meaning as a whole consists of pressed keys. Pure."""
     return len(piece) <= len("\x1b[") or piece.startswith("\x1bO")
 
 
 def goes_on(begun: bytes, data: bytes) -> bool:
-    """Return whether `data` completes a terminal's sequence whose beginning `begun` was given up. Pure."""
+    """Return whether `data` continues a report whose beginning `begun` was dropped as incomplete. Pure."""
     found = _compile_pattern(_REPORT).match(begun + data)
     # One byte may be a key as well.
     return found is not None and found.end() > len(begun) + 1
@@ -139,20 +137,20 @@ log = logging.getLogger(__name__)
 
 BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 PIECE = 1 << 16
-"""Bytes read at once."""
+"""The number of bytes that are read at once."""
 LARGEST = 1 << 25
-"""Bytes after which an open paste is passed on in parts."""
+"""The number of bytes after which an unfinished paste is passed on in parts."""
 TICK = 0.1
-"""Seconds between two checks for the end of a paste or sequence, or of reading."""
+"""Seconds between two checks whether a paste or sequence, or reading itself, has ended."""
 REST = 0.02
-"""Seconds between two checks of an application that is behind."""
+"""Seconds between two checks whether an application that is behind has caught up."""
 SILENCE = 1.0
-"""Seconds without input after which the end of a paste or sequence counts as lost."""
+"""Seconds without input after which the end of a paste or sequence is taken for lost."""
 MOST_WAITING = 64
-"""Unhandled messages of the application up to which more are read."""
+"""The number of unhandled messages of the application above which no more input is read."""
 MODES_ASKED = (b"\x1b[?5522;", b"\x1b[?1036;", b"\x1b[?1039;", b"\x1b[?2031;")
 PAGE_CHANGED = b"\x1b[?997;"
-"""The beginning of a report that the terminal changed to dark or light (mode 2031)."""
+"""The beginning of a report that the terminal switched to dark or light colours (mode 2031)."""
 CLIPBOARD = b"\x1b]5522;"
 """The beginning of a terminal's answer about its clipboard."""
 _ABORTS = (b"\x1b", b"\x03")
@@ -160,23 +158,23 @@ _ABORTS = (b"\x1b", b"\x03")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """The text of a paste or of a part of it, unchanged except for removed zero bytes."""
+    """The text of a paste or of a part of one, unchanged except for removed zero bytes."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The terminal's answer to a query of ours, as a complete sequence."""
+    """The terminal's answer to a query from Hermes, as a complete sequence."""
 
     text: str
 
 
 class InputDecoder:
-    """Splits bytes into keys and pastes. Times are seconds of any clock.
+    """Splits bytes into keys, pastes and answers. Times are seconds of any clock.
 
-    Keys are given as text without escape, or as one whole sequence that begins with it. Answers to other
-    programs and incomplete sequences are dropped; possible answers to our queries are given as `Answered`.
+    A key is text without an escape character, or a whole sequence that begins with one. Answers to other
+    programs and incomplete sequences are dropped; possible answers to queries from Hermes become `Answered`.
     """
 
     def __init__(self) -> None:
@@ -189,8 +187,8 @@ class InputDecoder:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which `idle` gives up held bytes that may be the start of a sequence; None if there are
-        none.
+        """The time at which `idle` gives up held bytes that may be the start of a sequence; None without such
+        bytes.
         """
         if not self._held:
             return None
@@ -198,11 +196,11 @@ class InputDecoder:
 
     @property
     def is_open(self) -> bool:
-        """Whether a paste or a sequence has begun, so that `idle` may complete it."""
+        """True if a paste or a sequence has begun, so that `idle` may complete it."""
         return self._paste is not None or bool(self._held)
 
     def feed(self, data: bytes, now: float) -> list[Heard]:
-        """Return the keys and pastes that `data` completes."""
+        """Return the keys, pastes and answers that `data` completes, given at the time `now`."""
         silent, self._last = now - self._last >= SILENCE, now
         found: list[Heard] = []
         if self._paste is not None and silent and data.startswith(_ABORTS) and not _is_end(data):
@@ -226,13 +224,13 @@ class InputDecoder:
         return found
 
     def idle(self, now: float) -> list[Heard]:
-        """Return the keys and partial pastes that a pause in the input completes."""
+        """Return the keys and the part of a paste that a pause in the input completes at the time `now`."""
         if self.deadline is not None and now >= self.deadline:
             return self._let_go()
         return self._part() if self._paste and now - self._last >= SILENCE else []
 
     def _let_go(self) -> list[Heard]:
-        """Give up the held bytes: return them as a key, or drop them as an incomplete sequence."""
+        """Stop waiting for the held sequence: return it as a key, or drop it if it is incomplete."""
         data, self._held = self._held, b""
         self._gone += data
         if not is_pressed(data):
@@ -278,7 +276,7 @@ class InputDecoder:
         return [Pasted(text)] if text else []
 
     def _decode_text(self, size: int, *, final: bool) -> str:
-        """Decode the first bytes of the paste; unless `final`, an incomplete character waits."""
+        """Decode the first `size` bytes of the paste; unless `final`, keep an incomplete character back."""
         assert self._paste is not None
         return self._text.decode(bytes(self._paste[:size]), final).replace("\x00", "")
 
@@ -289,18 +287,18 @@ _EXTENDED = lazy_pattern(
     r"\x1b\[(?P<code>\d{0,7}(?::\d{0,7}){0,2})"
     r"(?:;(?P<held>\d{0,4})(?::(?P<event>\d))?)?(?:;(?P<text>[\d:]*))?(?P<end>[u~ABCDEFHPQS])"
 )
-"""A key of the Kitty protocol: its code and alternates, what is held with it, its text."""
+"""A key in the Kitty protocol: its code and alternates, modifiers and kind of event, and its text."""
 _LOCKS, _COMMANDING = 0b11000000, 0b00101110
-"""Bits of caps and num lock; of alt, ctrl, super and meta."""
+"""The bits of caps lock and num lock; those of alt, ctrl, super and meta."""
 _SHIFT, _CTRL = 0b1, 0b100
 _CONTROLS = frozenset(str(ord(sign)) for sign in "@^_")
-"""Signs above other keys that have a control character: ctrl+_ is that key, whatever stands below it."""
+"""Characters with a control character that are typed with another key: ctrl+_ means that, on any layout."""
 _TYPED = 64
-"""Characters of an input method that are handled as keys."""
+"""The number of characters from an input method up to which they are handled as keys."""
 
 
 def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
-    """Return whether a sequence may answer a query of ours. Pure."""
+    """Return whether a sequence may answer a query from Hermes. Pure."""
     if kind is SequenceKind.ANSWER:
         is_device = piece.startswith(b"\x1b[?") and piece.endswith(b"c")
         return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;", b"\x1b]11;", b"\x1bP>|", PAGE_CHANGED))
@@ -320,12 +318,12 @@ def _is_end(data: bytes) -> bool:
 
 
 def _beginning_at_end(data: bytes, marker: bytes) -> int:
-    """Return how many of the last bytes may be the first ones of `marker`."""
+    """Return the number of bytes at the end of `data` that may be the beginning of `marker`."""
     return next((size for size in range(len(marker) - 1, 0, -1) if data.endswith(marker[:size])), 0)
 
 
 class WakingEvent(Event):
-    """An event that also wakes a thread waiting for descriptors: `number` can be read while it is set."""
+    """An event that also wakes threads waiting for descriptors: `number` is readable while it is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -361,10 +359,8 @@ def read_terminal(
 ) -> None:
     """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
 
-    `first` was read from it before.
-
-    `behind` returns how many messages the application has not handled yet; `answered` receives answers of the
-    terminal to queries that are not part of drawing.
+    `first` are bytes that were already read. `behind` returns how many messages the application has not
+    handled yet; `answered` receives the terminal's answers to queries that are not part of drawing.
     """
     decoder, keyboard = InputDecoder(), keyboard or Keyboard()
     poll = select.poll()
@@ -392,17 +388,17 @@ def read_terminal(
 
 
 def _wait(decoder: InputDecoder) -> float | None:
-    """Return the milliseconds after which `decoder` must look at the clock; None if only input counts."""
+    """Return the milliseconds after which `decoder` must be checked without input; None to wait for input."""
     if not decoder.is_open:
         return None
     return 1000 * min(TICK, max(0.0, (decoder.deadline or math.inf) - time.monotonic()))
 
 
 class Keyboard:
-    """Turns decoded input into events. The parser gets complete sequences, so it never waits for more.
+    """Turns decoded input into events. Textual's parser gets complete sequences, so it never waits for more.
 
-    `doubles_escape` says whether the terminal sends alt and a key as escape and the sequence of the key; it
-    is asked when the two arrive together, as the answer needs a table.
+    `doubles_escape` returns whether the terminal sends alt with a key as escape and the key's sequence; it is
+    called only when the two arrive together, as it reads a table.
     """
 
     def __init__(self, doubles_escape: Callable[[], bool] = lambda: False) -> None:
@@ -410,7 +406,7 @@ class Keyboard:
         self._doubles_escape = doubles_escape
 
     def to_messages(self, found: Iterable[Heard]) -> Iterator[Message]:
-        """Yield the events; unreadable or meaningless input is dropped."""
+        """Yield the events; input that is unreadable or means nothing here is dropped."""
         for piece in _with_escapes(found, self._doubles_escape):
             if isinstance(piece, Pasted):
                 yield events.Paste(piece.text)
@@ -441,18 +437,18 @@ class Keyboard:
         return iter(made)
 
     def forget_pixels(self) -> None:
-        """Read mouse reports in cells again, as the terminal that gave pixels has gone."""
+        """Read mouse reports in cells again, because the terminal that reported pixels has gone."""
         self._parser.mouse_pixels = False
 
     def _begin_anew(self) -> None:
-        """Start a new parser without pending input, with the old one's knowledge of the terminal."""
+        """Replace the parser by a new one without pending input that knows the same about the terminal."""
         old, self._parser = self._parser, XTermParser()
         for known in ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size"):
             setattr(self._parser, known, getattr(old, known))
 
 
 def _with_escapes(found: Iterable[Heard], doubled: Callable[[], bool]) -> Iterator[Heard]:
-    """Yield an escape and the sequence that came with it as one, if `doubled` says so."""
+    """Yield an escape and a sequence that follows it as one piece, if `doubled` returns True."""
     escape = ""
     for piece in found:
         if escape and isinstance(piece, str) and piece.startswith("\x1b[") and doubled():
@@ -467,11 +463,10 @@ def _with_escapes(found: Iterable[Heard], doubled: Callable[[], bool]) -> Iterat
 
 
 def follow_key(piece: str) -> str:
-    """Return a key as Textual reads it, which knows no alternate keys of the Kitty protocol; empty if it is
-    none. Pure.
+    """Return a key's sequence without the parts that Textual does not know; empty for a released key. Pure.
 
-    With ctrl or alt it is the key, not its letter: what stands at its place on a Latin layout, unless the
-    letter is Latin itself. Num and caps lock do not count, nor that a key goes up.
+    With ctrl or alt, a letter that is not Latin becomes the key at its position on a Latin layout. Num lock
+    and caps lock are removed.
     """
     if len(piece) == 2 and piece[0] == "\x1b":
         return "\x1b" + (piece[1] if piece[1].isascii() else latin_key(piece[1]) or piece[1])
@@ -493,7 +488,7 @@ def follow_key(piece: str) -> str:
 
 
 def composed_text(piece: str) -> str:
-    """Return the text that an input method or a compose key wrote; empty if it is none. Pure."""
+    """Return the text that an input method or a compose key wrote; empty for other keys. Pure."""
     found = _EXTENDED.fullmatch(piece)
     if not found or not (text := found["text"]):
         return ""
@@ -504,7 +499,7 @@ def composed_text(piece: str) -> str:
 
 
 def latin_key(letter: str) -> str:
-    """Return what stands on a Latin layout at the place of a letter of another one; empty if unknown."""
+    """Return the key of a Latin layout at the position of another layout's letter; empty if unknown."""
     return _layouts().get(letter.lower(), "")
 
 
@@ -518,7 +513,7 @@ def _layouts() -> dict[str, str]:
 
 
 def _is_foreign(code: int) -> bool:
-    """Return whether a letter is not Latin; keys without a letter have codes of the private area."""
+    """Return whether a code is a letter that is not Latin; keys without a letter have private codes."""
     return code >= 0x250 and not (0x1E00 <= code < 0x1F00 or 0xE000 <= code < 0xF900) and code <= 0x10FFFF
 
 
@@ -529,7 +524,7 @@ def _is_letter(code: int) -> bool:
 
 
 def _letter_events(text: str) -> Iterator[Message]:
-    """Yield a short text as keys; one that is long or has joiners as a paste, so that it stays whole."""
+    """Yield a short text as keys; a long one, or one with joined characters, as a paste."""
     if len(text) > _TYPED or not text.isprintable():
         yield events.Paste(text)
         return
@@ -538,7 +533,7 @@ def _letter_events(text: str) -> Iterator[Message]:
 
 
 def _with_alt(event: Message) -> Message:
-    """Return a key as the Kitty protocol reports it with alt held: named so, and without a character."""
+    """Return a key event with `alt+` in its name and without a character, as for the Kitty protocol."""
     if not isinstance(event, events.Key):
         return event
     key = event.key if "+" in event.key else f"alt+{event.key}"
@@ -574,10 +569,10 @@ _Key = cast(Any, Enum("_Key", [(name, name) for name in _SENT.values()]))
 
 
 def tell_apart() -> None:
-    """Make Textual recognize alt+enter, alt with a digit, and rxvt's keys, without the Kitty protocol.
+    """Make Textual recognize alt+enter, alt with a digit, and rxvt's keys without the Kitty protocol.
 
-    They send escape and the key together. A user who presses both in turn takes longer than Textual waits
-    for the rest of a sequence (`ESCDELAY`, 100 ms), so these keys still arrive separately.
+    Terminals send escape and the key together. A user who presses both in turn takes longer than Textual
+    waits for the rest of a sequence (`ESCDELAY`, 100 ms), so these keys still arrive separately.
     """
     for sequence, name in _SENT.items():
         cast(dict[str, Any], ANSI_SEQUENCES_KEYS)[sequence] = (_Key[name],)

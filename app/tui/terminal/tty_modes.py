@@ -1,8 +1,8 @@
-"""A driver that follows its terminal: other sizes, another terminal behind the same name, modes on loan.
+"""A driver that adapts to changes of its terminal: its size, another terminal in its place, modes it lost.
 
-A program keeps running while its person goes elsewhere: dtach, tmux and screen attach another terminal, a
-shell stops and continues it. So a signal about the size is believed whatever the terminal reported before,
-and after a while modes are set and questions asked again. Whatever is set here is put back at the end.
+A program keeps running while the user is elsewhere: dtach, tmux and screen attach another terminal, a shell
+stops and continues it. So a signal about the size is believed whatever the terminal reported before, and
+after a while modes are set and queries sent again. All modes are reset at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from widgets.painting.clusters import place_clusters
 
 SETTLE = 1.0
-"""Seconds after a signal about the size: without a report of the terminal until then, it gives none."""
+"""Seconds after a signal about the size within which a terminal that reports sizes has done so."""
 QUESTION_LENGTH = 64
 SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 MOUSE_MODES = {
@@ -34,32 +34,33 @@ MOUSE_MODES = {
     "wheel": "\x1b[?1003l\x1b[?1000h\x1b[?1006h",
     "off": "\x1b[?1003l\x1b[?1000l",
 }
-"""What each value of `display.mouse` sends: reports of every move, of buttons and wheel, or none."""
+"""The sequences for each value of `display.mouse`: reports of every move, of buttons and wheel, or none."""
 KEYS_OF_TEXTUAL, KEYS, KEYS_BACK = "\x1b[>25u", "\x1b[>29u", "\x1b[<u"
-"""Flags of the Kitty protocol: what Textual asks for; alternate keys besides; the flags from before."""
+"""Flags of the Kitty protocol: those Textual requests; the same with alternate keys; the earlier ones."""
 ALT_ASKED = "\x1b[?1036$p\x1b[?1039$p"
 ALT_OFF = {f"\x1b[?{mode};2$y": f"\x1b[?{mode}" for mode in (1036, 1039)}
-"""Meta and alt send escape, modes of xterm: without them alt and a letter write another letter. Where both
-keys are one modifier, as X has it, only that of meta counts. By the answer that it is off: how it is changed.
+"""The modes of xterm in which meta and alt send escape; without them alt and a letter write another letter.
+Where meta and alt are one key, only the mode for meta counts. By the answer that a mode is off: how it is set
+or reset.
 """
 _QUESTION = lazy_pattern(r"\x1b(?:\[(?:\?\d+\$p|\?u|\?996n|[>=]?\d*c|>\d*q|\d+t|6n)|\]\d+;(?:\d+;)?\?)")
 
 
 PAGE_REPORTS, NO_PAGE_REPORTS = "\x1b[?2031h", "\x1b[?2031l"
-"""Reports of a change to dark or light, on and off; unknown to most terminals, and without effect there."""
+"""Turn reports of a change to dark or light colours on and off; most terminals ignore these sequences."""
 TITLE, TITLE_KEPT, TITLE_BACK = "\x1b]2;", "\x1b[22;2t", "\x1b[23;2t"
-"""Sets the title of the window; puts it on a stack, and takes it from there."""
+"""Sets the title of the window; saves it on the terminal's stack, and restores it from there."""
 PROGRESS, NO_PROGRESS = "\x1b]9;4;", "\x1b]9;4;0\x07"
 DOUBTFUL = ("STY", "TERMINOLOGY", "KONSOLE_VERSION")
-"""Variables of terminals that may read `KEYS` as something else; they get it only if the table allows it."""
+"""Variables of terminals that may take `KEYS` for something else; the table decides whether they get it."""
 LATER = 0.4
 """Seconds after the start at which the table is read, as reading it would delay the first frame."""
 
 
 def prints_questions(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal prints questions about modes, as a row with `asks_modes: no` says.
+    """Return whether the terminal prints queries about modes on its screen instead of answering.
 
-    The first questions are asked before the table is read.
+    It is known from the environment, as the first queries are sent before the table is read.
     """
     if environ.get("KONSOLE_VERSION"):
         return False
@@ -68,7 +69,7 @@ def prints_questions(environ: Mapping[str, str]) -> bool:
 
 
 def takes_keys(environ: Mapping[str, str]) -> bool:
-    """Return whether the Kitty protocol may be asked for in this terminal."""
+    """Return whether the Kitty protocol may be requested in this terminal."""
     return known_terminal(environ).sets_keys == "yes" and multiplexer(environ) != "screen"
 
 
@@ -80,11 +81,11 @@ if [ -r /proc/$$/stat ]; then read -r x x x x x x x front x </proc/$$/stat
 else front=$(ps -o tpgid= -p $$); fi
 for group; do [ "$group" -eq $front ] && { printf %b "$last"; stty sane <&1; break; }; done
 kill -9 0"""
-"""Shell script that reads what puts the terminal back, and prints the last of it when its input ends: after a
-signal that nobody can catch (`kill -9`, no memory left). An empty line says that nothing has to be put back.
+"""A shell script that reads lines with the sequences that restore the terminal, and prints the last one when
+its input ends, as after `kill -9`. An empty line means that nothing must be restored.
 
 It prints only while one of the process groups in its arguments is in the foreground, as another program may
-draw by then, and ends within a second on a terminal that reads nothing. It is a process group of its own,
+draw by then, and ends within a second on a terminal that does not read. It is a process group of its own,
 which it ends as a whole, in the session of the program: only there is the foreground group known.
 """
 KILLED = "Hermes was killed from outside; `hermes --continue` takes the session up where it was.\r\n"
@@ -93,7 +94,7 @@ _SHOWN_AGAIN = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l\r\n"
 
 
 def start_guard(output: int) -> subprocess.Popen[bytes] | None:
-    """Start the guard of the terminal behind a descriptor; None without a terminal or a shell."""
+    """Start the script that restores the terminal after a crash; None without a terminal or a shell."""
     if not (os.isatty(0) and os.isatty(output)):
         return None
     environ = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -107,7 +108,7 @@ def start_guard(output: int) -> subprocess.Popen[bytes] | None:
 
 
 def _groups(terminal: int) -> set[int]:
-    """Return the process groups of this program and of its shell; -1 if the terminal controls neither."""
+    """Return the process groups of this program, its shell and its parent; -1 if none is known."""
     try:
         os.tcgetpgrp(terminal)
     except OSError:
@@ -124,10 +125,10 @@ def driver_with_modes(
     mouse: Callable[[], str],
     renewed: Callable[[], None],
 ) -> type[Driver]:
-    """Return a subclass of `driver`, one of `driver_with_output`, that follows its terminal.
+    """Return a subclass of `driver`, one from `driver_with_output`, that adapts to changes of its terminal.
 
-    `mouse` gives the value of `display.mouse`. `renewed` is called on the event loop when another terminal
-    may be behind the screen; it must draw everything again.
+    `mouse` returns the value of `display.mouse`. `renewed` is called on the event loop when another terminal
+    may have been attached; it must draw everything again.
     """
     if not hasattr(driver, "run_input_thread"):
         return driver
@@ -143,7 +144,7 @@ def driver_with_modes(
             self._timer: asyncio.TimerHandle | None = None
             self._runs = self._in_frame = False
             self._waiting: list[str] = []
-            """Questions that wait for the end of a frame: some terminals hold back answers until then."""
+            """Queries that wait for the end of a frame, as some terminals hold back answers until then."""
             self._seen = (0, 0)
             self._report = (0.0, Size())
             self._is_another = self._has_keys = self._has_page = False
@@ -226,7 +227,7 @@ def driver_with_modes(
                 self._tell_guard()
 
         def _push_keys(self, *, on: bool) -> None:
-            """Ask for the Kitty protocol, or go back to the flags from before."""
+            """Request the Kitty protocol, or restore the earlier flags."""
             if self._has_keys:
                 super().write(KEYS_BACK)
             self._has_keys = on and self._sets_keys
@@ -250,7 +251,7 @@ def driver_with_modes(
             self._tell_guard()
 
         def _end_guard(self) -> None:
-            """End the guard, which prints nothing then; one that is being started ends with its object."""
+            """End the guard without output; one that is being started ends when its object is deleted."""
             if self._task is not None:
                 self._task.cancel()
             guard, self._guard, self._task = self._guard, None, None
@@ -260,7 +261,7 @@ def driver_with_modes(
                 guard.stdin.close()
 
         def _tell_guard(self) -> None:
-            """Tell the guard what puts the terminal back as it is now: nothing while we do not draw."""
+            """Send the guard the sequences that would restore the terminal now; none while it is unused."""
             if self._guard is None or self._guard.stdin is None:
                 return
             parts = (
@@ -299,7 +300,7 @@ def driver_with_modes(
                 self.write("\x1b[?1016l")
 
         def _resize(self) -> None:
-            """Look at the size after a signal, and later at who is there."""
+            """Apply the new size after a signal, and later check whether another terminal is attached."""
             if not self._runs:
                 return
             size = self._get_terminal_size()
@@ -325,7 +326,7 @@ def driver_with_modes(
                 self._set_modes()
 
         def _begin_again(self) -> None:
-            """Set modes, ask questions and draw as at the start, for the terminal that is there now."""
+            """Set modes, send queries and draw as at the start, because another terminal may be attached."""
             if not self._runs:
                 return
             self._is_another, self._seen = False, self._get_terminal_size()
@@ -341,7 +342,7 @@ def driver_with_modes(
             self._app.call_later(renewed)
 
         def _set_modes(self) -> None:
-            """Set the modes again that a terminal loses when it is left; repeated, they change nothing."""
+            """Set the modes again that a terminal may have lost; for others this changes nothing."""
             self._disable_mouse_support()
             self._mouse_pixels = self._mouse_pixels and self._in_band_window_resize
             self._enable_mouse_support()

@@ -1,4 +1,4 @@
-"""Output to the terminal, which never blocks, and detection of a lost terminal.
+"""Output to the terminal that never blocks, and detection of a lost terminal.
 
 A terminal can go away (its window is closed, its server killed) or stop reading (a network that hangs).
 Neither may block the program: running work continues, and the program can still be ended.
@@ -31,30 +31,31 @@ from tools.text.safe_text import inert, steers
 log = logging.getLogger(__name__)
 
 LIMIT = 1 << 17
-"""Bytes that may wait for a terminal. Pictures beyond that are dropped; later everything is drawn again."""
+"""The number of bytes that may wait for a terminal; frames beyond that are dropped, and redrawn later."""
 SLOW = 0.25
-"""Seconds after which pictures are dropped if the terminal has not taken all bytes. Otherwise typed text
-would appear only after all waiting bytes: a minute later on a line of two kilobytes a second.
+"""Seconds after which frames are dropped if the terminal has not taken all bytes. Otherwise typed text would
+appear only after all waiting bytes: a minute later on a line of two kilobytes per second.
 """
 WORDS_LIMIT = 1 << 20
-"""Bytes that may wait in all, including output that is not a picture."""
+"""The number of bytes that may wait in all, including output that is not a frame."""
 PATIENCE = 1.0
-"""Seconds without progress after which leaving no longer waits for the terminal."""
+"""Seconds without progress after which the application no longer waits for the terminal at its end."""
 LOOK = 5.0
-"""Seconds between two checks for the terminal while nothing is drawn; reading its keys notices sooner."""
+"""Seconds between two checks for a lost terminal; reading its keys usually notices sooner."""
 PIECE = 1 << 16
 CAREFUL_PIECE = 256
-"""Largest write in bytes that any terminal with free space takes without waiting."""
+"""The largest write in bytes that any terminal with free space accepts without blocking."""
 
 _SYNCHRONIZED = b"\x1b[?2026"
 _GONE = select.POLLHUP | select.POLLERR
 
 
 class TtyOutput:
-    """Bytes to the terminal behind one descriptor. May be used from every thread; never raises, never waits.
+    """Writes bytes to the terminal behind a descriptor. Callable from any thread; `write` never raises or
+    waits.
 
     `lost` is called once, on the event loop, when the terminal has gone. `caught_up` is called whenever a
-    terminal that stopped reading has taken all waiting bytes, but misses pictures that were dropped.
+    terminal that stopped reading has taken all waiting bytes, but misses frames that were dropped.
     """
 
     def __init__(self, number: int, lost: Callable[[], None], caught_up: Callable[[], None]) -> None:
@@ -77,7 +78,7 @@ class TtyOutput:
         return len(self._waiting)
 
     def write(self, data: bytes) -> None:
-        """Send `data`, now or as soon as the terminal reads; pictures may be dropped."""
+        """Send `data` now, or as soon as the terminal reads; frames may be dropped."""
         with self._lock:
             self._send()
             if not self._needed and self._leaves_out(data):
@@ -89,11 +90,11 @@ class TtyOutput:
                 self._send()
 
     def hold(self) -> None:
-        """Drop nothing until the next `settle`, as the output sets up the terminal and is not a picture."""
+        """Drop nothing until the next `settle`, as the following output sets up the terminal."""
         self._needed = True
 
     def settle(self) -> None:
-        """Wait until everything is written, as long as the terminal still reads."""
+        """Wait until everything is written, or the terminal has not read for `PATIENCE` seconds."""
         with self._lock:
             while self._waiting and self._room(PATIENCE):
                 self._send()
@@ -111,7 +112,7 @@ class TtyOutput:
         self._loop.call_soon_threadsafe(self._lost)
 
     def _leaves_out(self, data: bytes) -> bool:
-        """Return whether `data` is a picture to drop because the terminal is too far behind."""
+        """Return whether to drop `data`, because it is a frame and the terminal is too far behind."""
         if is_word(data):
             return len(self._waiting) > WORDS_LIMIT
         slow = bool(self._waiting) and time.monotonic() - self._since > SLOW
@@ -131,7 +132,7 @@ class TtyOutput:
             self._loop.call_soon_threadsafe(self._listen)
 
     def _room(self, seconds: float) -> bool:
-        """Return whether the terminal accepts output now, or within so many seconds."""
+        """Return whether the terminal accepts output, waiting up to `seconds`; detect its loss."""
         # A new object for each call: a signal handler may call this during another call.
         poll = select.poll()
         poll.register(self._number, select.POLLOUT)
@@ -155,7 +156,7 @@ class TtyOutput:
             self._caught_up()
 
     def _look(self) -> None:
-        """Check from time to time whether the terminal has gone, as a signal may not report it."""
+        """Check every `LOOK` seconds whether the terminal has gone, as a signal may not report it."""
         with self._lock:
             self._room(0)
         if not self.gone:
@@ -163,9 +164,9 @@ class TtyOutput:
 
 
 def is_word(data: bytes) -> bool:
-    """Return whether bytes set or query something in the terminal instead of drawing. Pure.
+    """Return whether bytes set or query something in the terminal instead of drawing a frame. Pure.
 
-    Examples are copied text, a title, a notification, a stored image or a mode. No later picture would repeat
+    Examples are copied text, a title, a notification, a stored image or a mode. No later frame would repeat
     them.
     """
     if data.startswith((b"\x1b]", b"\x1b_")):
@@ -175,10 +176,10 @@ def is_word(data: bytes) -> bool:
 
 
 def _open_output(number: int) -> tuple[int, int]:
-    """Return a non-blocking descriptor of the terminal behind `number`, and the largest write to it in bytes.
+    """Return a non-blocking descriptor of the terminal behind `number`, and the largest size of a write to
+    it.
 
-    The terminal is opened again, because programs share the non-blocking property with an inherited
-    descriptor.
+    The terminal is opened again, because programs that inherit a descriptor share its non-blocking flag.
     """
     try:
         return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK), PIECE
@@ -187,14 +188,14 @@ def _open_output(number: int) -> tuple[int, int]:
 
 
 def drop_unread_output() -> None:
-    """Discard further output if the terminal reads nothing, so that writing does not block."""
+    """Discard further output if the terminal does not read for a second, so that writing does not block."""
     if not select.select([], [1], [], PATIENCE)[1]:
         log.warning("the terminal reads nothing any more; it could not be put back as it was")
         _lead_nowhere()
 
 
 def _lead_nowhere() -> None:
-    """Make reading from the lost terminal find nothing, and discard writes to it, permanently.
+    """Redirect reads from the lost terminal to an empty pipe and writes to the null device, permanently.
 
     After a hang-up, reading would otherwise return end of file again and again, and writing would fail.
     """
@@ -212,11 +213,11 @@ def driver_with_output(
     answered: Callable[[str], None] = lambda _answer: None,
     drawn: Callable[[str], str] = str,
 ) -> type[Driver]:
-    """Return a subclass of `driver` that draws on a `TtyOutput`: it neither waits for the terminal nor
-    outlives it.
+    """Return a subclass of `driver` that writes through a `TtyOutput`, so that it never waits for the
+    terminal.
 
-    `answered` receives, in the thread that reads, the terminal's answers to our queries; `drawn` transforms
-    the output last. A driver that reads no keys draws on no terminal and is returned unchanged.
+    `answered` receives, in the thread that reads, the terminal's answers to queries from Hermes; `drawn`
+    transforms the output last. A driver without an input thread has no terminal and is returned unchanged.
     """
     if not hasattr(driver, "run_input_thread"):
         return driver
@@ -247,11 +248,11 @@ def driver_with_output(
             self._line.write(shown.encode(self._encoding, "replace"))
 
         def lose_terminal(self) -> None:
-            """End what uses the terminal, which has gone. Called on the event loop."""
+            """Report that the terminal has gone. Called on the event loop."""
             lost()
 
         def take_answer(self, answer: str) -> None:
-            """Take an answer of the terminal, in the thread that reads."""
+            """Handle an answer from the terminal, in the thread that reads."""
             answered(answer)
 
         def run_input_thread(self) -> None:
@@ -284,13 +285,12 @@ def driver_with_output(
 class ControlFilter(LineFilter):
     """Removes terminal control characters from everything that is drawn.
 
-    Text is cleaned when it comes in; this is the last defence, for text that was missed. A row has the same
-    width after the filter as it was counted before it: control characters count as zero cells, so nothing
-    replaces them.
+    Text is already cleaned when it comes in; this catches text that was missed. The filter does not change
+    the width of a row: control characters count as zero cells, so they are not replaced.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the line without control characters; the identical list if there were none."""
+        """Return the line without control characters; the same list if there are none."""
         if all(segment.control is None and is_plain(segment.text) for segment in segments):
             return segments
         return [
@@ -301,7 +301,7 @@ class ControlFilter(LineFilter):
 
 
 def without_controls(text: str) -> str:
-    """Return `text` without terminal control characters, with the width that was counted for it."""
+    """Return `text` without terminal control characters, padded or cut to the width counted for it."""
     width, plain = cell_len(text), inert(text)
     fitted = set_cell_size(plain, width)
     if cell_len(fitted) != width:  # a joiner at an end swallows the adjacent blank
@@ -311,15 +311,13 @@ def without_controls(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_plain(text: str) -> bool:
-    """Return whether the text has no control characters, no changes of writing direction, and nothing
-    hidden.
-    """
+    """Return whether the text has no control characters, direction changes or hidden characters."""
     return not steers(text)
 
 
 def driver_with_writer(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:
-    """Return a subclass of `driver` that passes its `write` to `hear` at its start, for bytes outside
-    pictures.
+    """Return a subclass of `driver` that passes its `write` method to `hear` at its start, for output outside
+    frames.
     """
 
     class SpeakingDriver(driver):

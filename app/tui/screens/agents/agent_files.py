@@ -1,4 +1,4 @@
-"""Files of agent kinds: listing them with their problems, creating them from a template, changing them."""
+"""Files of agent kinds: listing them with their problems, creating them from a template, editing them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AgentKind:
     doubts: tuple[str, ...] = ()
     """Reasons why it cannot be used with the current settings."""
     hides: tuple[Source, ...] = ()
-    """Other definitions of the name, which are ignored."""
+    """The sources of other definitions with the same name, which are ignored."""
 
     @property
     def sound(self) -> bool:
@@ -52,7 +52,7 @@ class AgentKind:
 
 
 def kinds_of(catalog: Catalog, doubts: Mapping[str, Sequence[str]] | None = None) -> list[AgentKind]:
-    """Return all kinds by name. Pure."""
+    """Return all kinds sorted by name; `doubts` holds, by name, reasons why a kind cannot be used. Pure."""
     found = [
         AgentKind(
             name=each.name,
@@ -71,7 +71,7 @@ def kinds_of(catalog: Catalog, doubts: Mapping[str, Sequence[str]] | None = None
 def read_kinds(
     home: Home, workspace: Path, environ: Mapping[str, str] = os.environ
 ) -> tuple[list[AgentKind], str]:
-    """Return all kinds with their problems, and the reason why kinds of the project are ignored, if any.
+    """Return all kinds with their problems, and the reason why kinds of the project are ignored, or "".
 
     Reads files and settings.
     """
@@ -131,12 +131,12 @@ def valid_name(text: str) -> str:
 
 
 def own_file(home: Home, name: str) -> Path:
-    """Return the path of a kind that belongs to the user."""
+    """Return the path of the user's own file for a kind, whether it exists or not."""
     return home.agents / f"{name}.md"
 
 
 def create(home: Home, name: str, text: str) -> Path:
-    """Write a new file for a kind, and return its path. Raises `ConfigError` if it exists."""
+    """Write a new file for a kind; return its path. Raises `ConfigError` if it exists or cannot be made."""
     private_folder(home.root)
     private_folder(home.agents)
     path = own_file(home, valid_name(name))

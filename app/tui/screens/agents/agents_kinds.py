@@ -29,7 +29,7 @@ from widgets.rows.row_text import one_line, spread
 WAITS = "those of the project wait for hermes config trust"
 EMPTY = "Kinds of agents stand here, each with a task, tools and limits of its own. Press n to write one."
 NAME_CELLS = 18
-"""Cells of the names; longer ones are cut."""
+"""The width of the names in cells; longer ones are cut."""
 
 
 class KindsScreen(ListPage[str | None, AgentKind]):
@@ -73,7 +73,7 @@ class KindsScreen(ListPage[str | None, AgentKind]):
 
     @change
     async def action_new(self) -> None:
-        """Ask for a name, open the template in the editor, and save the result."""
+        """Ask for a name, open the template in the user's editor, and save the result unless it is empty."""
         name = await self.ask("Name of the new kind: a-z, 0-9 and -")
         if name and (text := self._in_editor(await self._menu.new(name))).strip():
             await self._menu.create(name, text)
@@ -81,7 +81,7 @@ class KindsScreen(ListPage[str | None, AgentKind]):
 
     @change_entry
     async def action_edit(self, kind: AgentKind) -> None:
-        """Edit the file of the kind under the cursor."""
+        """Open the file of the kind under the cursor in the user's editor, and save changes."""
         before = await self._menu.text(kind)
         after = self._in_editor(before)
         if after not in (before, ""):
@@ -123,7 +123,7 @@ def _words(kind: AgentKind) -> str:
 
 
 def about(kind: AgentKind) -> Content:
-    """Return what a kind does with its limits, or its problem, and the path of its file. Pure."""
+    """Return the details of a kind: its description and limits, or its problem, and its path. Pure."""
     if kind.definition is None:
         more = len(kind.problems) - 1
         first = Content.assemble(
@@ -167,8 +167,9 @@ class AgentMenu:
         await asyncio.to_thread(agent_files.create, self._home, name, text)
 
     async def change(self, kind: AgentKind, text: str) -> str:
-        """Save a new text for a kind; return a notice. For a built-in kind, the user gets a file that
-        replaces it.
+        """Save a new text for a kind; return a notice. Raises `ConfigError`.
+
+        For a built-in kind, the user gets a file of their own that replaces it.
         """
         if kind.source == "built-in":
             await asyncio.to_thread(agent_files.create, self._home, kind.name, text)

@@ -1,4 +1,4 @@
-"""Two branches side by side: their fork, the messages on each, the files that differ."""
+"""Two branches side by side: where they fork, the messages of each, and the files that differ."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BranchEntry:
 
 @dataclass(frozen=True, slots=True)
 class BranchRequest:
-    """An action on a branch that the user requested."""
+    """An action on a branch that the user chose in the list."""
 
     act: Literal["switch", "rename", "compare"]
     branch: str
@@ -153,7 +153,7 @@ SAME_FILES = "Both branches have the same files."
 
 @dataclass(frozen=True, slots=True)
 class CompareTitle:
-    """The title of a section."""
+    """The title of a section of the comparison."""
 
     text: str
     right: str = ""
@@ -161,14 +161,14 @@ class CompareTitle:
 
 @dataclass(frozen=True, slots=True)
 class CompareSentence:
-    """A sentence about both branches."""
+    """A sentence about both branches, across both columns."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class WordPair:
-    """Text about the left branch and about the right one."""
+    """A text about the left branch next to one about the right branch."""
 
     left: str
     right: str
@@ -187,14 +187,14 @@ Row = CompareTitle | CompareSentence | WordPair | CompareMessages | FileDifferen
 
 
 class CompareRows(ReadingRows):
-    """The rows of a comparison: one column per branch; files span both."""
+    """The rows of a comparison: one column per branch; files span both columns."""
 
     def __init__(self) -> None:
         super().__init__(self._draw_row, search_text=self._plain, empty="Comparing …")
         self.all: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show a comparison."""
+        """Replace the rows of the comparison."""
         self.all = rows
         self.reset(len(rows))
 
@@ -259,7 +259,7 @@ class CompareRows(ReadingRows):
 
 
 def words_of(item: Item | None) -> str:
-    """Return an item as one line."""
+    """Return an item as one line; empty for kinds that are not compared."""
     match item:
         case UserItem(text=text) | AnswerItem(text=text) | NoticeItem(text=text):
             return one_line(first_line(text))
@@ -322,7 +322,7 @@ class CompareServices:
     compare: Callable[[], Awaitable[tuple[BranchComparison, Sequence[Item], Sequence[Item]]]]
     """Returns the comparison, and the items that only one branch has."""
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
-    """Adds counts of lines to changes."""
+    """Returns changes as rows with line counts."""
     sides: Callable[[PathChange], Awaitable[Sides]]
     """Returns a file's text on both branches."""
 
@@ -374,7 +374,7 @@ class CompareScreen(Page[None]):
 
 
 def restore_services(client: SessionClient) -> RestoreServices:
-    """Return the services of the restore preview."""
+    """Return the functions that the restore preview calls."""
     history = client.history
     files = FileChanges(history.contents)
 
@@ -387,7 +387,7 @@ def restore_services(client: SessionClient) -> RestoreServices:
 def rewind_services(
     said: Callable[[], Awaitable[Sequence[SaidMessage]]], client: SessionClient
 ) -> RewindServices:
-    """Return the services of the list of messages."""
+    """Return the functions that the list of messages to go back to calls."""
     history = client.history
     files = FileChanges(history.contents)
 
@@ -399,7 +399,7 @@ def rewind_services(
 
 
 def compare_services(client: SessionClient, left: str, right: str) -> CompareServices:
-    """Return the services for comparing two branches, given by name."""
+    """Return the functions that the screen calls to compare two branches, given by name."""
     from tools.registry import registry
 
     files = FileChanges(client.history.contents)

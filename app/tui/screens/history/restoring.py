@@ -1,4 +1,4 @@
-"""The preview of a restore, where the user decides conflicts path by path."""
+"""The preview of a restore, where the user decides conflicts file by file."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ from widgets.timeline.diff_rows import DiffRows, HunkRows
 from widgets.timeline.paint import shown_path
 
 FEW = 5
-"""Files that are changed without a preview, if there is no conflict."""
+"""The largest number of files that are restored without a preview, if there is no conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanWords:
-    """The terms that the screen uses for the choices and their effects."""
+    """The texts that the screen uses for the choices and their effects."""
 
     chosen: Mapping[Way, str]
     goes: str
     """The text for a file that is changed as planned."""
     stays: str
-    """The text for a file that could be changed and is left."""
+    """The text for a file that could be restored but is left as it is."""
     conflict: Mapping[Way, str]
     """The text for a conflict, by choice."""
     left_out: str
-    """The text for a path whose folder is not created, because the folder was left."""
+    """The text for a path that is not restored, because its folder is left out."""
     unmergeable: str
     taken: str
-    """The effect on the chosen hunks, in words."""
+    """The word for chosen hunks, such as `taken back`."""
 
 
 RESTORE = PlanWords(
@@ -101,7 +101,7 @@ MERGE = PlanWords(
 
 
 def wants_a_look(plan: RestorePlan) -> bool:
-    """Return whether the user must see a plan before it is carried out."""
+    """Return whether the preview is required: for many files, conflicts or contents not kept."""
     return len(plan.shown_items) > FEW or len(plan.having("change")) < len(plan.items)
 
 
@@ -123,19 +123,19 @@ def plan_counts(plan: RestorePlan) -> str:
 
 
 def merge_text(merged: Merged | None) -> str:
-    """Return the result of a merge in words."""
+    """Return how the merge of a file ends, such as `merge · 2 overlaps`."""
     if merged is None:
         return "cannot be merged"
     return "merge · " + (plural(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
 
 
 def hunk_count_text(taken: int, of: int, words: PlanWords = RESTORE) -> str:
-    """Return how many hunks of a file were chosen, in words."""
+    """Return how many hunks of a file were chosen, such as `1 of 3 hunks taken back`."""
     return f"{taken:,} of {plural(of, 'hunk')} {words.taken}"
 
 
 def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) -> Content:
-    """Return the files of a plan, conflicts first, in at most `most` lines."""
+    """Return the files that going back would change, conflicts first, in at most `most` lines."""
     if not plan.items:
         return Content.assemble(("Going back changes no file.", "$text-muted"))
     pairs = list(zip(plan.shown_items, changes, strict=True))
@@ -158,7 +158,7 @@ def _row(item: PlanItem, change: FileDifferenceRow) -> Content:
 
 
 class HunkScreen(FileScreen):
-    """The hunks of a file, each to be taken or left; `chosen` is called after each choice."""
+    """The hunks of a file, each of which is taken or left; `chosen` is called after each choice."""
 
     keys: ClassVar[str] = "space take or leave · ] [ next hunk · + take all · - leave all · ? keys · esc done"
 
@@ -198,13 +198,13 @@ class RestoreServices:
     """The functions that the screen calls; each raises `HermesError`."""
 
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
-    """Adds counts of lines to changes."""
+    """Returns changes as rows with line counts."""
     sides: Callable[[PathChange], Awaitable[Sides]]
     """Returns both sides of a change."""
     merged: Callable[[PlanItem], Awaitable[Merged | None]]
     """Merges both sides of a conflict; returns None if that is impossible."""
     parted: Callable[[PlanItem, bool], Awaitable[Parted]]
-    """Splits a file into hunks, optionally those of a merge. Raises `WholeError` if it has none."""
+    """Splits a file, or with the flag its merge, into hunks. Raises `WholeError` if it cannot be split."""
 
 
 class PlanRows(PointedRows):
@@ -225,7 +225,7 @@ class PlanRows(PointedRows):
         self.reset(len(items))
 
     def learn(self, changes: Sequence[FileDifferenceRow]) -> None:
-        """Add the counts of lines to the changes."""
+        """Show the line counts of the changes."""
         self._changes = dict(enumerate(changes))
         self.repaint()
 
@@ -234,16 +234,14 @@ class PlanRows(PointedRows):
         return self.choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
 
     def way(self, item: PlanItem) -> Way:
-        """Return the choice for a path without its hunks."""
+        """Return the choice for a path, ignoring which of its hunks are chosen."""
         choice = self.choice(item)
         if isinstance(choice, PartialRestore):
             return "merge" if choice.merging else "checkpoint"
         return choice
 
     def shut_out(self, item: PlanItem) -> str:
-        """Return the folder that would contain the path but is not created because of the choices; else
-        empty.
-        """
+        """Return the folder whose omission keeps the path from being restored; empty if there is none."""
         if item.target is None or item.state == "lost" or self.choice(item) == "mine":
             return ""
         for above in PurePosixPath(item.path).parents:
@@ -297,7 +295,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     heading = "Files to restore"
     words: ClassVar[PlanWords] = RESTORE
     every: ClassVar[bool] = False
-    """True if a choice for all includes files without a conflict."""
+    """True if a choice for all also applies to files without a conflict."""
     keys = "⏎ hunks · a carry out · 1 mine · 2 checkpoint · 3 both · ? keys · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
@@ -311,7 +309,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     def __init__(
         self, plan: RestorePlan, services: RestoreServices, choices: Mapping[str, Choice] | None = None
     ) -> None:
-        """`choices` are earlier ones, if the files changed while this screen was open."""
+        """`choices` are those made before, if the files changed while this screen was open."""
         order = {"conflict": 0, "lost": 1, "change": 2}
         self._plan = plan
         self._list = PlanRows(
@@ -344,7 +342,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
     @property
     def choices(self) -> dict[str, Choice]:
-        """Return the choices for all conflicts, and for other files that are not simply restored."""
+        """Return the choices for all conflicts, and for other files whose choice was changed."""
         chosen = dict(self._list.choices)
         chosen.update((item.path, self._list.choice(item)) for item in self._having("conflict"))
         return chosen
@@ -378,7 +376,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         self._diff.show(diff, nothing)
 
     async def _difference(self, item: PlanItem) -> tuple[str, str]:
-        """Return a path's change as a diff; without one, the reason unless it is shown above."""
+        """Return a path's change as a diff; without a diff, the reason, unless `_about` shows it already."""
         if item.state == "lost":
             return "", ""
         whole = restore_change(item)
@@ -402,7 +400,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         return await asyncio.to_thread(diff_of, change, sides)
 
     async def _load_hunks(self, item: PlanItem) -> Parted:
-        """Return the hunks of a file. Raises `HermesError`."""
+        """Return the hunks of a file, loaded at the first request. Raises `HermesError`."""
         merging = self._list.way(item) == "merge"
         known = self._list.parts.get(item.path)
         if known is None or known.merging != merging:
@@ -417,7 +415,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         return self._list.merges[item.path]
 
     def _about(self, item: PlanItem) -> Content:
-        """Return a line about the diff below, with the reason for its state."""
+        """Return the lines above the diff: what happens to the path, and why."""
         if item.state == "lost":
             return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
         if folder := self._list.shut_out(item):
@@ -522,7 +520,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         return () if choice == "mine" else range(1, len(parted.hunks) + 1)
 
     def _take(self, item: PlanItem, parted: Parted, taken: frozenset[int]) -> None:
-        """Choose exactly these hunks to restore."""
+        """Restore exactly the hunks `taken` of a file."""
         choice: Choice = "mine"
         if len(taken) == len(parted.hunks):
             choice = "merge" if parted.merging else "checkpoint"
@@ -543,7 +541,7 @@ class SaidMessage:
     created: float
     """Seconds since the epoch."""
     step: int
-    """The position of the files when it was sent."""
+    """The number of the step after which it was sent: a state of the files."""
     files: int
     """Number of files that this session has changed since."""
 
@@ -561,7 +559,7 @@ class RewindTarget:
 
 
 def back_with(node: int, step: int, what: str) -> RewindTarget:
-    """Return the target that restores `both`, the `conversation`, the `files` or only `some` of these."""
+    """Return the target for `both`, the `conversation`, the `files`, or `some` files from the preview."""
     return RewindTarget(node, step, what != "conversation", what in ("both", "conversation"), what == "some")
 
 
@@ -582,9 +580,9 @@ def user_messages(path: Sequence[Node], steps: Sequence[Step]) -> list[SaidMessa
 
 
 class _Since:
-    """Counts the paths changed since ever earlier positions, visiting each step once.
+    """Counts the paths that differ from earlier and earlier positions, visiting each step once.
 
-    Positions grow along a path with its nodes.
+    Positions must be given in descending order.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -593,7 +591,7 @@ class _Since:
         self._last: dict[str, PathEntry | None] = {}
         self._different: set[str] = set()
         self._git: set[str] = set()
-        """Changed files of git, which are shown as one line."""
+        """Changed files internal to git, which count as one."""
 
     def back_to(self, position: int) -> int:
         while self._left and self._steps[self._left - 1].number > position:
@@ -613,10 +611,10 @@ class _Since:
 EMPTY = "You have said nothing on this branch yet. What you send can be taken back here."
 NOT_KEPT = "Only the conversation goes back; files are not kept."
 SHOWN_CHARS = 20_000
-"""Characters of a message that are shown beside the list."""
+"""The number of characters of a message that are shown beside the list."""
 FILE_LINES = 200
 COUNTED_ROWS = 40
-"""Messages whose lines are counted without being selected."""
+"""The number of messages whose changed lines are counted before they are selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,11 +624,11 @@ class RewindServices:
     said: Callable[[], Awaitable[Sequence[SaidMessage]]]
     """Returns the user's messages on the branch in use, newest first."""
     changes: Callable[[int], Awaitable[Sequence[PathChange]]]
-    """Returns the session's file changes since a position."""
+    """Returns the session's file changes since a position of the history."""
     plan: Callable[[int], Awaitable[RestorePlan]] | None
     """Returns the plan to restore a position; None if files are not kept."""
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
-    """Adds counts of lines to changes."""
+    """Returns changes as rows with line counts."""
 
 
 class SaidRows(EntryRows[SaidMessage]):
@@ -644,7 +642,7 @@ class SaidRows(EntryRows[SaidMessage]):
         self._now = now
 
     def learn(self, index: int, added: int, removed: int) -> None:
-        """Add the counts of lines added and removed since a message."""
+        """Show the numbers of lines added and removed since a message."""
         self._lines[self.entries[index].node] = (added, removed)
         self.update_row(index)
 
@@ -699,7 +697,7 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
 
     @work(exclusive=True, group="look")
     async def tell(self) -> None:
-        """Show the message under the cursor, and what going back to it does to files."""
+        """Show the message under the cursor, and the effect on files of going back to it."""
         files = self.query_one("#split-files", Static)
         text = self.query_one(Skinned)
         said = self.pointed

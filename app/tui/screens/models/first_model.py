@@ -1,4 +1,4 @@
-"""The first start: the user chooses a model, and the scripted model starts its tour automatically."""
+"""The first start: the user chooses a model, and the scripted model starts the guided tour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def open_with_model(app: AppContext, host: SessionHost, wish: SessionRequest) -> SessionClient:
     """Open a session; ask the user for a model if none is set or it cannot be used.
 
-    If the user leaves, raises the `HermesError` of the first try.
+    If the user cancels, raise the `HermesError` of the first attempt.
     """
     first: HermesError | None = None
     problem: NoModelError | None = None
@@ -46,7 +46,7 @@ async def open_with_model(app: AppContext, host: SessionHost, wish: SessionReque
 
 
 async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> str | None:
-    """Let the user choose a model once they pause in typing; return its name, None if they leave."""
+    """Let the user choose a model once they pause in typing; return its name, None if they cancel."""
     from app.tui.conversation import active_conversation
     from app.tui.questions.request_queue import TYPING_PAUSE
     from app.tui.screens.models.model_menu import ModelMenu
@@ -77,7 +77,7 @@ async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> 
 
 
 def begin_tour(client: SessionClient) -> None:
-    """Start the tour, unless the session has a message of the user: any message starts it."""
+    """Start the tour, unless the session already has a message from the user, queued or sent."""
     from agent.model.demo import TOUR_REQUEST
 
     if not client.busy and not client.queue and not any(node.kind == "user" for node in client.path):

@@ -1,4 +1,4 @@
-"""The dialogs that set up a provider: choosing it, entering the key, fetching local weights."""
+"""The dialogs that set up a model: choosing a provider, entering a key, adding a server, fetching weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SERVER = "Its models and the form of its requests are found out by asking it. Ta
 
 
 class ProviderDialog(Dialog[KeyProvider | None]):
-    """Asks for the provider of the key."""
+    """Asks which provider the key is for."""
 
     at_once = True
 
@@ -61,7 +61,7 @@ def _title(provider: KeyProvider) -> str:
 
 
 class KeyDialog(Dialog[KeyCheck | None]):
-    """Asks for a key, which is never shown; ends once the provider accepted the key and it is stored."""
+    """Asks for a key, which is never shown; ends once the provider has accepted it and it is stored."""
 
     at_once = True
     enters = "check and keep it"
@@ -136,11 +136,11 @@ class ServerDialog(EntryForm[ServerCheck]):
 
 
 LOOKS = 0.2
-"""Seconds between two updates of the progress."""
+"""Seconds between two updates of the shown progress."""
 BAR = 18
-"""Cells of the bar."""
+"""The width of the progress bar in cells."""
 GRACE = 2.0
-"""Seconds that a stopped fetch has to end before the dialog leaves it alone."""
+"""Seconds that the dialog waits for a stopped download to end."""
 SAID = {"fetch": "fetching", "verify": "checking that it is the original"}
 
 
@@ -152,9 +152,7 @@ class FetchDialog(Dialog[bool]):
     def __init__(
         self, weights: Weights, fetcher: ModelMenu, hold: Callable[[str], None] | None = None
     ) -> None:
-        """`hold` takes a message that waits for the model; without it, no message can be typed during the
-        download.
-        """
+        """`hold` takes a message typed for the model during the download; without it, none can be typed."""
         super().__init__(self._take if hold is not None else None)
         self._weights = weights
         self._fetcher = fetcher
@@ -207,7 +205,7 @@ class FetchDialog(Dialog[bool]):
         self.dismiss(True)
 
     def _set_progress(self, progress: Progress) -> None:
-        """Store the progress. Called in the thread that fetches."""
+        """Store the progress. Called in the thread that downloads."""
         self._progress = progress
 
     def _show(self) -> None:
@@ -238,7 +236,7 @@ class FetchDialog(Dialog[bool]):
             self.key_enter()
 
     def key_enter(self) -> None:
-        """Retry a failed download."""
+        """Restart a failed download."""
         if self._failed:
             self._fetch()
 
@@ -256,7 +254,7 @@ class FetchDialog(Dialog[bool]):
 
     @work(exclusive=True, group="leave")
     async def _stop_and_leave(self) -> None:
-        """Stop the download, and close the dialog once the thread has released the file."""
+        """Stop the download, and close the dialog once its worker has ended, or after `GRACE` seconds."""
         self._stop.set()
         end = time.monotonic() + GRACE
         while any(each.group == "fetch" and each.is_running for each in self.workers):
@@ -270,14 +268,14 @@ class FetchDialog(Dialog[bool]):
 
 
 class Pace:
-    """The download speed over the last seconds."""
+    """The download speed, estimated from the last updates."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[float, int]] = []
         self._stage = ""
 
     def estimate(self, progress: Progress, now: float) -> list[str]:
-        """Return speed and remaining time, as far as they are known."""
+        """Return download speed and remaining time as text; empty until they are known."""
         if progress.stage != self._stage:
             self._stage, self._seen = progress.stage, []
         self._seen = [*self._seen[-50:], (now, progress.done)]
@@ -294,9 +292,9 @@ def megabytes(size: int) -> str:
 
 
 async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup: ModelMenu) -> str | None:
-    """Get what a model lacks; return the name of the model that can be used then.
+    """Get the key or the weights that a model lacks; return the name of the model to use.
 
-    Empty if the user cancelled, or must still choose a model; None if nothing here helps.
+    Empty if the user cancelled, or must still choose a model; None if nothing can be set up here.
     """
     if choice.missing_key:
         provider = next((each for each in offers.providers if each.variable == choice.missing_key), None)
@@ -321,7 +319,7 @@ async def fetch_model(
     setup: ModelMenu,
     hold: Callable[[str], None] | None = None,
 ) -> str:
-    """Fetch a local model, and before it the extra that runs it; return its name, empty if the user
+    """Fetch a local model, and first, if needed, the extra that runs it; return its name, empty if the user
     cancelled.
     """
     if offers.problem and not can_run_local():

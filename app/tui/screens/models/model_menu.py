@@ -1,4 +1,4 @@
-"""Files, environment and network access for the model picker. Everything here may block or wait."""
+"""The model picker's access to files, environment and network. Everything here may block or wait."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ AGAIN = "⏎ continues where it stopped."
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The models and keys that a user without a model can get at once."""
+    """What a user without a usable model can set up at once: providers with a key, and local models."""
 
     providers: tuple[KeyProvider, ...] = ()
-    """The providers that take a key."""
+    """The providers for which a key can be entered."""
     weights: Weights | None = None
     """The local model that would be fetched; None if the settings about it are wrong."""
     small: Weights | None = None
-    """A smaller one; None if the settings name their own."""
+    """A smaller local model; None if the settings name another one than the default."""
     local: bool = False
     """True if a local model is present and can run."""
     problem: str = ""
@@ -77,7 +77,7 @@ class ModelMenu:
         return " ".join([f"New sessions begin with {name}.", *warnings])
 
     async def offers(self) -> Offers:
-        """Return the models and keys that are missing but available."""
+        """Return the providers and local models that can be set up. Reads the settings, not the network."""
         return await asyncio.to_thread(self._offers)
 
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck:
@@ -87,7 +87,7 @@ class ModelMenu:
         return await check_key(provider, key)
 
     async def keep_key(self, provider: KeyProvider, key: str) -> None:
-        """Store a key for this session and all later ones. Raises `ConfigError`."""
+        """Store a provider's key in the home folder, for this and later sessions. Raises `ConfigError`."""
         await asyncio.to_thread(self._keep_key, provider, key)
 
     def _keep_key(self, provider: KeyProvider, key: str) -> None:
@@ -101,7 +101,7 @@ class ModelMenu:
             set_setting(self._home, f"providers.{provider.name}.api_key_env", provider.variable)
 
     async def problem_of(self, model: str) -> str:
-        """Return why a model cannot be used, as far as that is known without network access; else empty."""
+        """Return why a model cannot be used, without network access; empty if no reason is known."""
         return await asyncio.to_thread(self._problem_of, model)
 
     def _problem_of(self, model: str) -> str:
@@ -139,19 +139,19 @@ class ModelMenu:
             keep_key(self._home, variable, key)
 
     async def provider_rows(self) -> list[dict[str, Any]]:
-        """Return what is known of each provider, as `hermes providers list` says it."""
+        """Return a row of facts for each provider, as `hermes providers list --json` prints them."""
         from agent.model.provider_book import provider_rows
 
         return await asyncio.to_thread(lambda: provider_rows(self._home, self._load()))
 
     async def ask_provider(self, name: str) -> ProviderAnswer:
-        """Send one request to a provider, which costs nothing. Raises `ConfigError`."""
+        """Check a provider with a request that costs nothing. Raises `ConfigError` for an unknown name."""
         from agent.model.provider_book import ask_provider
 
         return await ask_provider(await asyncio.to_thread(self._load), name)
 
     async def remove_provider(self, name: str) -> Callable[[], Awaitable[None]]:
-        """Take a provider out of the settings; return what puts it back. Raises `ConfigError`."""
+        """Remove a provider from the user's settings; return what restores it. Raises `ConfigError`."""
         from agent.model.provider_book import remove_provider
 
         back = await asyncio.to_thread(lambda: remove_provider(self._home, self._load(), name))
@@ -164,7 +164,7 @@ class ModelMenu:
         pull(weights, self._home.models, listener, stop=stop, again=AGAIN)
 
     async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
-        """Return the models of a provider: if `names` is empty, the known ones or the ones it reports."""
+        """Return a provider's models: those in `names`; without names the known ones, or those it reports."""
         from agent.model.key_check import check_key, key_providers
 
         found = await asyncio.to_thread(self._of_provider, provider, names)
@@ -232,12 +232,12 @@ NAME_ONE = "Name a model: provider/name …"
 SERVER = "Name a server: its address, and its key if it wants one …"
 KEY = "Enter a key of a provider: "
 MODELS_SHOWN = 4
-"""Models offered of each server that runs here."""
+"""The number of models that are offered from each server on this machine."""
 PROVIDERS_NAMED = 3
 
 
 class Way(NamedTuple):
-    """One way to get a model."""
+    """A choice in the first dialog: a way to get a model."""
 
     title: str
     act: Literal["use", "key", "models", "fetch", "name", "server"]
@@ -245,11 +245,11 @@ class Way(NamedTuple):
     weights: Weights | None = None
     provider: KeyProvider | None = None
     stands: bool = False
-    """True if the cursor may start on it."""
+    """True if the cursor may start on this choice."""
 
 
 def ways(problem: NoModelError, offers: Offers) -> list[Way]:
-    """Return the ways to get a model, the most reliable first. Pure."""
+    """Return the choices for getting a model, the most reliable first. Pure."""
     found = [
         Way(f"{server.name}/{model} – runs on this machine", "use", f"{server.name}/{model}", stands=True)
         for server in problem.servers

@@ -43,12 +43,12 @@ NOWHERE = "Providers of models stand here. Press n to add one."
 
 
 def is_usable(row: dict[str, Any]) -> bool:
-    """Return whether nothing is known to be missing. Pure."""
+    """Return whether a provider needs no key or has one. Pure."""
     return bool(row["key_set"] or not row["key_env"])
 
 
 class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
-    """The list of providers; what a check gave stands beside the one it asked."""
+    """The list of providers; the result of a check is shown in the details of the provider."""
 
     DEFAULT_CLASSES = "rows-first"
     heading = "Providers"
@@ -66,7 +66,7 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
         super().__init__(ProviderRows(), at)
         self._menu = menu
         self._answers: dict[str, tuple[str, str]] = {}
-        """A role and a sentence by provider, of those that were asked."""
+        """Colour role and result of the check, by provider."""
 
     def on_mount(self) -> None:
         self._begin()
@@ -158,14 +158,14 @@ class ProviderRows(EntryRows["dict[str, Any]"]):
 WINDOW_CELLS = 8
 PRICE_CELLS = 16
 NOTE_CELLS = 24
-"""Cells of the last column, on wide screens only."""
+"""The width in cells of the last column, which only wide screens have."""
 WIDE = 100
 ANY = "Any model can be named: provider/model, local:/path/to/file.gguf, or demo."
 BUSY = "A turn is running; stop it (esc) before another model continues."
 
 
 class ModelsScreen(Page[str | None]):
-    """The model picker. Its result is the name of a model, or None. Slow sources are added later."""
+    """The model picker. Its result is the name of a model, or None. Models from slow sources appear later."""
 
     heading = "Models"
     keys = "⏎ use · space default · e key · n new provider · / find or name one · ? keys · esc back"
@@ -185,10 +185,10 @@ class ModelsScreen(Page[str | None]):
         setup: ModelMenu | None = None,
         only: tuple[str, Sequence[str]] | None = None,
     ) -> None:
-        """`current` is the label of the model in use; `setup` gets what a model lacks.
+        """`current` is the label of the model in use; `setup` provides what a model lacks.
 
-        `only` limits the list to a provider: to its models of the given names, or if there are none, to the
-        known ones.
+        `only` limits the list to a provider: to its models of the given names, or without names to the known
+        ones.
         """
         self._list = ModelRows(current)
         super().__init__(self._list)
@@ -198,7 +198,7 @@ class ModelsScreen(Page[str | None]):
         )
         self._busy = busy
         self._problem = ""
-        """Why there is nothing to list."""
+        """The reason why no models are listed; empty if there is none."""
         self._setup = setup
 
     def below(self) -> list[Widget]:
@@ -209,7 +209,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="list")
     async def _fill(self) -> None:
-        """Show the list first, then add models of servers on this machine when they answer."""
+        """List the known models first, then add models of servers on this machine when they answer."""
         self.state("looking for servers on this machine …")
         for source in self._sources:
             if not await self._add(source):
@@ -230,7 +230,7 @@ class ModelsScreen(Page[str | None]):
         self._tell(event.choice)
 
     def _tell(self, choice: ModelChoice | None) -> None:
-        """Describe a model; without one, say what prevents the list, or what can be named."""
+        """Show the details of a model; without one, show the problem or how to name another model."""
         about_it = Content(line(ANY if choice is None else about(choice)))
         if choice is None and self._problem:
             about_it = Content.assemble((f"{glyph('failed')} {self._problem}", "$text-error"))
@@ -252,7 +252,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="get")
     async def _get(self, choice: ModelChoice) -> None:
-        """Get what a model lacks: a key, or its weights."""
+        """Set up what a model lacks, a key or its weights, and use the model."""
         assert self._setup is not None
         name = await obtain_model(self.app, choice, await self._menu.offers(), self._setup)
         if name:
@@ -262,7 +262,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="get")
     async def action_add(self) -> None:
-        """Add a provider; its models stand in the list then."""
+        """Add a server as a provider, and list its models."""
         found = await self.app.push_screen_wait(ServerDialog(self._menu))
         if found is not None:
             await self._add(partial(self._menu.of_provider, found.name, found.models))
@@ -276,7 +276,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="get")
     async def action_new_key(self) -> None:
-        """Replace the key of a provider, for example after it was refused, and use the model."""
+        """Enter a new key for the provider of the model under the cursor, and use the model if possible."""
         name = choice.name if (choice := self._list.pointed) is not None else ""
         found = [each for each in (await self._menu.offers()).providers if name.startswith(f"{each.name}/")]
         if not found or self._setup is None:
@@ -301,7 +301,7 @@ class ModelsScreen(Page[str | None]):
         self._list.make_default(name)
 
     def _usable_name(self) -> str:
-        """Return the name under the cursor; if it cannot be used, show why and return empty."""
+        """Return the name under the cursor or the typed one; "" with a notice if it cannot be used."""
         choice = self._list.pointed
         if choice is None:
             name = self._list.needle.strip()
@@ -318,7 +318,7 @@ class ModelRows(RowList):
     """One row per model, and a last one for a name that is not listed."""
 
     class Pointed(Message):
-        """Sent when the cursor moves to another model; None for the row of a typed name."""
+        """Sent when the cursor moves to another model; `choice` is None on the row for a typed name."""
 
         def __init__(self, choice: ModelChoice | None) -> None:
             super().__init__()
@@ -331,7 +331,7 @@ class ModelRows(RowList):
         self._told: object = self
         self._is_open = False
         self._folded = 0
-        """Models at the end that one line stands for."""
+        """The number of unusable models at the end that are folded into one line."""
         self.reset(1)
 
     @property
@@ -348,7 +348,7 @@ class ModelRows(RowList):
         return not choice.problem or choice.default or choice.label == self._current or choice.name == "local"
 
     def opens_folded(self) -> bool:
-        """Show the models that one line stands for if the cursor is on it; return whether it was."""
+        """Unfold the unusable models if the cursor is on their line; return whether it was."""
         if not self._folded or self.cursor != self._listed_count:
             return False
         row = self._listed_count
@@ -372,7 +372,7 @@ class ModelRows(RowList):
         self.add([])
 
     def add(self, more: list[ModelChoice]) -> None:
-        """Add models; the cursor stays on its model, which is at first the current one."""
+        """Add models, usable ones first; the cursor stays on its model, and starts on the current one."""
         before, first = self.pointed, not self._choices
         merged = merge_choices([*self._choices, *more])
         usable = [each for each in merged if self._is_usable(each)]
@@ -448,7 +448,7 @@ class ModelRows(RowList):
 
 
 def note_of(choice: ModelChoice, current: bool) -> str:
-    """Return the state of a model in a word or two. Pure."""
+    """Return the state of a model in a few words. Pure."""
     words = []
     if current:
         words.append("current")
@@ -464,7 +464,7 @@ def note_of(choice: ModelChoice, current: bool) -> str:
 
 
 def price(info: ModelInfo) -> str:
-    """Return dollars per million tokens, in and out: `$3 / $15`; `–` if unknown. Pure."""
+    """Return prices per million input and output tokens, such as `$3 / $15`; `–` if unknown. Pure."""
     if info.input_price is None and info.output_price is None:
         return UNKNOWN
     if not info.input_price and not info.output_price:
@@ -482,7 +482,7 @@ def dollars(amount: float | None) -> str:
 
 
 def about(choice: ModelChoice) -> str:
-    """Return everything known about a model, in a line or two. Pure."""
+    """Return the problem of a model, or everything known about it, in a line or two. Pure."""
     if choice.problem:
         return choice.problem
     info = choice.info
@@ -508,9 +508,7 @@ WORDS = "What you type meanwhile is kept, and sent when a model is there."
 
 
 class OnboardingScreen(Dialog[str | None]):
-    """Offers ways to get a model. Its result is the name of a model, or None. The application keeps typed
-    text.
-    """
+    """Offers ways to get a model. Its result is a model's name, or None. Typed text stays in the prompt."""
 
     leaves = "quit"
     weighs_digits = True
@@ -526,7 +524,7 @@ class OnboardingScreen(Dialog[str | None]):
         draft: Callable[[], str] = str,
         failed: str = "",
     ) -> None:
-        """`hold` takes a message that waits for the model; `draft` returns the text that is not yet sent.
+        """`hold` takes a message typed for the model during a download; `draft` returns the unsent text.
 
         `failed` says why the model chosen before could not be used.
         """
@@ -542,7 +540,7 @@ class OnboardingScreen(Dialog[str | None]):
 
     @property
     def writes(self) -> bool:
-        """True if digits belong to the draft: it holds text, and no arrow key has returned to the choices."""
+        """True if digits belong to the draft: it has text, and no arrow key has returned to the choices."""
         return (self._to_prompt or not self._chose) and bool(self._draft())
 
     def back_to_choices(self) -> None:
@@ -591,7 +589,7 @@ class OnboardingScreen(Dialog[str | None]):
         self.dismiss(model)
 
     async def _with_key(self, provider: KeyProvider) -> str:
-        """Ask for a provider's key; return one of its models, empty if the user cancelled."""
+        """Ask for a provider's key and then for one of its models; return its name, "" if cancelled."""
         if self._setup is None:
             return ""
         check = await self.app.push_screen_wait(KeyDialog(provider, self._setup))

@@ -1,4 +1,4 @@
-"""The list of sessions: search, preview, resume, rename, delete."""
+"""The screens for stored sessions: the list with its preview, and the search over all of them."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"
 KEYS = f"⏎ resume · / search · r rename · d delete · u undo · ? keys · {BACK}"
 BESIDE = 72
-"""Columns from which there is room for a preview next to the list."""
+"""The number of columns from which there is room for a preview next to the list."""
 SHOWN = 200
-"""Sessions in the list; a search finds older ones."""
+"""The number of sessions in the list; a search also finds older ones."""
 PREVIEWED = 40
-"""Nodes at the end of a session that the preview shows."""
+"""The number of nodes at the end of a session that the preview shows."""
 PREVIEW_CHARS = 1_500
 SEARCH_DELAY = 0.15
-"""Seconds without a key before the store is searched."""
+"""Seconds without a key press before the store is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class SessionsScreen(ClosableModal[str | None]):
 
     @property
     def is_settled(self) -> bool:
-        """True once list and preview are up to date with the search text and the cursor."""
+        """True once list and preview match the search text and the cursor."""
         row = self._highlighted_row()
         shown = row is None or row.session.id == self._previewed
         return self._listed == self.query_one(Input).value and shown
@@ -122,7 +122,7 @@ class SessionsScreen(ClosableModal[str | None]):
         self._fill("")
 
     def on_key(self, event: events.Key) -> None:
-        """Start a search with a letter that is not a key of this screen."""
+        """Start a search with a typed letter or digit that is not a key of this screen."""
         typed, field = event.character or "", self.query_one(Input)
         if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
             event.stop()
@@ -254,7 +254,7 @@ class SessionsScreen(ClosableModal[str | None]):
             self.notify("Nothing was deleted here.", markup=False)
 
     def dismiss(self, result: str | None = None) -> AwaitComplete:
-        """Leave the list, and delete what was marked for it. A program that ends before keeps all."""
+        """Close the list, and delete the sessions marked for it. If the program ends first, all are kept."""
         gone, self._deleted = self._deleted, []
         if gone:
             self.app.run_worker(
@@ -270,7 +270,7 @@ class SessionsScreen(ClosableModal[str | None]):
 
 
 async def delete_sessions(app: App[object], stored: StoredSessions, gone: Sequence[Session]) -> None:
-    """Delete sessions with everything said in them; say which of them could not be."""
+    """Delete sessions with all their messages; show a notice for each that cannot be deleted."""
     for session in gone:
         try:
             await stored.delete(session.id)
@@ -284,7 +284,7 @@ def title_of(session: Session) -> str:
 
 
 def label(row: SessionRow, now: float, current: str) -> Content:
-    """Return two lines: the title, then time and folder, or the search match. Pure."""
+    """Return two lines: the title, then time and folder, or the text around the search match. Pure."""
     session = row.session
     mark = f" {IN_USE} " if session.id == current else "   "
     below = (
@@ -294,7 +294,7 @@ def label(row: SessionRow, now: float, current: str) -> Content:
 
 
 def preview(nodes: Sequence[Node], symbol: str) -> Content:
-    """Return the end of a conversation as plain text, with `symbol` before the user's messages. Pure."""
+    """Return the end of a conversation as text, with `symbol` before the user's messages. Pure."""
     parts: list[str | tuple[str, str]] = []
     last = ""
     titles: dict[str, str] = {}
@@ -334,14 +334,14 @@ LOOKING = "Looking through older messages …"
 NO_TITLE = "untitled"
 
 AROUND = 240
-"""Characters shown of messages next to the hit."""
+"""The number of characters shown of each message next to the hit."""
 BEFORE_MATCH, AFTER_MATCH = 500, 1_500
-"""Characters of the hit itself shown before and after its first match."""
+"""The number of characters of the hit itself shown before and after its first match."""
 _MONTH = 30 * 86_400
 
 
 class HitRows(RowList):
-    """The hits of one search, two lines each. Keys of the input field move its cursor."""
+    """The hits of one search, two lines each. Keys of the input field move the cursor here."""
 
     def __init__(self, now: Callable[[], float], moved: Callable[[], object]) -> None:
         super().__init__(self._draw_hit, search_text=lambda at: self.hits[at].snippet, empty=NOT_ASKED)
@@ -361,7 +361,7 @@ class HitRows(RowList):
     def take(
         self, hits: tuple[SearchHit, ...], query: Query, hint: str, *, keep: bool, problem: str = ""
     ) -> None:
-        """Show other hits; with `keep`, a cursor that was moved stays on its message."""
+        """Replace the hits; with `keep`, a cursor that was moved stays on its message."""
         before = self.current if keep and self.cursor else None
         self.hits, self._query, self.empty, self.problem = hits, query, hint, problem
         self.reset(len(hits))
@@ -397,7 +397,7 @@ class HitRows(RowList):
 
 
 class HitPreview(Widget):
-    """The messages around a hit, scrolled to the first match."""
+    """A widget that shows the messages around a hit, scrolled to the first match."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "HitPreview { width: 1fr; height: 1fr; }"
@@ -409,7 +409,7 @@ class HitPreview(Widget):
         self._top = 0
 
     def use(self, palette: Palette) -> None:
-        """Draw in the colours of another skin."""
+        """Repaint in the colours of another skin."""
         self.palette = palette
         self.refresh()
 
@@ -431,7 +431,7 @@ class HitPreview(Widget):
 def excerpt_around(
     nodes: Sequence[Node], hit: SearchHit, query: Query, width: int, palette: Palette
 ) -> tuple[list[Strip], int]:
-    """Return a hit's place and the messages around it, wrapped, with the line of the first match. Pure."""
+    """Return a hit's source and the messages around it as lines, and the number of the first match. Pure."""
     dim = palette.style("dim")
     is_message = hit.source == MESSAGES
     since = moment(hit.created) if hit.created else ""
@@ -465,9 +465,7 @@ def _is_lit(row: Sequence[Segment], lit: Style) -> bool:
 
 
 def excerpt(node: Node, query: Query, *, whole: bool) -> str:
-    """Return the visible part of a message: with `whole` the part around the match, else the beginning.
-    Pure.
-    """
+    """Return a shortened message: with `whole` the part around the match, else the beginning. Pure."""
     text = expand_tabs(clean(readable(node.kind, node.content, node.data)).strip(), TAB)
     if not whole:
         return text if len(text) <= AROUND else text[:AROUND].rstrip() + " …"
@@ -492,7 +490,7 @@ def _runs(text: str, places: Sequence[tuple[int, int]], ink: Style, lit: Style) 
 
 
 def chips(asked: QueryLine) -> Content:
-    """Return the active filters and errors in others; without filters, the available ones. Pure."""
+    """Return the active filters and the last error in a filter; without either, a hint. Pure."""
     parts: list[str | tuple[str, str]] = []
     for name, value in asked.chips:
         sign = "without " if name == "not" else f"{name} "
@@ -503,7 +501,7 @@ def chips(asked: QueryLine) -> Content:
 
 
 def found_by(ways: Sequence[str]) -> str:
-    """Return how a hit was found, in words. Pure."""
+    """Return the search methods that found a hit, in words. Pure."""
     return " + ".join("neighbours" if way == "nearby" else line(way) for way in ways)
 
 
@@ -548,17 +546,17 @@ def moment(created: float) -> str:
 
 
 FIRST = 24
-"""Hits that are shown at once: a screenful, whose texts cost a few milliseconds."""
+"""The number of hits that are shown at once: a screenful, whose texts take a few milliseconds."""
 ALL = 200
-"""Hits that can be scrolled to."""
+"""The number of hits that can be scrolled to."""
 PAUSE = 0.12
-"""Seconds without a key before more hits and older messages are looked for."""
+"""Seconds without a key press before more hits and older messages are searched for."""
 LONG = 3.0
-"""Seconds that this longer search may take."""
+"""The time limit in seconds of this longer search."""
 WINDOW = 3
-"""Messages shown on either side of a hit."""
+"""The number of messages shown on either side of a hit."""
 SIDE_BY_SIDE = 100
-"""Columns from which the preview is next to the hits instead of below them."""
+"""The number of columns from which the preview is next to the hits instead of below them."""
 FOUND_KEYS = "⏎ open · ↑↓ move · ^R {other} first · esc back"
 
 
@@ -580,8 +578,7 @@ class ChosenNote(NamedTuple):
 
 
 class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
-    """The search screen. Each key starts a search and cancels the one before, so results never go back in
-    time.
+    """The search screen. Each key press starts a search and cancels the previous one.
 
     The newest hits appear at once; more and older hits follow after a short pause in typing.
     """
@@ -752,7 +749,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
 
 
 def hit_count_text(hits: SearchHits, order: Order) -> str:
-    """Return the number of hits, as far as it is known, and their sort order. Pure."""
+    """Return the number of hits, `+` if there may be more, and their sort order. Pure."""
     more = "+" if hits.total >= MAX_HITS or not hits.complete else ""
     number = f"{hits.total:,}{more} hit{'' if hits.total == 1 and not more else 's'}"
     return f"{number} · {'newest' if order == 'newest' else 'best'} first"

@@ -1,1 +1,1 @@
-"""The settings screen, and putting changes into effect."""
+"""The settings screen, and applying changed settings."""

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 AT_ONCE = ("display", "notifications", "keys", "approvals", "watcher")
 """Sections whose settings take effect as soon as they are changed."""
 BUT = ("display.personality",)
-"""Settings in these sections that are fixed when a session starts."""
+"""Settings in these sections that take effect only with the next session."""
 ENTRY_SCREENS = {"providers": "providers", "mcp_servers": "mcp"}
-"""The slash commands that open the screens of sections with entries of one's own."""
+"""The slash commands of the screens that edit the entries of a section."""
 Outcome = TypeVar("Outcome")
 
 
 def takes_effect_at_once(key: str) -> bool:
-    """Return whether a change of the dotted `key` applies to the open session."""
+    """Return whether a change to the dotted `key` applies to the open session."""
     return key.partition(".")[0] in AT_ONCE and key not in BUT
 
 
@@ -36,14 +36,14 @@ class Snapshot(NamedTuple):
     """All settings at one moment."""
 
     loaded: LoadedSettings
-    """The settings in effect."""
+    """The settings in effect, from all sources."""
     own: LoadedSettings
-    """The settings if only the user's own file counted."""
+    """The settings of the user's own file alone."""
     file: Path
 
 
 class Preferences:
-    """Changes the user's own `config.yaml`, and applies changes to the open session where possible."""
+    """Changes the user's `config.yaml`, and applies changes to the open session where possible."""
 
     def __init__(self, app: AppearancePort) -> None:
         self._app = app
@@ -64,7 +64,7 @@ class Preferences:
             self._app.complain(sentence)
 
     async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
-        """Remove a setting or an entry from the file; return what puts it back. Raises `ConfigError`."""
+        """Remove a setting or an entry; return a function that restores it. Raises `ConfigError`."""
         from agent.core.config.edit import drop_entry
         from agent.core.config.setting_names import split
 
@@ -72,7 +72,7 @@ class Preferences:
         return lambda: self._write(key, lambda _home: back and back())
 
     async def edit_entry(self, section: str, name: str) -> None:
-        """Open the screen that edits an entry of a section; `add` as `name` begins with a new one."""
+        """Open the screen that edits the entry `name` of a section; the name `add` starts a new entry."""
         await self._app.actions.run_slash(f"{ENTRY_SCREENS[section]} {name}")
 
     async def _write(self, key: str, write: Callable[[Home], Outcome]) -> Outcome:
@@ -114,7 +114,7 @@ def _home() -> Home:
 
 
 def adopt(app: AppearancePort, settings: Settings) -> None:
-    """Apply the application's own settings; problems with the keys are shown as a notice."""
+    """Apply the settings of the user interface; problems with the keys are shown as a notice."""
     from app.tui.commands.keys import resolve
     from app.tui.conversation.clipboard_images import show_images
 

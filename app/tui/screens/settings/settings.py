@@ -1,4 +1,4 @@
-"""The settings screen: all settings with their origin, and editors to change them."""
+"""The settings screen: all settings with the sources of their values, and editors to change them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SettingRow:
     """One line of the settings screen."""
 
     key: str
-    """The dotted key; of a heading, the section."""
+    """The dotted key of a setting; for a heading, the section."""
     name: str
     """The key as it is shown below its heading."""
     kind: Kind
@@ -63,21 +63,21 @@ class SettingRow:
     help: str = ""
     takes: str = ""
     origin: str = ""
-    """The origin of the value; empty for a default."""
+    """The file or variable that the value comes from; empty for a default."""
     overridden: str = ""
-    """The reason why the user's own file is overridden; empty if it is not."""
+    """The reason why the value in the user's own file has no effect; empty if it has."""
     is_own: bool = False
     """True if the user's own file contains the setting."""
     choices: tuple[str, ...] = ()
 
     @property
     def effect(self) -> str:
-        """The time at which a change takes effect, in words."""
+        """When a change takes effect, in words."""
         return "now" if takes_effect_at_once(self.key) else "from the next session"
 
     @property
     def label(self) -> str:
-        """A short name in words; of a key, the name of what it does."""
+        """A short name in words; for a key binding, the name of its command."""
         if self.kind == "entry":
             return self.name
         if self.kind == "keys":
@@ -87,15 +87,15 @@ class SettingRow:
 
     @property
     def search_text(self) -> str:
-        """The text that a filter searches."""
+        """The text that the filter searches."""
         return f"{self.key} {self.label} {self.value} {self.origin or 'default'} {self.help}"
 
 
 def rows(
     loaded: LoadedSettings, own: LoadedSettings, keys: Keys, opened: Collection[str] = ()
 ) -> list[SettingRow]:
-    """Return all settings, by section. `own` holds the settings from the user's file only; a provider or
-    a server is one row, followed by its settings if its key is `opened`.
+    """Return the rows of all settings, by section. `own` holds the settings of the user's file alone; a
+    provider or a server is one row, followed by its settings if its key is in `opened`.
     """
     from agent.core.config.schema import Settings
 
@@ -115,7 +115,7 @@ def rows(
 def _entry_rows(
     section: str, loaded: LoadedSettings, own: LoadedSettings, opened: Collection[str]
 ) -> Iterator[SettingRow]:
-    """Yield a row for each entry, with the settings it has, and one for all of them."""
+    """Yield a row for each entry, followed by its settings if it is opened, and one for the whole section."""
     for name in _value_at(loaded, (section,)):
         path, key = (section, name), f"{section}.{name}"
         members = list(_members(path, loaded, own))
@@ -151,7 +151,7 @@ def _members(
 
 
 def _paths(path: KeyPath, annotation: Any, value: Any) -> Iterator[KeyPath]:
-    """Yield the settings below `path`; in a mapping with free keys, the existing ones."""
+    """Yield the paths of all settings below `path`; for mappings with free keys, those of existing keys."""
     from agent.core.config import setting_names as names
 
     if section := names.section_of(annotation):
@@ -190,7 +190,7 @@ def _setting(path: KeyPath, field: Any, loaded: LoadedSettings, own: LoadedSetti
 
 
 def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
-    """Return the editor kind for a setting of this type, and the possible choices."""
+    """Return the kind of editor for a setting of this type, and its choices, if any."""
     if annotation is bool:
         return "switch", ("true", "false")
     if get_origin(annotation) is Literal:
@@ -202,7 +202,7 @@ def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _key_rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> Iterator[SettingRow]:
-    """Yield a row for everything that can have keys, and for other entries of the file."""
+    """Yield a row for each command that can have keys, and for unknown commands in the settings."""
     wishes = loaded.settings.keys
     for id, each in bindables().items():
         by_default = " ".join(map(shown_key, each.keys)) or "none"
@@ -256,7 +256,7 @@ def _value_at(loaded: LoadedSettings, path: KeyPath) -> Any:
 
 
 def _source(loaded: LoadedSettings, path: KeyPath) -> SettingSource | None:
-    """Return the origin of a setting; that of a mapping is the origin of its first entry."""
+    """Return the source of a setting; for a mapping, that of its first entry."""
     direct = loaded.sources.get(path)
     below = (source for at, source in loaded.sources.items() if at[: len(path)] == path)
     return direct or next(below, None)
@@ -287,7 +287,7 @@ def _override_text(
 
 
 def _text(value: Any, *, secret: bool = False) -> str:
-    """Return a value as one line; text that looks like a secret is masked."""
+    """Return a value as one line, with secrets masked."""
     from tools.text.redact import redact
     from widgets.rows.row_text import one_line
 
@@ -303,7 +303,7 @@ def _text(value: Any, *, secret: bool = False) -> str:
 
 
 def _initial_text(value: Any) -> str | None:
-    """Return the text an editor starts with; None if it would show a secret."""
+    """Return the text that an editor starts with; None if it would reveal a secret."""
     from tools.text.redact import redact
 
     if value is None:
@@ -318,11 +318,11 @@ def _initial_text(value: Any) -> str | None:
 
 
 Take = Callable[[str], Awaitable[None]]
-"""Accepts the typed text; raises `HermesError` with a sentence if it is not valid."""
+"""Accepts the typed text; raises `HermesError` with a sentence if it is invalid."""
 
 
 class LineEditor(Dialog[bool]):
-    """A one-line editor for a setting. It shows errors and stays open until the value is accepted (True)."""
+    """A one-line editor for a setting. It shows errors until a value is accepted, and then returns True."""
 
     at_once = True
 
@@ -371,7 +371,7 @@ class LineEditor(Dialog[bool]):
 
 
 class ChoiceEditor(Dialog[str | None]):
-    """The possible values of a setting. Its result is the chosen one, or None."""
+    """The possible values of a setting. Its result is the chosen value, or None."""
 
     at_once = True
 
@@ -398,9 +398,9 @@ class ChoiceEditor(Dialog[str | None]):
 
 
 NAME_CELLS, NAME_SHARE = 30, 0.3
-"""The least room for the labels in cells, and their share of a wide screen."""
+"""The smallest width of the labels in cells, and their share of a wide screen."""
 WIDE, KEY_CELLS = 110, 26
-"""Cells from which the keys stand beside the labels, and their room."""
+"""The width in cells from which the keys are shown beside the labels, and the width of their column."""
 
 
 class SettingsList(HeadedRows):
@@ -447,7 +447,7 @@ class SettingsList(HeadedRows):
         return self.rows[index].kind == "heading"
 
     def repaint(self) -> None:
-        """Redraw all lines, and move the cursor if a filter put it on a heading."""
+        """Repaint all lines, and move the cursor off a heading that a filter put it on."""
         super().repaint()
         if self.is_mounted:
             self.leave_heading(1)
@@ -486,7 +486,7 @@ class SettingsList(HeadedRows):
 
 
 class SettingsScreen(ClosableModal[None]):
-    """A list of everything in `config.yaml`, with an explanation of the setting under the cursor."""
+    """A list of all settings in `config.yaml`, with an explanation of the one under the cursor."""
 
     CSS_PATH = "settings.tcss"
     AUTO_FOCUS = "SettingsList"
@@ -508,7 +508,7 @@ class SettingsScreen(ClosableModal[None]):
         self._snapshot = snapshot
         self._keeper = keeper
         self._removed: list[tuple[SettingRow, Callable[[], Awaitable[object]]]] = []
-        """Settings deleted here with what restores each, the last one last."""
+        """Settings deleted here, each with a function that restores it, the last one last."""
         self._opened: set[str] = set()
         """Keys of providers and servers whose settings are listed."""
         self._head = ScreenHeader("Settings")
@@ -641,7 +641,7 @@ class SettingsScreen(ClosableModal[None]):
         ]
 
     def action_scope(self) -> None:
-        """Show all settings, or only what differs from the default."""
+        """Switch between all settings and only those that differ from their defaults."""
         self._only_changed = not self._only_changed
         self.list.show(self._rows())
         self._tell()
@@ -680,7 +680,7 @@ class SettingsScreen(ClosableModal[None]):
 
 
 def about(row: SettingRow | None) -> Content:
-    """Return a setting's meaning, possible values and effect, in a few lines. Pure."""
+    """Return a setting's meaning, possible values and time of effect, in a few lines. Pure."""
     if row is None or row.kind == "heading":
         return Content("")
     parts: list[str | tuple[str, str]] = [(line(row.key), "bold"), f"  {line(_plain(row.help))}\n"]

@@ -1,1 +1,1 @@
-"""Choosing and editing skins, and the look of the running application."""
+"""Choosing and editing skins, and applying them to the running application."""

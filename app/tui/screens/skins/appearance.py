@@ -1,4 +1,4 @@
-"""The look of the running application: its skin, the colours the terminal can show, and motion.
+"""The look of the running application: its skin, the colours that the terminal can show, and motion.
 
 Skins are read in threads; switching to one happens at once, on the event loop.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from themes.skin_changes import SkinFileState
 
     class AppearancePort(AppContext, Protocol):
-        """An application with a look."""
+        """The members of the application that depend on its look."""
 
         copy_on_select: bool
         leave_answer: bool
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 """Seconds between two checks of the current skin's file."""
 RARE_LOOK_SECONDS = 2.0
-"""The same if the skin has no file."""
+"""Seconds between two checks if the skin has no file."""
 SETTLING_SECONDS = 0.1
-"""Seconds a file must be unchanged before it is read: editors write in more than one step."""
+"""Seconds that a file must be unchanged before it is read, as editors write in more than one step."""
 
 
 class Appearance:
@@ -58,7 +58,7 @@ class Appearance:
         folder: Path | None,
         environ: Mapping[str, str],
     ) -> None:
-        """`folder` holds the user's own skins; `environ` describes the terminal's abilities."""
+        """`folder` holds the user's own skins; `environ` describes the abilities of the terminal."""
         self._app = app
         self._ports = ports
         self.folder = folder
@@ -68,13 +68,13 @@ class Appearance:
         self.shown = adapt_skin(skin, self.depth)
         """The current skin, reduced to the terminal's colours."""
         self.light = skin.name == "auto" and not skin.dark
-        """True if the page of the terminal is light, as far as it was asked."""
+        """True if the terminal has reported a light background."""
         self._never_moves = bool(environ.get("HERMES_REDUCED_MOTION"))
         self.motion = not self._never_moves
         self._changes = 0
         self._theme = ""
         self._read_from: dict[str, SkinFileState] = {}
-        """By skin name: the state of its file just before the last reading."""
+        """The state of each skin's file just before it was last read, by name of the skin."""
 
     @property
     def palette(self) -> Palette:
@@ -82,8 +82,8 @@ class Appearance:
         return Palette(self.shown)
 
     def filters(self, filters: Iterable[LineFilter]) -> list[LineFilter]:
-        """Return the `filters` of Textual that suit the terminal; without colours, one that removes all
-        colours.
+        """Return the `filters` of Textual that suit the terminal; for a terminal without colours, one that
+        removes them.
         """
         if self.depth != "none":
             return list(filters)
@@ -93,7 +93,7 @@ class Appearance:
     # Skins
 
     def begin(self) -> None:
-        """Apply the first skin before any style sheet is read; reading them twice would cost a frame."""
+        """Apply the first skin before any style sheet is read; reading them again would cost a frame."""
         if self.shown.colors["background"].startswith("ansi_"):
             return  # `show` does it, as colours of the terminal need another filter
         theme = self._register()
@@ -110,7 +110,7 @@ class Appearance:
             self.show(self.skin)
 
     def show(self, skin: Skin) -> None:
-        """Draw everything with `skin`. A skin that `wear` is still reading is not applied afterwards."""
+        """Apply `skin` to all screens. A skin that `wear` is still reading is discarded."""
         self._changes += 1
         self.skin, self.shown = skin, adapt_skin(skin, self.depth, light=self.light)
         before = self._theme
@@ -136,7 +136,7 @@ class Appearance:
         return _of_name(name, loaded)
 
     async def wear(self, name: str) -> None:
-        """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
+        """Apply the skin of this name; show a problem in its file. Raises `ConfigError` if there is none."""
         loaded = await self.try_on(name)
         if name == "auto":
             await self.look_at_page()
@@ -144,12 +144,12 @@ class Appearance:
             self._ports.complain(problems_text(loaded.problems))
 
     async def look_at_page(self) -> None:
-        """Ask the terminal for its page if the skin follows it, and be told of changes."""
+        """If the skin follows the terminal, ask the terminal for its background, and adapt to it."""
         if self._follows_page and (light := await self._ports.ask_page()) is not None:
             await self.turn_page(light)
 
     async def turn_page(self, light: bool) -> None:
-        """Draw for a light or dark page if the skin follows the terminal."""
+        """Adapt to a light or dark background if the skin follows the terminal."""
         if self._follows_page and light != self.light:
             self.light = light
             if self.skin.name == "auto":
@@ -162,7 +162,7 @@ class Appearance:
         return self.skin.name == "auto" or self.shown.colors["background"] == DEFAULT
 
     async def try_on(self, name: str) -> LoadedSkin | None:
-        """Apply a skin like `wear`, without a notice; return None if another one was requested in between."""
+        """Apply a skin like `wear`, without a notice; return None if another one was requested meanwhile."""
         self._changes += 1
         asked = self._changes
         state, loaded = await asyncio.to_thread(_read, name, self.folder, self.light)
@@ -175,7 +175,7 @@ class Appearance:
         return loaded
 
     async def keep(self, name: str) -> None:
-        """Save the skin in the settings, and show a notice with the file.
+        """Save the skin in the settings, and show a notice that names the file.
 
         Raises `ConfigError` if the settings cannot be changed; the file is unchanged then.
         """
@@ -186,7 +186,7 @@ class Appearance:
         self._ports.say(f"Kept: display.skin is {name} in {from_home(home.config)}.")
 
     async def follow(self, display: DisplaySettings) -> None:
-        """Apply the look from the settings. An unknown skin is reported and changes nothing."""
+        """Apply the look from the settings. An unknown skin is reported and leaves the current one."""
         self.move(display.motion)
         try:
             await self.wear(display.skin)
@@ -196,7 +196,7 @@ class Appearance:
     # Motion
 
     def move(self, motion: bool) -> None:
-        """Switch motion on or off. `HERMES_REDUCED_MOTION` in the environment overrides it."""
+        """Turn motion on or off. With `HERMES_REDUCED_MOTION` in the environment it stays off."""
         self.motion = motion and not self._never_moves
         self._app.animation_level = "full" if self.motion else "none"
         self._ports.session.move(self.motion)
@@ -204,7 +204,7 @@ class Appearance:
     # Edits of the current skin's file
 
     async def watch(self) -> None:
-        """Apply edits of the user's own skins until cancelled."""
+        """Apply changes to the file of the current skin until cancelled; return at once without a folder."""
         if self.folder is None:
             return
         if self.skin.name not in self._read_from:
@@ -252,7 +252,7 @@ class Appearance:
 
 
 def _read(name: str, folder: Path | None, light: bool) -> tuple[SkinFileState, LoadedSkin]:
-    """Return the skin, and its file's state before reading, so that later writes are noticed."""
+    """Return the state of a skin's file before it was read, which reveals later writes, and the skin."""
     from themes.loader import load_skin
     from themes.skin_changes import file_state
 
@@ -261,7 +261,7 @@ def _read(name: str, folder: Path | None, light: bool) -> tuple[SkinFileState, L
 
 
 def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
-    """Return `loaded`. Raises `ConfigError` if it is another skin, because there is none called `name`."""
+    """Return `loaded`. Raises `ConfigError` if it replaces a skin called `name` that does not exist."""
     if loaded.skin.name != name:
         problem = loaded.problems[0]
         raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))
@@ -273,7 +273,7 @@ def _capital(text: str) -> str:
 
 
 def problems_text(problems: tuple[SkinProblem, ...]) -> str:
-    """Return the first problem in full, and the number of others. Pure."""
+    """Return the first problem, and the number of others. Pure."""
     more = len(problems) - 1
     return f"{problems[0]}" + (f" ({more} more in this file.)" if more else "")
 

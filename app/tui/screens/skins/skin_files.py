@@ -30,7 +30,7 @@ def own_file(home: Home, name: str) -> Path | None:
 
 
 def hides_builtin(name: str) -> bool:
-    """Return whether an own skin of this name would shadow a built-in one."""
+    """Return whether a user's skin of this name would hide a built-in one."""
     return name in builtin_names()
 
 
@@ -98,7 +98,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 Piece = tuple[str, str]
-"""A text and its role."""
+"""A text and the role of its colour."""
 
 _CODE: tuple[Piece, ...] = (
     ("return ", "keyword"),
@@ -118,7 +118,7 @@ def sample(skin: Skin, width: int = 76, *, banner: bool = True) -> list[Text]:
 
 
 class _Page:
-    """Draws lines that fill their width with the colour of their background."""
+    """Lines that fill their width with the background colour of a skin."""
 
     def __init__(self, palette: Palette, width: int) -> None:
         self._palette = palette

@@ -1,4 +1,4 @@
-"""The list of skins, which previews the one under the cursor."""
+"""The list of skins with a preview of the one under the cursor, and the skin editor."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class SkinPreview(Widget):
-    """A widget that shows a skin, independent of the application's skin."""
+    """A widget that shows a sample of a skin, independent of the application's skin."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "SkinPreview { width: 1fr; height: 1fr; }"
@@ -55,7 +55,7 @@ class SkinPreview(Widget):
         self._width = 0
 
     def show(self, skin: Skin) -> None:
-        """Show this skin, reduced to the terminal's colours."""
+        """Show a sample of this skin, which is already reduced to the terminal's colours."""
         self._skin = skin
         self._strips = []
         self.refresh()
@@ -73,10 +73,10 @@ class SkinPreview(Widget):
 
 @dataclass(frozen=True, slots=True)
 class SkinDraft:
-    """A skin with some colours changed."""
+    """A skin being edited, with some colours changed."""
 
     base: Skin
-    """The skin at the start of editing, or as last saved."""
+    """The skin at the start of editing, or as it was last saved."""
     changes: Mapping[str, str]
     """New colours by role; never one that equals the base's."""
 
@@ -100,7 +100,7 @@ class SkinDraft:
         return self.changes.get(role, self.base.colors[role])
 
     def with_color(self, role: str, color: str) -> SkinDraft:
-        """Return a draft with another colour for `role`, normalised."""
+        """Return a draft with another colour for `role`, which must be normalized."""
         kept = {each: value for each, value in self.changes.items() if each != role}
         if color != self.base.colors[role]:
             kept[role] = color
@@ -146,7 +146,7 @@ SWATCH = "██"
 
 
 async def edit(app: AppearancePort, name: str = "") -> None:
-    """Open the editor on the skin called `name`, or on the current one; a saved skin becomes the current one.
+    """Edit the skin called `name`, or the current one; a saved skin becomes the current one and the default.
 
     Raises `HermesError` if the skin does not exist, or the choice cannot be saved.
     """
@@ -159,7 +159,7 @@ async def edit(app: AppearancePort, name: str = "") -> None:
 
 
 class RoleList(RowList):
-    """One row per role: its colour, its value, and its contrast."""
+    """One row per colour role: its colour, its value, and its contrast."""
 
     def __init__(self, draft: SkinDraft) -> None:
         super().__init__(
@@ -197,7 +197,7 @@ class RoleList(RowList):
             self.screen.show_role()
 
     def _row_state(self, role: str) -> object:
-        """Return all values that a role's row shows, to detect changes."""
+        """Return everything that a role's row shows, to detect changes."""
         return self._draft.color(role), role in self._draft.changes, self._figures.get(role)
 
     def _row(self, index: int, width: int) -> list[Text]:
@@ -231,7 +231,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self.draft = SkinDraft.of(skin)
         self._saved: str | None = None
         self._before: list[tuple[str, str | None]] = []
-        """The colours that were reset, with their changes before."""
+        """The roles whose colours were reset, each with its changed colour before."""
         # Kept as an attribute, because a worker may resume while the screen is being removed.
         self._head = ScreenHeader("Skin editor")
         self._roles = RoleList(self.draft)
@@ -276,7 +276,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self.show_role()
 
     def show_role(self) -> None:
-        """Show purpose and value of the role under the cursor."""
+        """Show description and value of the role under the cursor, and its contrast problems."""
         role = self._roles.role
         value = self._value
         if role is None:
@@ -295,7 +295,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._keys.say(keys)
 
     def _judge(self, draft: SkinDraft, role: str) -> None:
-        """Show contrast problems of the colour of `role`."""
+        """Show contrast problems with the colour of `role`, if any."""
         hard = [each for each in check(draft.skin) if role in (each.role, each.background)]
         more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
         self._say(Content.assemble(("▲ ", "$warning"), f"{hard[0]}{more}") if hard else Content(""))
@@ -347,7 +347,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
             self._show(self.draft.reset(role))
 
     def action_undo(self) -> None:
-        """Give the colour that was reset last its change again."""
+        """Undo the last reset of a colour."""
         if self._before:
             role, color = self._before.pop()
             self._show(self.draft.with_color(role, color) if color else self.draft)
@@ -425,14 +425,14 @@ class SkinEditorScreen(ClosableScreen[str | None]):
 
 
 WIDTHS = [(0, "-narrow"), (82, "-wide")]
-"""Classes of the screen by its number of columns; a narrow one shows only the list."""
+"""Screen classes by number of columns; a narrow screen shows only the list, without a preview."""
 PAUSE = 0.03
-"""Seconds the cursor rests on a skin before it is applied, so that moving through the list stays quick."""
+"""Seconds that the cursor rests on a skin before it is applied, so that moving in the list stays quick."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkinChoice:
-    """The result of the list of skins."""
+    """The result of the list of skins: the skin to apply or edit."""
 
     name: str
     edit: bool = False
@@ -440,7 +440,7 @@ class SkinChoice:
 
 
 async def choose(app: AppearancePort, name: str = "") -> None:
-    """Apply and save the skin called `name`, or one that the user chooses. Raises `HermesError`."""
+    """Apply and save the skin called `name`; without a name let the user choose one. Raises `HermesError`."""
     before = app.appearance.skin
     if not name:
         choice = await app.push_screen_wait(SkinsScreen(app.appearance))
@@ -463,7 +463,7 @@ class SkinList(EntryRows[ListedSkin]):
         super().__init__(key=lambda skin: skin.name, words=lambda skin: skin.name)
         self.background = "surface"
         self.worn = ""
-        """The current skin when the list was opened."""
+        """The name of the skin in use when the list was opened."""
 
     @property
     def highlighted_name(self) -> str | None:
@@ -477,8 +477,8 @@ class SkinList(EntryRows[ListedSkin]):
 
 
 class SkinsScreen(ClosableModal[SkinChoice | None]):
-    """The list of skins, at the right edge. Its result is a skin to save or edit, or None to restore the old
-    one.
+    """The list of skins, at the right edge. Its result is a skin to save or edit, or None to restore the
+    previous one.
     """
 
     CSS_PATH = "skins.tcss"
@@ -506,7 +506,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
             yield KeyLine("↑↓ look · ⏎ keep · e edit · / filter · esc back")
 
     def use(self, palette: Palette) -> None:
-        """Redraw with these styles."""
+        """Repaint with these styles."""
         self.query_one(SkinList).use(palette)
         self.query_one(SkinPreview).show(palette.skin)
 
@@ -518,7 +518,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
         listed.show(skins, listed.worn)
 
     def on_pointed_rows_pointed(self) -> None:
-        """Preview the skin that the cursor moved to."""
+        """Apply the skin that the cursor moved to as a preview."""
         name = self.query_one(SkinList).highlighted_name
         if name is not None and name != self._on:
             self._on = name
