@@ -1,4 +1,4 @@
-"""Interfaces of the service that hosts the sessions, and what the parts of a running gateway share."""
+"""Interfaces of the service that hosts the sessions, and base classes for the parts of a running gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 How = Literal["prompt", "steer"]
 WordKind = Literal["plugin", "prompt", ""]
-"""The command of a plugin, a skill or a prompt of a server, or nothing."""
+"""What `/name` means: the command of a plugin, a skill or a server's prompt (`prompt`), or nothing."""
 
 
 class ChatClient(Protocol):
@@ -72,11 +72,11 @@ class ChatSession(Protocol):
         ...
 
     def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
-        """Answer a request. Returns a sentence if the answer was not accepted, else an empty text."""
+        """Answer a request. Returns a sentence if the answer was not accepted, otherwise an empty text."""
         ...
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """Return what `/name` is in this session besides the commands of chats.
+        """Return what `/name` means in this session, apart from the commands of chats.
 
         `plugin` is a plugin's command, `prompt` a skill or a server's prompt, and an empty text nothing.
         """
@@ -87,7 +87,7 @@ class ChatSession(Protocol):
         ...
 
     def expire(self, request: str) -> None:
-        """Close a request that nobody answered in time, with the result for an absent person."""
+        """Close a request that was not answered in time, with the result for an absent user."""
         ...
 
 
@@ -98,18 +98,18 @@ class ChatHost(Protocol):
     def database(self) -> Database: ...
 
     async def create(self, workspace: str, surface: str, model: str | None = None) -> ChatSession:
-        """Create a session. Raises `HermesError`; `StoreError` if a later try may succeed."""
+        """Create a session. Raises `HermesError`, or `StoreError` if a later try may succeed."""
         ...
 
     async def session(self, id: str, surface: str, model: str | None = None) -> ChatSession:
         """Return a stored session, opening it if needed.
 
-        Raises `HermesError`; `NoSession` if it was deleted.
+        Raises `HermesError`, or `NoSession` if it was deleted.
         """
         ...
 
     async def reopen(self, id: str, surface: str, model: str) -> ChatSession:
-        """Reopen an open session with another model.
+        """Close an open session, open it again with another model, and return it.
 
         If this raises `HermesError`, the session keeps its model.
         """
@@ -120,7 +120,7 @@ class ChatHost(Protocol):
         ...
 
     async def transcribe(self, data: bytes, name: str, session: ChatSession) -> str:
-        """Return what is said in a recording. Raises `HermesError`."""
+        """Return the text of a recording. Raises `HermesError`."""
         ...
 
     def keep_image(self, data: bytes, name: str) -> Attachment:
@@ -129,7 +129,7 @@ class ChatHost(Protocol):
 
 
 class Gateway(ABC):
-    """The parts of one gateway that its places use."""
+    """The parts of one gateway that its chats use."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Gateway(ABC):
         approval_timeout: float,
         workspace: str,
     ) -> None:
-        """`workspace` is the working folder of new sessions."""
+        """Set up the gateway. `workspace` is the working folder of new sessions."""
         self.name = name
         self.adapter = adapter
         self.settings = settings
@@ -154,35 +154,35 @@ class Gateway(ABC):
         self._known = asyncio.Event()
 
     def lock(self, place: Place) -> asyncio.Lock:
-        """Return the lock that is held while something is sent or edited in a place."""
+        """Return the lock that is held while something is sent to a chat or edited there."""
         return self._locks.setdefault(place, asyncio.Lock())
 
     def owe(self) -> None:
-        """Have queued deliveries sent."""
+        """Start sending the queued deliveries."""
         self._owed.set()
 
     async def wait_until_known(self) -> None:
-        """Wait until the platform has told the adapter its own identity, which all requests may need.
+        """Wait until the adapter knows its identity on the platform, which all requests may need.
 
         Deliveries and downloads of an earlier process may be pending before the first connection.
         """
         await self._known.wait()
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for some seconds."""
+        """Stop sending for some seconds; a longer pause that is already set stays."""
         self.paused_until = max(self.paused_until, time.monotonic() + seconds)
 
     @abstractmethod
     def home_of(self, gateway: str) -> str:
-        """Return the chat that the settings name for a gateway."""
+        """Return the chat that the settings name for a gateway; empty if none."""
 
     @abstractmethod
     def wake_place(self, gateway: str, place: Place) -> None:
-        """Have a place of a gateway check its messages, because a session now continues there."""
+        """Make a chat of a gateway check its messages, because a session now continues there."""
 
 
 class ChatPlace:
-    """A place and its session, as needed by its questions and its live message."""
+    """A chat or thread and its session, as needed by its questions and its progress message."""
 
     def __init__(self, gateway: Gateway, place: Place) -> None:
         self.gateway = gateway
@@ -194,11 +194,11 @@ class ChatPlace:
         return await self.gateway.host.database.read(work)
 
     async def write(self, work: Callable[[Any], Any]) -> Any:
-        """Run a change of the store and return its result."""
+        """Change the store by `work` and return its result."""
         return await self.gateway.host.database.write(work)
 
     async def say(self, text: str) -> None:
-        """Queue a message to the place that is not part of the conversation."""
+        """Queue a message to the chat that is not part of the conversation."""
         limits = self.gateway.adapter.limits
         name, place, now = self.gateway.name, self.place, time.time()
 

@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK = 1.0
-"""Seconds after which what other programs put down is found."""
+"""Seconds between two searches for deliveries that other programs queued."""
 LONGEST_PAUSE = 60.0
 CODE_WORDS = (
     "I do not know you. If this is your Hermes, run this on its machine within an hour:\n\n"
@@ -68,11 +68,11 @@ CODE_WORDS = (
 
 
 _STOP = re.compile(r"(?:\W*\bstop\b\W*){1,2}", re.IGNORECASE)
-"""A mail that says only this, as its subject, its text or both."""
+"""A mail that contains only the word "stop": as its subject, its text or both."""
 
 
 class RunningGateway(Gateway):
-    """Receives messages for its places and sends their deliveries. Each run needs a new object."""
+    """A gateway that receives messages for its chats and sends deliveries. Each run needs a new object."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class RunningGateway(Gateway):
         workspace: str,
         others: AllGateways,
     ) -> None:
-        """`workspace` is the working folder of new sessions."""
+        """Set up the gateway. `workspace` is the working folder of new sessions."""
         super().__init__(name, adapter, settings, host, approval_timeout, workspace)
         self._others = others
         self._heads: dict[Place, ChatHead] = {}
@@ -112,7 +112,7 @@ class RunningGateway(Gateway):
             await self.adapter.aclose()
 
     async def take(self, incoming: Incoming) -> None:
-        """Store an incoming message, or turn an unknown sender away.
+        """Store an incoming message, or send an unknown sender a pairing code.
 
         Returns once the message is on disk. Raises `StoreError`.
         """
@@ -158,9 +158,10 @@ class RunningGateway(Gateway):
             self.owe()
 
     def _for_what_runs(self, incoming: Incoming) -> Incoming:
-        """Return a stop or a steering that begins a conversation as part of the newest one that runs.
+        """Return a stop or steering message, if it began a new conversation, as part of the newest one with a
+        running turn.
 
-        A mail that is no reply would stop the session that it begins.
+        A mail that is not a reply would otherwise stop the session that it begins.
         """
         if incoming.kind != "message" or incoming.group or incoming.place.thread != incoming.id:
             return incoming
@@ -198,14 +199,14 @@ class RunningGateway(Gateway):
         self._others.wake_place(gateway, place)
 
     async def wake_session(self, session: ChatSession) -> None:
-        """Tell the places of a session that the service has opened it."""
+        """Make the chats of a session check it, because the service has opened it."""
         found = await self.host.database.read(lambda c: book.places_of(c, session.id))
         for name, each in found:
             if name == self.name:
                 self.head(each.place).wake()
 
     async def _owes(self, session: str) -> bool:
-        """Whether a session has a question that a chat shows as open, or a possibly unfinished turn."""
+        """Return whether a session has an open question in a chat, or a possibly unfinished turn."""
         return bool(
             await self.host.database.read(lambda c: book.open_asks(c, self.name, session))
         ) or await self.host.database.read(lambda c: book.has_taken_message(c, self.name, session))
@@ -251,9 +252,9 @@ class RunningGateway(Gateway):
     # Sending
 
     async def _send(self) -> None:
-        """Send the queued deliveries.
+        """Send the queued deliveries until cancelled.
 
-        Places are served in parallel, so a large file for one does not delay another.
+        Chats are served in parallel, so a large file for one does not delay another.
         """
         await self.wait_until_known()
         under_way: dict[Place, asyncio.Task[None]] = {}
@@ -371,7 +372,7 @@ class RunningGateway(Gateway):
 
 
 async def _surely(work: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request to the store until it succeeds; many start at once when the service starts."""
+    """Repeat a request to the store until it succeeds, because many start at once with the service."""
     pause = 0.5
     while True:
         try:
@@ -383,12 +384,12 @@ async def _surely(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class AllGateways:
-    """All running gateways of the service. It is started once, and closed before the sessions are."""
+    """All running gateways of the service; started once, and closed before the sessions are."""
 
     def __init__(
         self, host: ChatHost, home: Home, settings: Settings, environ: Mapping[str, str], folder: Path
     ) -> None:
-        """`folder` is the working folder of sessions unless a gateway's settings name another one."""
+        """Set up the gateways. `folder` is the working folder of sessions, unless settings name others."""
         self._host = host
         self._folder = folder
         self._home = home
@@ -433,24 +434,24 @@ class AllGateways:
         return tuple(self._running)
 
     async def hook(self, name: str, call: PlatformCall) -> CallAnswer:
-        """Answer an HTTP request from a platform to one of our addresses."""
+        """Answer an HTTP request from a platform; with the status 404 if that gateway does not run."""
         gateway = self._running.get(name)
         return CallAnswer(404) if gateway is None else await gateway.adapter.hook(call, gateway.take)
 
     def wake_session(self, session: ChatSession) -> None:
-        """Tell the chats of a session that the service has opened it."""
+        """Make the chats of a session check it, because the service has opened it."""
         for gateway in self._running.values():
             task = asyncio.create_task(self._tell_opened(gateway, session))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def home_of(self, gateway: str) -> str:
-        """Return the chat that the settings name for a gateway."""
+        """Return the chat that the settings name for a gateway; empty if none."""
         settings = getattr(self._settings.gateways, gateway, None)
         return settings.home if settings is not None else ""
 
     def wake_place(self, gateway: str, place: Place) -> None:
-        """Have a place of a gateway check its messages, because a session now continues there."""
+        """Make a chat of a gateway check its messages, because a session now continues there."""
         if (running := self._running.get(gateway)) is not None:
             running.head(place).wake()
             running.owe()
@@ -458,7 +459,7 @@ class AllGateways:
     async def move(self, session: ChatSession, where: str) -> str:
         """Move a session to a chat, or back to the terminal; return a sentence on where it continues.
 
-        `where` is a target of messages, or one of `moving.HERE_WORDS`. Raises `ConfigError`.
+        `where` is a target of messages, or one of `HERE_WORDS`. Raises `ConfigError`.
         """
         to = await self.destination(where)
         path = await session.client.whole_path()
@@ -526,7 +527,7 @@ class AllGateways:
             await self._cannot(gateway.name, f"Internal error ({type(error).__name__}).")
 
     async def _tidy(self, name: str) -> None:
-        """Delete file copies that an earlier process has sent, or has never queued."""
+        """Delete file copies that an earlier process sent or never queued."""
         try:
             claimed = await self._host.database.read(lambda c: book.waiting_files(c, name))
         except HermesError as error:

@@ -1,1 +1,1 @@
-"""Hooks: the person's own commands that receive a session's events and may influence them."""
+"""Hooks: the user's own commands that receive a session's events and may influence them."""

@@ -41,10 +41,10 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line
 
 LARGEST_ANSWER = 1_000_000
-"""Bytes of output that are read."""
+"""The maximum number of bytes of a hook's output."""
 _CHUNK = 65_536
 _COMPLAINT = 300
-"""Characters of a hook's errors that a notice quotes."""
+"""The maximum number of characters of a hook's error output that a notice quotes."""
 
 
 async def run_hook(
@@ -80,7 +80,7 @@ async def _answer(
     output: asyncio.StreamReader,
     errors: asyncio.StreamReader,
 ) -> HookAnswer:
-    """Wait until a hook's process ends, and read its answer."""
+    """Wait until a hook's process ends, and return its answer. Raises `HookError`."""
     complaining = asyncio.create_task(_read(errors, keep=_COMPLAINT * 4))
     answering = asyncio.create_task(_read(output, keep=LARGEST_ANSWER + 1))
     try:
@@ -140,9 +140,9 @@ async def _read(stream: asyncio.StreamReader, keep: int) -> bytes:
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
-"""Events that wait for hooks that only hear; of more the newest are left out."""
+"""The maximum number of events that wait for hooks without influence; further ones are dropped."""
 _PATIENCE = 10.0
-"""Seconds that the end of a session waits for hooks."""
+"""The maximum number of seconds that the end of a session waits for hooks."""
 
 
 HEARD = (
@@ -157,11 +157,11 @@ HEARD = (
     FilesChanged,
     Noticed,
 )
-"""The events that hooks hear of."""
+"""The session events of which hooks are notified."""
 
 
 class SessionHooks:
-    """Runs the hooks of a session. No method raises; a failing hook causes a notice."""
+    """The hooks of a session. No method raises; a failing hook causes a notice."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class SessionHooks:
         environment: Mapping[str, str],
         emit: Callable[[Event], None],
     ) -> None:
-        """`environment` holds the variables that hooks inherit, without secrets."""
+        """Set up the hooks. `environment` holds the variables that hooks inherit, without secrets."""
         self._hooks = by_event(hooks)
         self._session = session
         self._workspace = workspace
@@ -183,27 +183,27 @@ class SessionHooks:
         self._failed: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether there are any hooks."""
+        """Return whether there are any hooks."""
         return bool(self._hooks)
 
     def requires(self, event: HookEvent, tool: str = "") -> bool:
-        """Whether a hook must answer before the session may continue."""
+        """Return whether a hook must answer before the session may continue."""
         return any(hook.required and hook.hears_of(tool) for hook in self._hooks.get(event, ()))
 
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
-        """Return the hooks' answer on a tool call that is about to be made."""
+        """Return the combined answer of the hooks on a tool call that is about to be made."""
         return await self._ask("before_tool", tool, {"arguments": dict(arguments)})
 
     async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
-        """Return the hooks' answer on the result of a tool call."""
+        """Return the combined answer of the hooks on the result of a tool call."""
         return await self._ask("transform_result", tool, {"arguments": dict(arguments), "result": result})
 
     async def before_response(self, text: str) -> HookAnswer:
-        """Return the hooks' answer on a reply that ends a turn."""
+        """Return the combined answer of the hooks on a reply that ends a turn."""
         return await self._ask("before_response", "", {"result": text})
 
     def tell(self, event: HookEvent, tool: str = "", **fields: Any) -> None:
-        """Notify hooks of an event, in order and in the background."""
+        """Notify hooks of an event, in order and in the background; dropped if too many are waiting."""
         if not any(hook.hears_of(tool) for hook in self._hooks.get(event, ())):
             return
         try:
@@ -265,7 +265,7 @@ class SessionHooks:
             await self._ask(event, tool, fields)
 
     async def _ask(self, event: HookEvent, tool: str, fields: dict[str, Any]) -> HookAnswer:
-        """Ask the hooks one after the other; each sees what the earlier ones rewrote."""
+        """Ask the hooks one after the other; each receives what the earlier ones rewrote."""
         answer = HookAnswer()
         for hook in self._hooks.get(event, ()):
             if not hook.hears_of(tool):
@@ -299,7 +299,7 @@ class SessionHooks:
         return await hook.answer(payload)
 
     def _complain(self, hook: AnyHook, cause: str) -> None:
-        """Report a problem of a hook, once per session."""
+        """Report a problem with a hook, once per session."""
         if hook.digest in self._failed:
             return
         self._failed.add(hook.digest)
@@ -308,14 +308,14 @@ class SessionHooks:
 
 
 class HookConsent(ConsentFile):
-    """Digests of the approved hooks: `hooks` for the person's settings, `projects` by project folder."""
+    """Digests of the approved hooks: `hooks` for the user's settings, `projects` by project folder."""
 
     def agreed_digests(self) -> frozenset[str]:
         """Return the digests of all approved hooks."""
         return frozenset(each for digests in self.by_project().values() for each in digests)
 
     def by_project(self) -> dict[str, frozenset[str]]:
-        """Return the digests by project folder; those of the person's settings are under the empty text."""
+        """Return the digests by project folder; those of the user's settings are under the empty text."""
         kept = self.data()
         projects = kept.get("projects")
         lists = {**(projects if isinstance(projects, dict) else {}), "": kept.get("hooks")}
@@ -326,8 +326,7 @@ class HookConsent(ConsentFile):
         }
 
     def agree(self, hooks: Iterable[Hook]) -> None:
-        """Approve these hooks. They replace what was approved for the person's settings and for their
-        projects.
+        """Approve these hooks. They replace what was approved for the user's settings and for their projects.
 
         Approvals for other projects stay. Raises `ConfigError`.
         """

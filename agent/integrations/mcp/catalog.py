@@ -1,8 +1,8 @@
-"""The tools and prompts that a server last listed, and which of the tools a person has approved.
+"""The tools and prompts that a server last listed, and which of the tools the user has approved.
 
 A tool that is listed for the first time counts as approved, unless its text reads like an instruction to the
-model. Its description and schema are then pinned by their hash. If they change, the tool is parked: a person
-is shown the changed lines and must approve them.
+model. Its description and schema are then pinned by their hash. If they change, the tool is parked (not
+offered): the user is shown the changed lines and must approve them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tools.text.safe_text import clean
 
 LONGEST_DESCRIPTION = 4_000
 LARGEST_SCHEMA = 64_000
-"""Characters of a schema as JSON."""
+"""The maximum number of characters of a schema as JSON."""
 LONGEST_NAME = 128
 MOST_TOOLS = 1_000
 FAULT = "hermes.fault"
-"""Field of a listed tool: what is wrong with its schema by the rules of JSON schema, as a clause."""
+"""The field of a listed tool that holds, as a clause, what is wrong with its schema."""
 INSTRUCTIONS = "(instructions)"
-"""The name under which a server's words about all its tools are pinned, as if they were a tool."""
+"""The name under which a server's instructions are pinned, as if they were a tool."""
 DEEPEST = 24
 SCALARS = ("string", "number", "integer", "boolean", "array")
-"""Types whose values are not arguments of a tool."""
+"""Schema types that are not an object, and so cannot hold the arguments of a tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ class ToolDefinition:
     description: str
     parameters: Mapping[str, Any]
     digest: str
-    """The hash of all that the model is told of it."""
+    """The hash of everything about the tool that the model receives."""
     suspicion: str = ""
-    """What in its description reads like an order, empty if nothing does."""
+    """The passage of its texts that reads like an instruction to the model; empty if none does."""
 
     @property
     def model_text(self) -> str:
-        """The text about the tool that the model gets: its description, then its parameters as JSON."""
+        """The text about the tool for the model: its description, then its parameters as JSON."""
         schema = json.dumps(self.parameters, indent=2, sort_keys=True, ensure_ascii=False)
         return f"{self.description}\n\nParameters:\n{schema}\n"
 
@@ -67,8 +67,8 @@ class ToolListing:
 
 
 def read_tools(given: Sequence[Any]) -> ToolListing:
-    """Return the usable tools from a server's list, in its order. Of several tools with one name the first
-    counts.
+    """Return the usable tools in a server's list, in its order. Of tools with the same name, the first is
+    used.
 
     A schema with invalid parts is used as far as possible.
     """
@@ -134,9 +134,10 @@ def _instructions(said: Any) -> ToolDefinition | None:
 
 
 def _suspicion(texts: Iterable[str]) -> str:
-    """Describe the first passage that reads like an instruction to the model; empty if there is none.
+    """Return a description of the first passage that reads like an instruction to the model; empty without
+    one.
 
-    Each text is checked by itself, so that words of two texts are not read as one sentence.
+    Each text is checked separately, so that words of two texts are not read as one sentence.
     """
     found = next(
         (each for text in texts for each in scan(text) if each.severity in ("high", "critical")), None
@@ -155,7 +156,7 @@ def _clean_texts(value: Any) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    """Collect all descriptions and other texts in a schema."""
+    """Return all texts in a schema, in order."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
@@ -178,13 +179,13 @@ def _depth(value: Any, limit: int = DEEPEST + 2) -> int:
 Standing = Literal["ready", "changed", "suspicious"]
 MOST_PROMPTS = 500
 MOST_AGREED = 5_000
-"""Tools of one server that count as agreed to unasked, those that are gone among them; later ones wait."""
+"""The maximum number of a server's tools approved automatically, removed ones included; later ones wait."""
 LONGEST_TEXT = 20_000
-"""Characters of what is kept of a tool; what changes in a longer one is not shown line by line."""
+"""The maximum length in characters of a tool's stored text; changes to a longer one are not shown by line."""
 MOST_TEXT = 4_000_000
-"""Characters of all texts of a server that are kept, those agreed to last first."""
+"""The maximum total length in characters of a server's stored texts; the oldest approvals are dropped."""
 MOST_SHOWN = 100_000
-"""Characters of all differences of a server together."""
+"""The maximum total length in characters of all differences of a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,24 +211,24 @@ class ServerCatalog:
     """The known tools and prompts of one server, and which tools are approved."""
 
     listed: Mapping[str, Any] = field(default_factory=dict)
-    """What it listed, as it came: `tools` and `prompts`."""
+    """The lists that the server sent, unchanged: `tools` and `prompts`."""
     agreed: Mapping[str, str] = field(default_factory=dict)
-    """The hash under which each tool was agreed to, also of tools that are gone meanwhile."""
+    """The hash of each approved tool by name, including tools that no longer exist."""
     told: Mapping[str, str] = field(default_factory=dict)
-    """What the model was told of each tool when it was agreed to; of too long ones nothing is kept."""
+    """The text of each tool when it was approved; too long ones are not stored."""
     differences: Mapping[str, str] = field(default_factory=dict)
-    """Of tools that changed since: the lines that did, as a unified diff or a sentence. Outside text."""
+    """The changes by tool since its approval, as a unified diff or a sentence. Text from outside."""
     able: tuple[str, ...] = ()
-    """What it can do: tools, prompts, resources, logging."""
+    """The server's capabilities: tools, prompts, resources, logging."""
     tools: tuple[ToolDefinition, ...] = ()
     instructions: ToolDefinition | None = None
-    """What it says about all its tools, pinned like them."""
+    """The server's instructions on all its tools, pinned like them; None without any."""
     prompts: tuple[PromptDefinition, ...] = ()
     problems: tuple[str, ...] = ()
-    """What of its list cannot be used, a clause each."""
+    """Descriptions of list entries that cannot be used, as clauses."""
 
     def standing(self, tool: ToolDefinition) -> Standing:
-        """Return whether a tool may be used, or why not."""
+        """Return `ready` if a tool may be used, otherwise why it may not."""
         if self.agreed.get(tool.name) == tool.digest:
             return "ready"
         return "changed" if tool.name in self.agreed else "suspicious"
@@ -248,7 +249,7 @@ class ServerCatalog:
         return said.description.strip() if said is not None and self.standing(said) == "ready" else ""
 
     def parked_tools(self) -> tuple[ToolDefinition, ...]:
-        """Return the tools that wait for a person's approval, and the instructions if they do."""
+        """Return the tools that wait for the user's approval, and the instructions if they do."""
         return tuple(tool for tool in self.pinned if self.standing(tool) != "ready")
 
     def accept(self, names: Sequence[str] | None = None) -> ServerCatalog:
@@ -262,7 +263,7 @@ class ServerCatalog:
 
     @property
     def parked_digest(self) -> str:
-        """Return one hash of all parked tools, so that an approval applies to exactly what was shown."""
+        """One hash of all parked tools, so that an approval applies to exactly what was shown."""
         parts = "\n".join(sorted(f"{tool.name}\0{tool.digest}" for tool in self.parked_tools()))
         return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -296,12 +297,12 @@ def merge_listing(
 
 
 def catalog_path(folder: Path, config: ServerConfig) -> Path:
-    """Return the file of a server's catalog. It depends on the server's identity, not only on its name."""
+    """Return the path of a server's catalog. It depends on the server's identity, not only on its name."""
     return folder / "catalogs" / f"{config.name}-{config.identity[:16]}.json"
 
 
 def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
-    """Read the stored catalog of a server; None if there is none. Reads the disk."""
+    """Return the stored catalog of a server; None if there is none. Reads the disk."""
     data = read_private(catalog_path(folder, config))
     agreed, given, able = data.get("agreed"), data.get("listed"), data.get("able")
     if not isinstance(agreed, dict) or not isinstance(given, dict) or not isinstance(able, list):
@@ -337,7 +338,7 @@ def forget_catalog(folder: Path, config: ServerConfig) -> None:
 
 
 def _kept_texts(before: Mapping[str, str], agreed: Iterable[ToolDefinition]) -> dict[str, str]:
-    """Add the texts of newly approved tools to the stored ones.
+    """Return the stored texts with those of newly approved tools.
 
     The oldest are dropped if there is not enough room.
     """
@@ -415,12 +416,12 @@ def _prompts(given: Sequence[Any]) -> tuple[PromptDefinition, ...]:
 
 PREFIX = "mcp__"
 LONGEST = 64
-"""Characters that every provider takes."""
+"""The maximum length in characters of a tool name that every provider accepts."""
 _HASH = 8
 _FOREIGN = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 ToolKey = tuple[str, str]
-"""Server and tool as they call themselves."""
+"""The names of server and tool, as the server gives them."""
 
 
 def plain_name(server: str, tool: str) -> str:
@@ -433,12 +434,12 @@ def plain_name(server: str, tool: str) -> str:
 
 
 def is_of(name: str, server: str) -> bool:
-    """Whether a tool with this name could belong to the server."""
+    """Return whether a tool with this name could belong to the server."""
     return name.startswith(PREFIX + _FOREIGN.sub("_", server) + "__")
 
 
 def tool_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
-    """Return the name of each tool. Tools that would have the same name each get a hash at the end."""
+    """Return the name of each tool for the model; names that would be equal each get a hash at the end."""
     plain = {key: plain_name(*key) for key in keys}
     count = Counter(plain.values())
     return {key: name if count[name] == 1 else _hash_name(name, key) for key, name in plain.items()}

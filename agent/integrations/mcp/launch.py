@@ -21,41 +21,41 @@ from tools.kit.children import LargeFrameError, framed
 from tools.kit.files import lock_file, open_lock
 
 Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
-"""Which protocol is spoken; `auto` finds out what the server takes."""
+"""The protocol version to use; with `auto` the server is asked which it supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """The sandbox settings of a server that is started here."""
+    """The sandbox settings of a server that is started on this machine."""
 
     mode: str
-    """Of the settings of the sandbox."""
+    """The mode of the sandbox, as in the settings."""
     workspace: str
     home: str
     """The home of Hermes, which stays hidden."""
     network: bool
     readable: tuple[str, ...] = ()
-    """Folders it reads although they lie in that home."""
+    """Folders in that home that it may read nevertheless."""
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     memory: int = 0
-    """Bytes of private memory; 0 = no limit."""
+    """The limit on private memory in bytes; 0: no limit."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Variables that say where secrets of the session lie."""
+    """Variables that contain paths to secrets of the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """The sign-in settings that the host process gets."""
+    """The sign-in settings that the host process receives."""
 
     interactive: bool = False
-    """Whether a person is there who can be sent to an address."""
+    """Whether a user is present who can be asked to open a URL."""
     client_id: str = ""
     client_secret: str = ""
     client_metadata_url: str = ""
     scopes: tuple[str, ...] = ()
     renew: bool = False
-    """Whether to sign in again, whatever is kept."""
+    """Whether to sign in again even if tokens are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +65,23 @@ class ServerLaunch:
     name: str
     transport: str
     folder: str
-    """Its own folder, with cache, temporary files and the log of its errors."""
+    """Its own folder, with cache, temporary files and its error log."""
     tokens: str
-    """The file with what signing in gave."""
+    """The path of the file with its sign-in tokens."""
     files: str
-    """Folder for results that are too large for the conversation, and for pictures."""
+    """The folder for images and for results that are too large for the conversation."""
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     roots: tuple[str, ...] = ()
-    """Folders it is told of."""
+    """Folders that are announced to it as roots."""
     timeout: float = 60.0
     connect_timeout: float = 10.0
     protocol: Protocol = "auto"
     confinement: Confinement | None = None
-    """None: it is started without a sandbox."""
+    """The sandbox settings; None: it is started without a sandbox."""
     sign_in: SignIn = SignIn()
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class ServerLaunch:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ServerLaunch:
-        """Read the result of `to_json`."""
+        """Return the data in a result of `to_json`."""
         fields = dict(data)
         confinement = fields.pop("confinement")
         sign_in = fields.pop("sign_in")
@@ -109,7 +109,7 @@ def _is_list(value: Any) -> bool:
 
 
 LARGEST = 64_000_000
-"""Bytes of a frame; the process of a server keeps what is larger in files."""
+"""The maximum size of a frame in bytes; the host process keeps larger data in files."""
 
 
 def pack_frame(frame: Mapping[str, Any]) -> bytes:
@@ -121,12 +121,12 @@ def pack_frame(frame: Mapping[str, Any]) -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """Read the next frame; None at the end. Raises `FrameError`."""
+    """Read the next frame; return None at the end. Raises `FrameError`."""
     return await children.read_frame(reader, LARGEST)
 
 
 PATIENCE = 30.0
-"""Seconds another process may take to renew what it signed in with."""
+"""Seconds to wait for another process that renews the tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class TokenFile:
         write_private(self.path, {name: value for name, value in kept.items() if value is not None})
 
     def forget(self) -> bool:
-        """Delete everything stored; return False if nothing was stored."""
+        """Delete everything stored; return False if nothing was stored. Raises `ConfigError`."""
         try:
             self.path.unlink()
         except FileNotFoundError:
@@ -156,9 +156,9 @@ class TokenFile:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock for renewing tokens.
+        """Hold the lock for renewing tokens in this block.
 
-        Blocks, but waits for another process at most `PATIENCE` seconds.
+        Blocks, but waits for another process at most `PATIENCE` seconds, and then goes on without the lock.
         """
         private_folder(self.path.parent)
         descriptor = open_lock(self.path.with_suffix(".lock"))

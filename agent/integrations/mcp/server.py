@@ -1,4 +1,4 @@
-"""One server of a session: its host process, its timeouts, its failures. A server that fails is parked."""
+"""One server of a session: its host process, timeouts and failures. A server that keeps failing is parked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CallClocks:
 
     @asynccontextmanager
     async def running(self, seconds: float) -> AsyncIterator[None]:
-        """Raise `TimeoutError` once the clock has run for `seconds`.
+        """Raise `TimeoutError` if the block takes more than `seconds`.
 
         The time inside `standing` does not count.
         """
@@ -62,7 +62,7 @@ class CallClocks:
 
 
 class ServerError(HermesError):
-    """A server failed. The text is one sentence with the server's name and the fix."""
+    """The error of a server. The text is one sentence with the server's name and the fix."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -83,7 +83,7 @@ class ServerError(HermesError):
 
 
 PATIENCE = 5.0
-"""Seconds the process may take to let go of its server."""
+"""Seconds that the host process has to disconnect from its server."""
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ Answer = Callable[[str, Any], Awaitable[Any]]
 
 
 class RefusedError(Exception):
-    """A server's request is refused; the text says why."""
+    """The refusal of a server's request; the text gives the reason."""
 
 
 class HostError(Exception):
@@ -129,7 +129,7 @@ class HostProcess:
     ) -> Any:
         """Send a request and return its result.
 
-        If it is cancelled, the server is told. Raises `HostError`.
+        If this is cancelled, the server is told so. Raises `HostError`.
         """
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -150,7 +150,7 @@ class HostProcess:
         return reply["value"]
 
     async def close(self, patience: float = PATIENCE) -> None:
-        """End the server and the host process."""
+        """End the server and the host process; after `patience` seconds they are killed."""
         if self._process is None or self._reading is None:
             return
         with suppress(HostError):
@@ -227,15 +227,15 @@ class HostProcess:
 
 
 LOG_LINES = 200
-"""Lines of a server's own log that are kept to be shown."""
+"""The number of lines of a server's log that are kept to be shown."""
 WARM_UP = 60.0
-"""Seconds our own process has until it can speak to a server."""
+"""The time limit in seconds for the start of the host process."""
 REACTS_IN = 5.0
-"""Seconds the process of a server has to react after a call that took too long."""
+"""Seconds in which the host process must answer a ping after a call that took too long."""
 ENDS_IN = 0.5
-"""Seconds a call waits for the end of what failed before, which is ended beside it."""
+"""The maximum number of seconds that a call waits for the end of a failed process."""
 _SLACK = 0.5
-"""Seconds beyond its time in which a start may still say what is wrong by itself."""
+"""Seconds after its timeout in which a start may still report its own error."""
 
 
 class Server:
@@ -249,10 +249,11 @@ class Server:
         answer: Answer,
         hear: Hear = lambda _event, _fields: None,
     ) -> None:
-        """`launch` returns how to start the server, or raises `HermesError` if that is not known.
+        """Set up the server without starting it.
 
-        `environ` is the environment of the host process. `answer` answers the server's questions, and `hear`
-        receives its events.
+        `launch` returns how to start it, or raises `HermesError` if that is not known. `environ` is the
+        environment of the host process. `answer` answers the server's questions, and `hear` receives its
+        events.
         """
         self.name = name
         self.health = Health()
@@ -271,7 +272,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> Mapping[str, Any]:
-        """Start the server if it is not running; return its description of itself."""
+        """Start the server if it is not running; return its description of itself. Raises `ServerError`."""
         async with self._starting:
             if self._host is not None and not self._host.dead and self.health.state == "ready":
                 return self._about
@@ -379,7 +380,7 @@ class Server:
         task.add_done_callback(self._tasks.discard)
 
     async def _leave(self) -> None:
-        """Close the host process in the background, so that no call waits for one that does not end."""
+        """Close the host process in the background, so that calls wait for its end only briefly."""
         host, self._host = self._host, None
         if host is not None:
             self._beside(host.close())
@@ -409,19 +410,19 @@ class Server:
 
 
 MOST_LINES = 20
-"""Lines of one server within one second."""
+"""The maximum number of log lines of one server per second."""
 
 
 @dataclass(slots=True)
 class LogPace:
-    """Limits the log lines that one server may write per second. Times are those of `time.monotonic`."""
+    """A limit on the log lines shown of one server per second. Times are those of `time.monotonic`."""
 
     most: int = MOST_LINES
     second: float = float("-inf")
     count: int = 0
 
     def takes(self, now: float) -> bool:
-        """Whether another log line may be shown at the time `now`."""
+        """Count a log line at the time `now`; return whether it may be shown."""
         if now - self.second >= 1.0:
             self.second, self.count = now, 0
         self.count += 1

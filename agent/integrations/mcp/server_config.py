@@ -32,7 +32,7 @@ Transport = Literal["stdio", "http", "sse"]
 START_TIME = 10.0
 GIVEN_TIME = 60.0
 INSTALL_TIME = 120.0
-"""Seconds of a start: usually, of a server that an editor passes in, and of one that may first install it."""
+"""The timeouts of a start in seconds: usual, of a server that an editor passes in, and with installation."""
 
 _INSTALLERS = frozenset({"npx", "bunx", "uvx", "pipx", "docker", "podman"})
 _INSTALLING = {
@@ -45,7 +45,7 @@ _INSTALLING = {
     "go": ("run",),
     "cargo": ("run",),
 }
-"""Programs that may install a server before they start it, and the first arguments with which they do."""
+"""Programs that may install a server before they start it, and the arguments with which they do so."""
 
 _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -62,7 +62,7 @@ class OAuthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One server as written in the configuration; variables are not yet replaced."""
+    """One server as written in the configuration; references to variables are not yet replaced."""
 
     name: str
     transport: Transport
@@ -76,14 +76,14 @@ class ServerConfig:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     timeout: float = 60.0
-    """Seconds a call has."""
+    """The timeout of a call, in seconds."""
     connect_timeout: float = START_TIME
-    """Seconds its start has, as the settings say; `start_time` is what it gets."""
+    """The timeout of its start in seconds, as configured; `start_time` is the one that is used."""
     enabled: bool = True
     sandbox: bool = True
     network: bool = True
     readable: tuple[str, ...] = ()
-    """Folders it reads although they lie in the home of Hermes: its own, where a plugin brings it."""
+    """Folders in the home of Hermes that it may read: its own folder, if a plugin provides it."""
     writable: tuple[str, ...] = ()
     oauth: OAuthConfig = OAuthConfig()
 
@@ -109,17 +109,17 @@ class ServerConfig:
 
     @property
     def digest(self) -> str:
-        """The hash of everything that a person approves."""
+        """The hash of everything that the user approves."""
         return _hash(asdict(self))
 
     @property
     def place(self) -> str:
-        """The command line or URL of the server, as it is shown to a person."""
+        """The command line or URL of the server, as it is shown to the user."""
         return self.url or " ".join((self.command, *self.args))
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What a person approves besides command or URL, one line each. Values of variables are left out."""
+        """What the user approves besides command or URL, one line each. Values of variables are left out."""
         lines: list[str] = []
         if self.command:
             network = "with the network" if self.network else "without the network"
@@ -137,13 +137,13 @@ class ServerConfig:
         return tuple(lines)
 
     def offers(self, tool: str) -> bool:
-        """Whether `include` and `exclude` allow a tool."""
+        """Return whether `include` and `exclude` allow a tool."""
         included = not self.include or any(fnmatchcase(tool, each) for each in self.include)
         return included and not any(fnmatchcase(tool, each) for each in self.exclude)
 
 
 def server_config(name: str, given: McpServerSettings) -> ServerConfig:
-    """Read the server `name` from the settings. Raises `ConfigError`."""
+    """Return the server `name` of the settings. Raises `ConfigError`."""
     where = f"The MCP server {name!r}"
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{where} needs a name of letters, digits, `-`, `_` and `.`, at most 64 of them.")
@@ -169,12 +169,12 @@ def server_config(name: str, given: McpServerSettings) -> ServerConfig:
 
 
 def _fields(dumped: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as fields: their lists as tuples."""
+    """Return settings as fields, with tuples instead of lists."""
     return {name: tuple(each) if isinstance(each, list) else each for name, each in dumped.items()}
 
 
 def address_config(url: str) -> ServerConfig:
-    """Make the configuration of a server that is only given by its URL. Raises `ConfigError`."""
+    """Return the configuration of a server that is only given by its URL. Raises `ConfigError`."""
     _check_address("The MCP server", url)
     return ServerConfig(name=urlsplit(url).hostname or "server", transport="http", url=url)
 
@@ -200,11 +200,11 @@ class ServerAgreement(ConsentFile):
     """The approved servers of projects, by the hash of project and server."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is the folder for servers in the home folder."""
+        """Open the approvals in `folder`, the folder for servers in the home."""
         super().__init__(folder / "agreed.json")
 
     def holds(self, root: Path, config: ServerConfig) -> bool:
-        """Whether exactly this server of the project at `root` is approved."""
+        """Return whether exactly this server of the project at `root` is approved."""
         return _key(root, config) in self.all()
 
     def all(self) -> dict[str, tuple[str, str]]:
@@ -253,19 +253,19 @@ def _key(root: Path, config: ServerConfig) -> str:
 
 PROJECT_FILE = ".mcp.json"
 MOST = 100
-"""Servers of one project that are read."""
+"""The maximum number of servers of one project that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredServer:
-    """One server of the settings or of a project, and whether it may be used."""
+    """One server of the settings, of a project or of a plugin, and whether it may be used."""
 
     config: ServerConfig
     origin: Literal["settings", "project", "plugin"]
     agreed: bool = True
-    """Whether a person agreed to it; those of the person's own settings are."""
+    """Whether the user approved it; those of the user's own settings count as approved."""
     root: Path | None = None
-    """The project that brings it."""
+    """The root of the project that declares it; None for others."""
 
     @property
     def usable(self) -> bool:
@@ -274,7 +274,7 @@ class DeclaredServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredServers:
-    """All usable servers by name, those of the settings first, and the problems of the others."""
+    """All declared servers by name, those of the settings first, and the problems with the others."""
 
     servers: tuple[DeclaredServer, ...]
     problems: tuple[str, ...] = ()
@@ -291,7 +291,7 @@ class DeclaredServers:
 
 
 def declared_servers(settings: Settings, folder: Path, workspace: Path) -> DeclaredServers:
-    """Read the servers of the settings and of the project around `workspace`.
+    """Return the servers of the settings and of the project around `workspace`.
 
     `folder` is the folder for servers in the home folder.
     """
@@ -323,7 +323,7 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
 def add_server(home: Home, declared: DeclaredServers, name: str, entry: Mapping[str, Any]) -> ServerConfig:
     """Write a server into config.yaml. Raises `ConfigError`; then nothing is written.
 
-    `declared` are the servers there are, `entry` is what `mcp_servers.NAME` takes.
+    `declared` are the existing servers, `entry` is the value for `mcp_servers.NAME`.
     """
     from agent.core.config.edit import put_entry
     from agent.core.config.schema import McpServerSettings
@@ -338,10 +338,10 @@ def add_server(home: Home, declared: DeclaredServers, name: str, entry: Mapping[
 def given_servers(
     servers: Sequence[tuple[str, Mapping[str, Any]]], taken: Collection[str]
 ) -> tuple[list[DeclaredServer], list[str]]:
-    """Read the servers that a user interface passes for one session. Pure.
+    """Return the servers that a user interface passes for one session. Pure.
 
-    Returns the servers, and a sentence for each that was left out. They count as the person's own, because
-    they come from the editor in use. Variables in them are not replaced.
+    The second list has a sentence for each that was left out. They count as the user's own, because they come
+    from the editor in use. Variables in them are not replaced.
     """
     found: dict[str, DeclaredServer] = {}
     problems: list[str] = []
@@ -387,7 +387,7 @@ def _project_entries(root: Path, problems: list[str]) -> Mapping[str, Any]:
 
 
 def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
-    """Read a server from a project file, in the form that other programs use too. Raises `ConfigError`."""
+    """Return a server of a project file, in the form that other programs use too. Raises `ConfigError`."""
     from pydantic import ValidationError
 
     from agent.core.config.schema import McpServerSettings
@@ -421,7 +421,7 @@ def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
 
 
 def _project_oauth(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the sign-in of a server as the settings have it, and the keys that are not known."""
+    """Return the sign-in of a server in the form of the settings, and the unknown keys."""
     from agent.core.config.schema import McpOAuthSettings
 
     names = {"clientId": "client_id", "scope": "scopes", "clientMetadataUrl": "client_metadata_url"}
@@ -443,27 +443,27 @@ class LaunchEnvironment:
     home: Home
     workspace: Path
     files: Path
-    """Folder for what is too large for the conversation."""
+    """The folder for results that are too large for the conversation."""
     sandbox: SandboxSettings
     variables: Mapping[str, str]
-    """The person's variables, with those of `~/.hermes/.env`."""
+    """The user's variables, including those of `~/.hermes/.env`."""
     probes: bool = False
-    """Whether servers that failed are tried again by themselves."""
+    """Whether servers that failed are tried again automatically."""
     interactive: bool = False
-    """Whether a person can be sent to an address to sign in."""
+    """Whether the user can be asked to open a URL to sign in."""
     protocol: Protocol = "auto"
     renew: bool = False
-    """Whether to sign in again."""
+    """Whether to sign in again even if tokens are stored."""
 
     @property
     def of_process(self) -> dict[str, str]:
-        """Return the environment of the host process: variables for network access, and no secrets."""
+        """The environment of the host process: variables for network access, and no secrets."""
         wanted = {*_TRUST, *_WAY_OUT, *(name.upper() for name in _WAY_OUT), "PATH", "HOME", "LANG", "LC_ALL"}
         return {name: value for name, value in self.variables.items() if name in wanted}
 
 
 def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
-    """Resolve everything needed to start or reach a server. Raises `ConfigError`."""
+    """Return everything needed to start or reach a server. Raises `ConfigError`."""
     where, variables = f"The MCP server {config.name}", around.variables
     folder = around.home.servers
     oauth = config.oauth

@@ -1,4 +1,4 @@
-"""Requests that servers send: forms and URLs for a person, and questions for the model."""
+"""Requests that servers send: forms and URLs for the user, and questions for the model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FormField:
     required: bool = False
     default: Any = None
     choices: tuple[tuple[str, str], ...] = ()
-    """Values with what a person reads."""
+    """Values, each with the label that the user sees."""
     format: str = ""
     minimum: float | None = None
     maximum: float | None = None
@@ -48,7 +48,7 @@ class FormField:
 
     @property
     def default_text(self) -> str:
-        """The default as a person would type it."""
+        """The default as the user would type it."""
         if self.default is None:
             return ""
         match self.kind:
@@ -63,11 +63,11 @@ class FormField:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the field seems to ask for a secret. The person is then warned."""
+        """Whether the field seems to ask for a secret. The user is then warned."""
         return is_secret_name(self.name) or is_secret_name(self.label.replace(" ", "_"))
 
     def value(self, text: str) -> Any:
-        """Convert typed text to the field's type. Raises `ConfigError`, which says what the field accepts."""
+        """Convert typed text to the field's type. Raises `ConfigError`, which names what is accepted."""
         typed = text.strip()
         match self.kind:
             case "choice":
@@ -102,7 +102,7 @@ class FormField:
 
 
 def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
-    """Return the fields of a form in order. Entries that are not fields are skipped."""
+    """Return up to `MOST_FIELDS` fields of a form in order. Entries that are not fields are skipped."""
     properties = schema.get("properties")
     required = schema.get("required")
     wanted = (
@@ -119,7 +119,7 @@ def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
 def filled_form(
     fields: Sequence[FormField], texts: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Convert the texts typed into a form. Returns the values by field name, and the errors by field name."""
+    """Return the values of a form from the texts typed into it, and the errors, both by field name."""
     values: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for field in fields:
@@ -190,19 +190,19 @@ def _limit(value: Any) -> float | None:
 
 
 LONGEST_REQUEST = 2_000
-"""Characters of a server's message that are shown."""
+"""The maximum number of characters of a server's message that are shown."""
 _DECLINE, _OPENED = "Decline", "Done, continue"
 
 
 class FormAsker(Asker):
-    """Asks a person who can fill in a form."""
+    """An interface to ask the user that can also show a form."""
 
     @abstractmethod
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply: ...
 
 
 async def ask_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask a person, and return their `action` (accept, decline or cancel) and the `content` of the form."""
+    """Ask the user; return the `action` (accept, decline or cancel) and the `content` of the form."""
     message = clean(str(params.get("message") or ""))[:LONGEST_REQUEST]
     if params.get("mode") == "url":
         return await _address(asker, server, message, str(params.get("url") or ""))
@@ -249,19 +249,19 @@ def _action(outcome: str, text: str) -> str:
 
 
 MOST_TOKENS = 4_096
-"""Tokens of an answer, whatever the server asks for."""
+"""The maximum number of tokens of an answer, whatever the server asks for."""
 LONGEST = 200_000
-"""Characters of a question."""
+"""The maximum number of characters of a question."""
 _SHOWN = 1_000
 
 
 class Sampling:
-    """Lets servers ask one model of the session."""
+    """Requests of servers to one model of the session."""
 
     def __init__(
         self, route: ModelRoute, meter: Meter, gate: Gate, may_ask: Callable[[], bool], retries: int = 1
     ) -> None:
-        """`may_ask` says whether a person is present, or a budget limits the cost without one."""
+        """Set up the requests. `may_ask` returns whether the user is present, or a budget limits the cost."""
         self._route = route
         self._meter = meter
         self._gate = gate
@@ -300,7 +300,7 @@ class Sampling:
 
 
 def _messages(given: Any) -> list[Message]:
-    """Read the messages of a server's request. Raises `RefusedError` for content that is not text."""
+    """Return the messages of a server's request. Raises `RefusedError` for content that is not text."""
     if not isinstance(given, Sequence) or not given:
         raise RefusedError("it asked nothing")
     found = []

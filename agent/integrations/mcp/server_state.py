@@ -8,11 +8,12 @@ from typing import Literal
 from agent.integrations.mcp.catalog import MOST_AGREED, ServerCatalog, ToolDefinition
 
 State = Literal["idle", "starting", "ready", "failed", "parked", "sign-in", "off", "not agreed"]
-"""`idle`: it starts at the first use. `failed`: it is tried again soon. `parked`: it failed several times
-in a row, and is tried again at the first use after a longer pause."""
+"""`idle`: it starts at the first use. `failed`: it is tried again soon. `parked`: it failed several times in
+a row, and is tried again at the first use after a longer pause.
+"""
 
 PAUSES = (1.0, 4.0, 15.0, 60.0, 300.0)
-"""Seconds until the next try after so many failures in a row."""
+"""Seconds until the next try, by the number of failures in a row; the last value is for all further ones."""
 PARKED_AFTER = 3
 
 
@@ -22,18 +23,18 @@ class Health:
 
     state: State = "idle"
     failures: int = 0
-    """In a row."""
+    """The number of failures in a row."""
     retry_at: float = 0.0
     reason: str = ""
     """Why it failed last, as a clause."""
     starts: int = 0
     took: float = 0.0
-    """Seconds its last start took."""
+    """The duration of its last start, in seconds."""
     protocol: str = ""
     calls: int = 0
-    """Requests it answered since the session began."""
+    """The number of requests that it answered since the session began."""
     answered_in: float = 0.0
-    """Seconds the last of them took."""
+    """The duration of the last of them, in seconds."""
 
     def waits(self, now: float) -> float:
         """Return the seconds until the next try is allowed; 0 if it is allowed now."""
@@ -71,7 +72,7 @@ class ToolState:
     why: str = ""
     """Why it is parked, as a clause; empty for one that can be called."""
     difference: str = ""
-    """The lines that changed since it was agreed to, as a unified diff; empty for one that did not change."""
+    """The lines that changed since its approval, as a unified diff; empty if it did not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,25 +84,25 @@ class ServerState:
     place: str
     health: Health
     terms: tuple[str, ...] = ()
-    """What a person agrees to besides its place, a line each."""
+    """What the user approves besides its command or URL, a line each."""
     retry_in: float = 0.0
-    """Seconds until it is tried again."""
+    """Seconds until the next try."""
     tools: tuple[str, ...] = ()
     parked: tuple[tuple[str, str], ...] = ()
-    """Tools that wait for a person, and why."""
+    """The tools that wait for the user's approval, each with the reason."""
     seen: str = ""
-    """Stands for all that waits as it is shown here; a yes counts for exactly that."""
+    """A hash of all waiting tools as shown here; an approval counts for exactly these."""
     offer: tuple[ToolState, ...] = ()
-    """All tools, in the order of the server."""
+    """All its tools, in the order of the server."""
     prompts: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     signs_in: bool = False
-    """Whether it is one that can be signed in to."""
+    """Whether the server supports a sign-in."""
     signed_in: bool = False
-    """Whether what signing in gave is kept."""
+    """Whether sign-in tokens are stored."""
     sign_in: str | None = None
-    """The address to sign in at; empty until the server has said it, None where nobody signs in."""
+    """The URL to sign in at; empty until the server has sent it, None if no sign-in is running."""
 
 
 def why_parked(catalog: ServerCatalog, tool: ToolDefinition) -> str:

@@ -37,9 +37,9 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 STARTS_IN = 30.0
-"""Seconds a server has until it says where to sign in; then a person's own time begins."""
+"""Seconds that a server has to send its sign-in URL; then the user's own time begins."""
 COMES_BACK_IN = 10.0
-"""Seconds in which the page of this machine takes an address."""
+"""The timeout in seconds for passing a URL to the local sign-in page."""
 
 
 class SignIns:
@@ -51,7 +51,7 @@ class SignIns:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     def address(self, name: str) -> str | None:
-        """Return the URL at which a person signs in.
+        """Return the URL at which the user signs in.
 
         The text is empty until the server has sent the URL. None means that no sign-in is running.
         """
@@ -60,7 +60,7 @@ class SignIns:
     async def sign_in(self, config: ServerConfig) -> None:
         """Sign in again and store the tokens.
 
-        Returns when the person has signed in; raises if nobody does.
+        Returns when the user has signed in; raises if that does not happen.
         """
         name = config.name
         if not config.url:
@@ -106,7 +106,7 @@ class SignIns:
             raise ServerError(name, "nothing waits for that address", "begin the sign-in again") from error
 
     def is_signed_in(self, config: ServerConfig) -> bool:
-        """Whether tokens for a server are stored. Reads the disk."""
+        """Return whether tokens for a server are stored. Reads the disk."""
         return bool(config.url) and "tokens" in self._tokens(config).read()
 
     def sign_out(self, config: ServerConfig) -> bool:
@@ -152,21 +152,21 @@ def _way_back(address: str) -> str:
 
 _AFTER_PAUSE = 0.05
 AGAIN_AFTER = 1.0
-"""Seconds between two listings of a server that says time and again that it has changed."""
+"""The minimum number of seconds between two listings of a server that keeps reporting changes."""
 
 Say = Callable[[str, str], None]
-"""Tells the person something: kind of notice, and text."""
+"""A function that shows the user a notice: its kind, and its text."""
 
 
 Log = Callable[[str, str, str], None]
-"""Takes a line of the log of a server: server, level, text."""
+"""A function that receives a log line of a server: server, level, text."""
 
 
 class Answers(Protocol):
-    """Answers the questions of servers. Both methods raise `RefusedError`."""
+    """The answers to the questions of servers. Both methods raise `RefusedError`."""
 
     async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Have a person fill in a form or open a URL; return `action` and `content`."""
+        """Ask the user to fill in a form or open a URL; return `action` and `content`."""
         ...
 
     async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -182,7 +182,7 @@ class OfferedTool:
     server: str
     definition: ToolDefinition
     about: str = ""
-    """What its server says about all its tools; the first of them has it. Outside text."""
+    """The server's instructions on all its tools, on the first of them only. Outside text."""
 
 
 @dataclass(slots=True)
@@ -193,15 +193,15 @@ class _Kept:
     server: Server
     catalog: ServerCatalog | None
     changes: int = 0
-    """How often it said that its offer is another one."""
+    """The number of times that it reported changed lists."""
     listed_at: tuple[int, int] = (-1, -1)
-    """Its start and its changes at which it was listed last."""
+    """The values of `moment` when its lists were last read."""
     is_renewing: bool = False
     is_probed: bool = False
     is_signed_in: bool = False
     lines: LogPace = field(default_factory=LogPace)
     calls: set[Callable[[str], None]] = field(default_factory=set)
-    """Where the output of running calls goes."""
+    """Functions that receive the output of running calls."""
     listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -225,7 +225,7 @@ class McpService:
         say: Say,
         write: Log = lambda _server, _level, _text: None,
     ) -> None:
-        """`write` receives the log lines of servers, limited for each of them."""
+        """Set up the servers. `write` receives their log lines, limited for each of them."""
         self._write = write
         self._around = around
         self._answers = answers
@@ -257,14 +257,14 @@ class McpService:
         return _Kept(declared, server, None)
 
     def load(self) -> None:
-        """Read the stored catalogs of all servers. Reads the disk."""
+        """Read the stored catalogs of all servers. Touches the disk."""
         for kept in self._kept.values():
             if kept.declared.usable:
                 kept.catalog = load_catalog(self._around.home.servers, kept.declared.config)
                 kept.is_signed_in = self._sign_ins.is_signed_in(kept.declared.config)
 
     def notices(self) -> list[str]:
-        """Return notices for the person about servers and tools that wait for approval."""
+        """Return notices for the user about servers and tools that wait for approval."""
         told = []
         for name, kept in self._kept.items():
             if kept.declared.config.enabled and not kept.declared.agreed:
@@ -277,7 +277,7 @@ class McpService:
         return told
 
     async def learn(self) -> None:
-        """Ask all servers without a stored catalog for their lists, in parallel.
+        """Request the lists of all servers without a stored catalog, in parallel.
 
         Failures are reported as notices.
         """
@@ -306,15 +306,15 @@ class McpService:
         return self._beside(learning())
 
     def usable(self) -> bool:
-        """Whether any server may be used."""
+        """Return whether any server may be used."""
         return any(kept.declared.usable for kept in self._kept.values())
 
     def may_bring(self, name: str) -> bool:
-        """Whether a tool with this name could belong to a usable server, even if it is not offered now."""
+        """Return whether a tool with this name could belong to a usable server, offered now or not."""
         return any(is_of(name, server) for server, kept in self._kept.items() if kept.declared.usable)
 
     def has_unknown(self) -> bool:
-        """Whether any usable server has no stored catalog."""
+        """Return whether any usable server has no stored catalog."""
         return bool(self.unknown(self._kept))
 
     def unknown(self, names: Iterable[str]) -> list[str]:
@@ -341,7 +341,7 @@ class McpService:
         )
 
     def notes(self) -> dict[str, str]:
-        """Return what servers say about all their tools, by server. Outside text."""
+        """Return the approved instructions of servers, by server. Outside text."""
         return {
             name: kept.catalog.note
             for name, kept in sorted(self._kept.items())
@@ -376,8 +376,8 @@ class McpService:
     ) -> dict[str, Any]:
         """Call a tool and return its result as the model gets it.
 
-        Here and below, what is too large for the conversation goes to the folder `files`; without it, to that
-        of all sessions.
+        Here and below, content too large for the conversation is written to the folder `files`; without it,
+        to the folder of all sessions.
         """
         kept = self._usable(server)
         await self._list_if_due(kept)
@@ -393,7 +393,7 @@ class McpService:
                 kept.calls.discard(progress)
 
     async def require(self, server: str, tool: str) -> None:
-        """Raise `ServerError` if a running server does not offer a tool. Called before a person is asked."""
+        """Raise `ServerError` if a running server does not offer a tool. Called before the user is asked."""
         kept = self._usable(server)
         if kept.server.health.state == "ready":
             await self._list_if_due(kept)
@@ -416,7 +416,7 @@ class McpService:
         return await self._usable(server).server.request("get_prompt", asked)
 
     async def restart(self, server: str) -> None:
-        """End a server and start it again."""
+        """End a server, start it again and read its lists."""
         kept = self._usable(server)
         await kept.server.close()
         await self._list_if_due(kept)
@@ -440,7 +440,7 @@ class McpService:
         await self._sign_ins.came_back(server, address)
 
     async def sign_out(self, server: str) -> bool:
-        """Delete the tokens of a server and end it; return False if nobody was signed in."""
+        """Delete the tokens of a server and end it; return False if there were none."""
         kept = self._usable(server)
         was = await asyncio.to_thread(self._sign_ins.sign_out, kept.declared.config)
         kept.is_signed_in = False
@@ -450,8 +450,8 @@ class McpService:
     async def agree(self, server: str, seen: str = "") -> None:
         """Approve a server of the project, and its tools in their current form.
 
-        With `seen`, the value from the `ServerState` that the person looked at, this fails if anything
-        changed since.
+        With `seen`, the value from the `ServerState` that the user looked at, this fails if anything changed
+        since.
         """
         kept = self._kept.get(server)
         if kept is None:

@@ -203,7 +203,7 @@ def _button_press(payload: Mapping[str, Any]) -> Incoming | None:
 
 
 def _command(payload: Mapping[str, Any]) -> Incoming:
-    """Convert a slash command: `/hermes new` becomes `/new`, as does a `/new` that the app defines itself."""
+    """Convert a slash command: `/hermes new` becomes `/new`, as does a `/new` that the app itself defines."""
     command, rest = str(payload["command"]), str(payload.get("text") or "").strip()
     channel = str(payload["channel_id"])
     return Incoming(
@@ -224,7 +224,7 @@ def _file(data: Mapping[str, Any]) -> IncomingFile:
 
 
 def _plain(text: str) -> str:
-    """Convert Slack's format to the text that was typed, with links, names and special characters
+    """Return the text that was typed, from Slack's format, with links, names and special characters
     restored.
     """
 
@@ -255,7 +255,7 @@ def _message_fields(message: Outgoing) -> dict[str, Any]:
 
 
 def _required(answer: Any, name: str) -> str:
-    """Return a text of an answer. Raises one of `ODD` if there is none."""
+    """Return the text field `name` of an answer. Raises one of `ODD` if there is none."""
     if not isinstance(found := answer[name], str):
         raise TypeError(name)
     return found

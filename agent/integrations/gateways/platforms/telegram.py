@@ -43,9 +43,9 @@ T = TypeVar("T")
 
 API = "https://api.telegram.org"
 KINDS = ["message", "edited_message", "callback_query"]
-"""Updates that are asked for."""
+"""The kinds of updates that are requested."""
 POLL = 25
-"""Seconds one look for updates waits at the server."""
+"""The time in seconds that a request for updates waits at the server."""
 LIMITS = PlatformLimits(
     text=4_096,
     unit="utf16",
@@ -60,7 +60,7 @@ LIMITS = PlatformLimits(
 
 
 class TelegramAdapter(Adapter):
-    """Runs one Telegram bot."""
+    """The connection of one Telegram bot."""
 
     limits = LIMITS
     title = "Telegram"
@@ -103,9 +103,9 @@ class TelegramAdapter(Adapter):
                 self._offset = number + 1
 
     async def _updates(self) -> Sequence[tuple[int, telegram.Update | None]]:
-        """Return new updates, each with its id.
+        """Return new updates, each with its id, or None for one that the library cannot read.
 
-        An update that the library cannot read is None. Raises `GatewayError`.
+        Raises `GatewayError`.
         """
         async with _faults():
             try:
@@ -115,7 +115,7 @@ class TelegramAdapter(Adapter):
         return [(each.update_id, each) for each in found]
 
     async def _readable(self) -> Sequence[tuple[int, telegram.Update | None]]:
-        """Return the same as `_updates`, reading each update by itself.
+        """Return the same as `_updates`, parsing each update separately.
 
         The library rejects a whole list because of one update of an unknown version.
         """
@@ -218,7 +218,7 @@ class TelegramAdapter(Adapter):
         await self._at(place, send_typing)
 
     async def _at(self, place: Place, work: Callable[[str], Awaitable[T]]) -> T:
-        """Run `work` with the current id of a chat, which may have changed. Raises `GatewayError`."""
+        """Run `work` with a chat's current id, which may have changed. May raise `GatewayError`."""
         from telegram.error import ChatMigrated
 
         async with _faults():
@@ -300,7 +300,7 @@ class TelegramAdapter(Adapter):
         )
 
     def _without_name(self, text: str) -> tuple[str, bool]:
-        """Return the text without our name, and whether it contained the name.
+        """Return the text without the bot's name at its start, and whether it contained the name.
 
         Upper and lower case count as the same.
         """
@@ -356,7 +356,7 @@ def _keyboard(message: Outgoing) -> telegram.InlineKeyboardMarkup | None:
 
 
 async def _look_at_refusal(response: Any) -> None:
-    """Raise for what the library does not see: a refusal by a proxy, and a pause that a header asks for."""
+    """Raise errors that the library misses: for a refusal by a proxy, or a pause given only in a header."""
     from telegram import error as faults
 
     status = response.status_code

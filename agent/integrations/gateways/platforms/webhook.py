@@ -54,7 +54,7 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
 
 
 class WebhookAdapter(Adapter):
-    """Accepts requests that are signed and recent; sends answers to `api_url`, each with its key."""
+    """A webhook that accepts signed, recent requests and sends answers to `api_url`, each with its key."""
 
     limits = LIMITS
     title = "The webhook"
@@ -130,7 +130,7 @@ class WebhookAdapter(Adapter):
 
 
 def _read(data: Any) -> Incoming:
-    """Read the message in a request body. Raises `ValueError`, `KeyError` and `TypeError`."""
+    """Return the message in a request body. Raises `ValueError`, `KeyError` and `TypeError`."""
     if not isinstance(data, dict):
         raise TypeError("an object is wanted")
     sender = data["from"]

@@ -58,7 +58,7 @@ _MEDIA = ("image", "audio", "voice", "document", "video", "sticker")
 
 
 class WhatsAppAdapter(Adapter):
-    """Receives and sends messages for one telephone number."""
+    """The connection of one telephone number."""
 
     limits = LIMITS
     title = TITLE

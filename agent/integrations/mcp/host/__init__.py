@@ -1,1 +1,1 @@
-"""A separate process for each server, so that nothing a server sends can block the user interface."""
+"""The code of the separate process per server, so that no server can block the user interface."""

@@ -50,7 +50,7 @@ _STREAM = "text/event-stream"
 
 
 class TooLargeError(httpx2.HTTPError):
-    """A response has more bytes than a message may have."""
+    """The error that a response has more bytes than a message may have."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -92,31 +92,31 @@ def http_client(
 
 
 Tell = Callable[[str, dict[str, Any]], None]
-"""Takes an event by its name."""
+"""A function that receives an event by name, with its fields."""
 Ask = Callable[[str, Any], Awaitable[Any]]
-"""Asks Hermes something, by the kind of question; raises `CallFaultError` where it is refused."""
+"""A function that asks Hermes a question of the given kind. Raises `CallFaultError` if it is refused."""
 
 MOST_PAGES = 100
 LARGEST_LISTING = 8_000_000
-"""Characters of descriptions and schemas that are taken from one server."""
+"""The maximum number of characters of descriptions and schemas accepted from one server."""
 _KNOWS_SSE = (404, 405)
-"""Answers to a POST by which a server may be one of before 2025-03-26, which speaks HTTP with SSE."""
+"""HTTP statuses of servers older than the protocol of 2025-03-26, which use SSE instead."""
 _ENDS_WITHIN = 1.5
-"""Seconds until it is known how a server ended that closed its output."""
+"""Seconds to wait for the exit status of a server that closed its output."""
 MOST_TOLD = 200
-"""Lines of its log within one second that leave this process."""
+"""The maximum number of log lines per second that are passed to Hermes."""
 MOST_ASKED = 16
-"""Questions of one server that wait for an answer at the same time."""
+"""The maximum number of a server's questions that wait for an answer at the same time."""
 CHANGES_WAIT = 0.1
-"""Seconds within which several changes of its offer are told as one."""
+"""Seconds within which several changes to its lists are reported as one."""
 _PACE = 0.1
-"""Seconds between two messages of progress of one call."""
+"""The minimum number of seconds between two progress messages of one call."""
 
 
 class ServerConnection:
     """The connection to one server.
 
-    All methods raise `CallFaultError`, whose text gives the reason as a clause.
+    All methods may raise `CallFaultError`, whose text gives the reason as a clause.
     """
 
     def __init__(self, launch: ServerLaunch, tell: Tell, ask: Ask) -> None:
@@ -165,7 +165,7 @@ class ServerConnection:
             await asyncio.gather(self._holding, return_exceptions=True)
 
     async def list(self) -> dict[str, Any]:
-        """Return the tools, prompts and capabilities of the server."""
+        """Return the tools and prompts that the server lists; unusable tools are marked."""
         client = self._need()
         able = client.server_capabilities
         self._filter.begin()
@@ -190,7 +190,7 @@ class ServerConnection:
     async def call_tool(
         self, number: int, name: str, arguments: dict[str, Any], files: str = ""
     ) -> dict[str, Any]:
-        """Call a tool; its files go to `files`, or to the folder of the launch."""
+        """Call a tool; its files go to `files`, or if that is empty to the folder of the launch."""
         client = self._need()
         told = 0.0
 
@@ -238,7 +238,7 @@ class ServerConnection:
             raise fault from error
 
     async def _wait_for_end(self) -> None:
-        """Wait briefly until it is known how the server ended, since its output closes earlier."""
+        """Wait briefly for the reason why the server ended, because its output closes earlier."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDS_WITHIN):
                 await self._has_ended.wait()
@@ -262,7 +262,7 @@ class ServerConnection:
         return found if size <= LARGEST_LISTING else found[: max(len(found) // 2, 1)]
 
     async def _hold(self, opened: asyncio.Future[Client]) -> None:
-        """Enter and leave the client in one task, as the package requires."""
+        """Open the client, keep it until `close`, and leave it in the same task, as the package requires."""
         try:
             async with self._make() as client:
                 try:
@@ -379,7 +379,7 @@ class ServerConnection:
         return types.ElicitResult.model_validate(answer)
 
     async def _answer_to(self, kind: str, params: Any) -> Any:
-        """Pass a question of the server to Hermes, unless too many are waiting already."""
+        """Pass a question from the server to Hermes, unless too many are waiting already."""
         if self._asking >= MOST_ASKED:
             raise CallFaultError(f"{MOST_ASKED} questions wait already")
         self._asking += 1
@@ -406,7 +406,7 @@ class ServerConnection:
                 pass
 
     def _tell_change(self) -> None:
-        """Report that the server's list has changed.
+        """Report to Hermes that the server's lists have changed.
 
         The first change is reported at once, later ones at intervals.
         """
@@ -423,14 +423,14 @@ class ServerConnection:
             self._tell_change()
 
     async def _hear_logs(self, client: Client) -> None:
-        """Ask a server with an older protocol version for its log. A refusal is ignored."""
+        """Request the log of a server with an older protocol version. A refusal is ignored."""
         if client.server_capabilities.logging and client.protocol_version <= "2025-11-25":
             with warnings.catch_warnings(), suppress(MCPError):
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 await client.set_logging_level("info")
 
     async def _hear_changes(self, client: Client) -> None:
-        """Listen for changes of the server's lists, if the protocol version needs a stream for that."""
+        """Listen for changes to the server's lists, if the protocol version needs a stream for that."""
         able = client.server_capabilities
         if client.protocol_version <= "2025-11-25" or not (able.tools and able.tools.list_changed):
             return

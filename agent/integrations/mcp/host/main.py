@@ -1,4 +1,4 @@
-"""The process of one server: answers requests of Hermes on a socket until the socket is closed."""
+"""The process of one server: it answers requests from Hermes on a socket until the socket is closed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.integrations.mcp.launch import ServerLaunch, pack_frame, read_frame
 from tools.kit.children import FrameError
 
 _TURNS = 5
-"""Rounds of the loop that the package needs at most to deliver what came before an answer."""
+"""The maximum number of event loop turns in which the package delivers what came before an answer."""
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ async def _serve(connection: socket.socket) -> None:
 
 
 class _Host:
-    """Carries out the requests in frames, in parallel."""
+    """The handler of the requests in frames, which run in parallel."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.closing = False
@@ -136,7 +136,7 @@ class _Host:
     async def _begin_anew(self, before: Any) -> None:
         """Open a new protocol session, because the server has forgotten the old one.
 
-        Of several calls that find this out, only one does it.
+        If several calls find this out, only one does it.
         """
         from agent.integrations.mcp.host.connection import ServerConnection
 

@@ -1,4 +1,4 @@
-"""OAuth 2.1 sign-in to a server: the package's own client, with our files, locks and callback server.
+"""OAuth 2.1 sign-in to a server: the package's own client, with files, locks and callback server of Hermes.
 
 Tokens, their expiry time, the registration and their origin are stored, so that they can be renewed after a
 restart. Only one process renews at a time.
@@ -32,18 +32,18 @@ from agent.integrations.mcp.launch import ServerLaunch, TokenFile
 
 HOST = "127.0.0.1"
 PATIENCE = 300.0
-"""Seconds a person has."""
+"""Seconds that the user has for a sign-in."""
 _LARGEST = 16_384
 _DONE = "Hermes has the answer and says whether you are signed in. Close this page."
 _NOT_DONE = "Signing in did not work. Go back to Hermes, which says why."
 
 
 class Callback:
-    """A local web server that receives the result of one sign-in. Its port is reserved on creation."""
+    """A local web server that receives the result of one sign-in. A free port is reserved on creation."""
 
     def __init__(self, path: str, port: int = 0, *, opens: bool = True) -> None:
-        """`port` is that of an earlier registration, or 0; `opens` says whether a browser will be sent
-        here.
+        """Set up the server. `port` is that of an earlier registration, or 0; `opens` whether a browser will
+        come.
         """
         self._path = path
         self._socket = None if port or not opens else _bound(0)
@@ -63,13 +63,13 @@ class Callback:
             self._server = await asyncio.start_server(self._serve, sock=self._socket, limit=_LARGEST)
 
     async def answer(self) -> dict[str, str]:
-        """Return the query parameters with which the browser came back. Raises `TimeoutError`."""
+        """Return the query parameters with which the browser returned. Raises `TimeoutError`."""
         assert self._answer is not None
         async with asyncio.timeout(PATIENCE):
             return await self._answer
 
     def close(self) -> None:
-        """Release the port."""
+        """Close the server and release the port."""
         if self._server is not None:
             self._server.close()
         elif self._socket is not None:
@@ -104,7 +104,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def _parameters(head: bytes, path: str) -> dict[str, str] | None:
-    """Return the query parameters of a request for `path`; None for any other request."""
+    """Return the query parameters of a sign-in result sent to `path`; None for any other request."""
     words = head.split(b"\r\n", 1)[0].decode("ascii", "replace").split(" ")
     if len(words) != 3 or words[0] != "GET":
         return None
@@ -124,16 +124,16 @@ def _page(status: str, text: str) -> bytes:
 
 
 FORGOTTEN = ("invalid_client", "unauthorized_client")
-"""Errors that mean that the server no longer knows the registration."""
+"""OAuth errors which mean that the server no longer knows the registration."""
 EARLY = 30.0
-"""Seconds before their end at which tokens are renewed."""
+"""The number of seconds before their expiry at which tokens are renewed."""
 _PATH = "/callback"
 
 Ask = Callable[[str, Any], Awaitable[Any]]
 
 
 def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
-    """Create the object that signs requests to a server. Reads the server's token file."""
+    """Create the object that signs requests to a server. Reads the server's token file, and may clear it."""
     file = TokenFile(Path(launch.tokens))
     if launch.sign_in.renew:
         file.change({"tokens": None, "expires": None})
@@ -142,7 +142,7 @@ def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
 
 
 class _Storage:
-    """Stores the package's data in our token file."""
+    """A store for the package's data in the token file."""
 
     def __init__(self, launch: ServerLaunch, file: TokenFile, callback: Callback) -> None:
         self.file = file
@@ -175,7 +175,7 @@ class _Storage:
 class SignInProvider(OAuthClientProvider):
     """The package's sign-in flow with two additions.
 
-    Tokens are remembered after a restart, and they are renewed before a person is asked.
+    Tokens are loaded after a restart, and they are renewed before the user is asked to sign in.
     """
 
     def __init__(self, launch: ServerLaunch, storage: _Storage, callback: Callback, ask: Ask) -> None:
@@ -202,7 +202,7 @@ class SignInProvider(OAuthClientProvider):
         self._is_given = bool(sign_in.client_id)
 
     def close(self) -> None:
-        """Release the port on which the browser's return is awaited."""
+        """Release the port reserved for the browser's return."""
         self._callback.close()
 
     async def _send_person(self, url: str) -> None:
@@ -304,7 +304,7 @@ class SignInProvider(OAuthClientProvider):
         await self._initialize()
 
     async def _needs_renewal(self, response: httpx2.Response, held: ExitStack) -> bool:
-        """Whether the server refused the tokens and they should be renewed before a person is asked."""
+        """Return whether the server refused the tokens and they should be renewed before a new sign-in."""
         if response.status_code != 401 or not self.context.can_refresh_token():
             return False
         before = self.context.current_tokens
@@ -314,7 +314,7 @@ class SignInProvider(OAuthClientProvider):
 
 
 def _asks(response: httpx2.Response) -> bool:
-    """Whether a response asks for a sign-in, or for more rights than the tokens have."""
+    """Return whether a response asks for a sign-in, or for more rights than the tokens have."""
     challenge = response.headers.get("WWW-Authenticate", "")
     return response.status_code == 401 or (response.status_code == 403 and "insufficient_scope" in challenge)
 
@@ -343,7 +343,7 @@ async def _relay(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> Async
 
 
 def _read(kind: Any, data: Any) -> Any:
-    """Read an entry of the token file as an object of the package; None if it is invalid."""
+    """Return an entry of the token file as an object of the package; None if it is invalid."""
     if not isinstance(data, dict):
         return None
     try:

@@ -1,7 +1,7 @@
-"""A server's own places, from outside its sandbox: files that its answers name, and paths it is denied.
+"""A server's own folders, seen from outside its sandbox: files named in its answers, and paths denied to it.
 
-Its `/tmp` is another one than that of the session, so a file that it names there is copied to where the model
-can read it. Only regular files are, without following links.
+Its `/tmp` is not that of the session, so a file that it names there is copied to where the model can read it.
+Only regular files are copied, without following links.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from agent.safety.sandbox.layout import PRIVATE_TMP
 from agent.safety.scope import is_secret
 
 LARGEST_FILE = 20_000_000
-"""Bytes of a file that is copied."""
+"""The maximum size of a file that is copied, in bytes."""
 MOST_FILES = 20
-"""Files of one answer."""
+"""The maximum number of files copied for one answer."""
 _LONGEST = 20_000
-"""Characters of an answer that are searched for paths."""
+"""The number of characters of an answer that are searched for paths."""
 _NAMED = re.compile(r"\]\(([^()\s]{1,500})\)|(?<![\w./~-])((?:file://|\.{0,2}/)[^\s'\"`()<>|,;]{2,500})")
 _DENIED = re.compile(r"\bEROFS\b|read-only file ?system|unable to open database file", re.IGNORECASE)
 _REFUSED = re.compile(
@@ -32,15 +32,15 @@ _REFUSED = re.compile(
 _ABSENT = re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE)
 _PATH = re.compile(r"""['"`‘]([^'"`‘’\n]{1,500})['"`’]|(?<=\s)(/[^\s'"`‘’:,;)]{1,500})""")
 _SHORT = 2_000
-"""Characters of an answer that is not an error, below which it may still be one in words."""
+"""The length in characters below which an answer without the error flag may still describe an error."""
 
 
 def with_files(
     result: dict[str, Any], launch: ServerLaunch, save: Callable[[bytes, str], Path]
 ) -> dict[str, Any]:
-    """Return a result whose paths of files in the server's own places lead to copies.
+    """Return a result in which paths of files in the server's own folders are replaced by paths of copies.
 
-    `save` stores a content with an ending. Reads the disk.
+    `save` stores a content with an extension and returns the path. Reads the disk.
     """
     text = result.get("content")
     if launch.confinement is None or not isinstance(text, str):
@@ -56,7 +56,7 @@ def with_files(
 
 
 def _named_paths(text: str) -> Iterator[str]:
-    """Return the texts that may be paths, the longest first, so that none is a part of a later one."""
+    """Yield the texts that may be paths, the longest first, so that none is a part of a later one."""
     found = {match[1] or match[2].rstrip(".:]}") for match in _NAMED.finditer(text)}
     return iter(sorted(found, key=len, reverse=True))
 
@@ -94,8 +94,9 @@ def _read(folder: Path, parts: list[str]) -> bytes | None:
 
 
 def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
-    """Return what to do about a path that the sandbox denies to the server; empty if none is named. Pure but
-    for the places of folders.
+    """Return what to do about a path that the sandbox denies to the server; empty if none is named.
+
+    Pure except that it looks up folders.
     """
     confinement = launch.confinement
     if confinement is None or not (failed or len(text) < _SHORT):
@@ -139,7 +140,7 @@ def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
 
 
 def with_hint(result: dict[str, Any], launch: ServerLaunch) -> dict[str, Any]:
-    """Return a result with what to do about a path that the sandbox denies."""
+    """Return a result, with a hint on what to do if the sandbox denies a path that it names."""
     key = "error" if "error" in result else "content"
     if not isinstance(text := result.get(key), str):
         return result

@@ -1,6 +1,6 @@
 """Conversion of a server's answers for the model: text, data, and files for everything that is not text.
 
-Long texts and other content are written to files of the session, so that only little data is sent to Hermes.
+Long texts and other content are written to files of the session, so that little data is sent to Hermes.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line, plural
 
 _DEEPEST = 100
-"""Levels of data that are read."""
+"""The maximum nesting depth of data that is read."""
 LONGEST_TEXT = 100_000
-"""Characters of text that cross; a longer one is in a file."""
+"""The maximum number of characters of text sent to Hermes; a longer text is written to a file."""
 PREVIEW = 1_500
 LONGEST_BASE64 = 2_000
-"""Characters of base64 in data; a longer one is in a file."""
+"""The length in characters from which base64 in data is written to a file."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,")
 MOST_PARTS = 1_000
-"""Parts of one answer that are looked at."""
+"""The maximum number of parts of one answer that are read."""
 
 
 def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
 
 
 def _repeats_blocks(data: Any, parts: Sequence[Any]) -> bool:
-    """Whether data consists of parts of the answer. Pure."""
+    """Return whether data consists only of parts of the answer. Pure."""
     alone = next(iter(data.values())) if isinstance(data, Mapping) and len(data) == 1 else data
     blocks = alone if isinstance(alone, list) else [alone]
     known = [_block(each) for each in parts]
@@ -70,14 +70,14 @@ def _repeats_blocks(data: Any, parts: Sequence[Any]) -> bool:
 
 
 def _block(part: Any) -> Any:
-    """Return what makes a part of an answer the same as another one."""
+    """Return the fields by which parts of an answer are compared; None if it is not a part."""
     if not isinstance(part, Mapping) or "type" not in part:
         return None
     return {key: part.get(key) for key in ("type", "data", "text", "mimeType", "uri", "resource")}
 
 
 def _light_data(data: Any, files: Path, media: Any = None) -> Any:
-    """Return data with each long base64 text replaced by the description of a file that holds it."""
+    """Return data with each long base64 text replaced by the description of a file that contains it."""
     if isinstance(data, Mapping):
         kind = data.get("mimeType") or data.get("mime_type") or data.get("media_type")
         return {key: _light_data(each, files, kind) for key, each in data.items()}
@@ -94,7 +94,7 @@ def _light_data(data: Any, files: Path, media: Any = None) -> Any:
 
 
 def clean_data(data: Any, depth: int = 0) -> Any:
-    """Clean every text in a server's data; deeply nested parts are cut off. Pure."""
+    """Return a server's data with every text cleaned and deeply nested parts cut off. Pure."""
     if isinstance(data, str):
         return clean(data)
     if depth > _DEEPEST:
@@ -122,7 +122,7 @@ def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
 
 
 def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
-    """Combine the parts of an answer, with one key for each kind of part."""
+    """Return the parts of an answer as one result, with a key for each kind of part."""
     texts: list[str] = []
     found: dict[str, list[Any]] = {}
     for part in parts[:MOST_PARTS]:
@@ -175,7 +175,7 @@ def _bound_result(data: Any, files: Path) -> Any:
 
 
 def _says_the_same(text: str, data: Any) -> bool:
-    """Whether the text only repeats the data, as servers do for older clients."""
+    """Return whether the text only repeats the data, as servers do for older clients."""
     alone = data["result"] if isinstance(data, Mapping) and list(data) == ["result"] else data
     if alone == text:
         return True
@@ -208,7 +208,7 @@ def write_file(data: bytes, ending: str, files: Path) -> Path:
 
 LONGEST = 600
 _FORGOTTEN = (INVALID_REQUEST, "Session terminated")
-"""What the package makes of a session that the server answers with 404."""
+"""The error that the package makes of a session for which the server answers 404."""
 
 
 class CallFaultError(Exception):
@@ -230,7 +230,7 @@ class CallFaultError(Exception):
 
 
 class SignInNeededError(Exception):
-    """A person has to sign in, but nobody is present."""
+    """The user has to sign in, but is not present."""
 
 
 def words(error: BaseException) -> CallFaultError:
@@ -266,7 +266,7 @@ def words(error: BaseException) -> CallFaultError:
 
 
 def _oauth_words(text: str) -> str:
-    """Return the server's message from a refusal; the JSON form that OAuth prescribes is put into words."""
+    """Return the server's message from a refusal; OAuth's JSON form is turned into words."""
     start = text.find("{")
     try:
         said = json.loads(text[start:]) if start >= 0 else None
@@ -295,11 +295,11 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 MOST_ADDRESSES = 5
-"""Addresses that one call may ask a person to open."""
+"""The maximum number of URLs that one call may ask the user to open."""
 KEPT_FOR = 3_600_000
-"""Milliseconds a server is asked to keep a task."""
+"""The time in milliseconds for which a server is asked to keep a task."""
 _PACE = (0.2, 5.0)
-"""Seconds between two looks at a task, at least and at most."""
+"""The minimum and maximum number of seconds between two requests for the status of a task."""
 
 
 def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -311,7 +311,7 @@ def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> fr
 
 
 async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
-    """Run `call`. If the server requires that a person opens URLs first, ask for that and call again."""
+    """Run `call`. If the server requires URLs to be opened first, ask for that and run it again."""
     try:
         return await call()
     except MCPError as error:
@@ -365,7 +365,7 @@ async def _watch(client: Client, task: types.Task, told_of: Progress) -> None:
 
 
 def _addresses(error: MCPError) -> list[dict[str, Any]]:
-    """Return the URLs that an error asks to open. Raises `CallFaultError` if it names none."""
+    """Return the URLs that an error asks to open. Raises `CallFaultError` if it names none or too many."""
     data = error.error.data
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
     found = [dict(each) for each in listed or [] if isinstance(each, Mapping) and each.get("url")]
@@ -378,12 +378,12 @@ LAST_WITH_HANDSHAKE = "2025-11-25"
 _METHOD = "tools/list"
 _CALL = "tools/call"
 _LONGEST_PART = 20_000
-"""Characters shown of a part of a kind that is not known."""
+"""The maximum number of characters shown of a part of an unknown kind."""
 _MOST_PARTS = 1_000
 
 
 class ListingFilter:
-    """Filters tool lists before the package checks them.
+    """A filter for tool lists before the package checks them.
 
     `refused` holds the tools removed from the last list. `schemas` holds the original schemas of the others
     by name.
@@ -394,12 +394,12 @@ class ListingFilter:
         self.schemas: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """Forget the results of the last list."""
+        """Clear the results of the last list."""
         self.refused.clear()
         self.schemas.clear()
 
     def put_before(self, client: Client) -> None:
-        """Start filtering the lists that this client receives."""
+        """Start filtering the lists and repairing the results that this client receives."""
         # The package has no place for that; what it hands on is the plain answer of the server.
         dispatcher = client.session._dispatcher
         send = dispatcher.send_raw_request
@@ -440,7 +440,7 @@ class ListingFilter:
 def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema in the form that the package accepts.
 
-    A schema that is not for an object stays as it is.
+    A schema that is not for an object is returned unchanged.
     """
     try:
         return schema if schema.get("type") in SCALARS else sound(schema)

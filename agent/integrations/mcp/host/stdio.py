@@ -32,9 +32,9 @@ from tools.services.sandbox import Need, SandboxLimits, Wrapped
 from tools.text.safe_text import clean
 
 LARGEST_MESSAGE = 16_000_000
-"""Bytes of one message."""
+"""The maximum size of one message, in bytes."""
 LARGEST_LOG = 1_000_000
-"""Bytes of a server's errors that are kept in its file."""
+"""The maximum number of bytes of a server's error output that are kept in its file."""
 _CHUNK = 65_536
 _ERROR = re.compile(
     r"(?:uncaught |unhandled )?"
@@ -43,20 +43,20 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r'^\s*"message": "([^"\n]+)"', re.MULTILINE)
-"""An error that a program printed as JSON over several lines."""
+"""The message of an error that a program printed as JSON over several lines."""
 _TOO_NEW = re.compile(
     r"cannot import name '[^']*' from '(\w+)|No module named '(\w+)\.|module '(\w+)[\w.]*' has no attribute"
 )
-"""What Python says of a library that has changed since the server was written."""
+"""Messages of Python about a library that has changed since the server was written."""
 _LAST_WORDS = 0.25
-"""Seconds in which the rest of a server's errors is read after its end."""
+"""Seconds in which the rest of a server's error output is read after its end."""
 _GRACE = 1.0
-"""Seconds a server has to end by itself, and again after it was asked to."""
+"""Seconds that a server has to end by itself, and again after a request to end."""
 
 
 @dataclass(slots=True)
 class Complaints:
-    """The server's standard error: written to a file up to a limit, with the newest lines in memory."""
+    """A server's error output: written to a file up to a limit, with the newest lines in memory."""
 
     file: Path
     first: str = ""
@@ -86,7 +86,7 @@ class Complaints:
         self.first = self.first or next(iter(said), "")
 
     def words(self) -> str:
-        """Return why the server ended, as far as its output says so."""
+        """Return why the server ended, as far as its error output shows it."""
         rest = clean(self._rest.decode("utf-8", "replace"))
         lines = [*self.newest, rest] if rest.strip() else list(self.newest)
         reason = error_line(lines)
@@ -122,7 +122,7 @@ async def stdio_streams(
     complaints: Complaints,
     ended: Callable[[str], None],
 ) -> AsyncIterator[Any]:
-    """Start a server and return its message streams. `ended` is called with a reason if the server ends by
+    """Start a server and yield its message streams. `ended` is called with a reason if the server ends by
     itself.
 
     Raises `OSError` if the server cannot be started.
@@ -212,7 +212,7 @@ def _message(line: bytes) -> SessionMessage | None:
 async def _how(
     process: asyncio.subprocess.Process, complaints: Complaints, listening: asyncio.Task[None]
 ) -> str:
-    """Describe how the server ended."""
+    """Return a description of how the server ended."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_GRACE):
             await process.wait()
@@ -290,7 +290,7 @@ def wrap_command(argv: Sequence[str], confinement: Confinement | None, folder: P
 
 
 def _in_temporary_folders(argv: Sequence[str], secret: Sequence[str]) -> list[Path]:
-    """Return the paths of the program and its scripts that are in temporary folders.
+    """Return the paths in temporary folders that the program and its scripts need.
 
     Servers have their own temporary folders, so these paths are mounted read-only.
     """
@@ -313,8 +313,9 @@ def _in_temporary_folders(argv: Sequence[str], secret: Sequence[str]) -> list[Pa
 
 
 def own_places(folder: Path) -> dict[str, str]:
-    """Return variables that put a server's caches into its own folder, which is created, and let npm show
-    what the scripts of a package print, since it says nothing else when one of them fails.
+    """Create a server's own folder; return variables that put its caches there.
+
+    They also make npm show the output of a package's scripts, because it shows nothing else if one fails.
     """
     cache = folder / "cache"
     private_folder(folder)
