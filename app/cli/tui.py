@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import argparse
 
     from agent.api.session import SessionClient
+    from agent.session.options import Options
     from app.tui.startup.fast_args import FastOptions
 
 
@@ -43,107 +44,124 @@ def run(args: FastOptions | argparse.Namespace) -> int:
 
 
 async def _show(args: FastOptions | argparse.Namespace) -> int:
-    home = Home.locate()
-    attached = args.attach is not None
-    tours = set[str]()  # sessions that opened as tours, which are resumed as such
-
-    async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
-        nonlocal attached
-        through = attached or wish.attach
-        if app.host.is_served and not wish.attach:
-            # If the service has ended, its session continues here.
-            through = _service_runs(home)
-        # Imported here, in a thread: the screen is drawn before the engine is read.
-        show = skip_repeats(app.shown.preview)
-        if not app.host.session and (wanted := session_to_resume(wish)) is not None:
-            await resume_preview(home, wanted, show)
-        await bring_surface()
-        from agent.api import opening
-        from app.cli.options import options_of, with_tour
-
-        apart = await wear_chosen_skin()
-        if not apart:
-            await bring_engine()
-        chosen = args
-        if args.demo and app.host.session:
-            # The tour was the first session; others are the user's own.
-            chosen = copy(args)
-            chosen.demo = False
-        options = options_of(chosen, attended=True, surface="tui", model=wish.model)
-        options = replace(options, preview=show)
-        if wish.fresh or wish.resume is not None:
-            options = replace(options, resume=wish.resume, resume_last=False)
-        elif args.attach is not None:
-            options = replace(options, resume=args.attach or None, resume_last=not args.attach)
-        if wish.fresh:
-            options = replace(options, after=wish.after)
-        if is_tour := wish.tour or (wish.model is None and wish.resume in tours):
-            options = with_tour(replace(options, model="demo", approve=None))
-        where = home.service_socket if through else None
-        if not apart and where is None:
-            # A user who types already will send a message soon.
-            wanted = (*ASKING, *SENDING, *READING) if app.touched.is_set() else ASKING
-            app.run_worker(partial(read, wanted), group="asking")
-        client = await opening.open_session(options, listener, process=apart, service=where)
-        if is_tour or chosen.demo:
-            tours.add(client.id)
-        # If the service could not open the session, it continues here.
-        attached = app.host.is_served = through
-        app.bridge.change(service="attached" if through else "")
-        busy = lambda: client.busy or bool(app.waiting())  # noqa: E731
-        reading = partial(warm_up, lambda: app.last_key, app.touched, busy, asks=not apart)
-        app.run_worker(reading, group="warmup", exclusive=True)
-        return client
-
-    def session_to_resume(wish: SessionRequest) -> ResumedSession | None:
-        """Return the session to continue, or None for a new one."""
-        id = wish.resume or args.resume or None
-        return (
-            ResumedSession(id, project) if not wish.fresh and (id is not None or args.resume_last) else None
-        )
-
-    async def wear_chosen_skin() -> bool:
-        """Apply the settings; return whether the engine should run in a separate process."""
-        from agent.core.config.loader import load
-
-        loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
-        adopt(app, loaded.settings)
-        if not app.host.session:
-            app.session.transcript.navigator.wrap_code(loaded.settings.display.wrap_code)
-            await app.appearance.follow(loaded.settings.display)
-            if app.appearance.skin.name == loaded.settings.display.skin:
-                await asyncio.to_thread(keep, stamp, look_of(app), app.appearance.skin, os.environ)
-        return loaded.settings.engine.process
-
-    # Taken before reading the settings: a later change invalidates the look stored at this start.
-    stamp = signature(sys.argv[1:], os.environ)
-    project = workspace(args.cwd)
-    history = History(partial(_history_of, project, home))
-    remembered = SavedLayout(home.screen)
-    app = HermesApp(
-        open_session,
-        kept_skin(sys.argv[1:], os.environ),
-        home.skins,
-        history=history,
-        files=files_of(project),
-        remembered=remembered,
-        tour=args.demo,
-    )
-    app.resumes = session_to_resume(SessionRequest()) is not None
-    if args.resume == "":
-        app.first_command = "/resume"
-    app.session.prompt.completer.agents_provider = agents_of(home, project)
+    sessions = _Sessions(args, Home.locate())
+    app = sessions.app
     try:
         async with schedule_collections(lambda: app.last_key):
             await app.run_async()
     finally:
         answer = last_answer(app.host.client.path) if app.leave_answer and app.host.client else ""
         await app.host.close()
-        await remembered.settle()
+        await sessions.layout.settle()
         drop_unread_output()
     if answer:
         say(clean(answer))
-    return _farewell(app, home, attached=attached)
+    return _farewell(app, sessions.home, attached=sessions.attached)
+
+
+class _Sessions:
+    """The application, and the sessions that it opens as the command line and the user want them."""
+
+    def __init__(self, args: FastOptions | argparse.Namespace, home: Home) -> None:
+        # Taken before reading the settings: a later change invalidates the frame stored at this start.
+        self._stamp = signature(sys.argv[1:], os.environ)
+        self.home = home
+        self.layout = SavedLayout(home.screen)
+        self.attached = args.attach is not None
+        """Whether the session belongs to a service."""
+        self._args = args
+        self._project = workspace(args.cwd)
+        self._tours = set[str]()
+        """The sessions that opened as tours, which are resumed as such."""
+        self.app = HermesApp(
+            self._open,
+            kept_skin(sys.argv[1:], os.environ),
+            home.skins,
+            history=History(partial(_history_of, self._project, home)),
+            files=files_of(self._project),
+            remembered=self.layout,
+            tour=args.demo,
+        )
+        self.app.resumes = self._resumed(SessionRequest()) is not None
+        if args.resume == "":
+            self.app.first_command = "/resume"
+        self.app.session.prompt.completer.agents_provider = agents_of(home, self._project)
+
+    async def _open(self, wish: SessionRequest, listener: Listener) -> SessionClient:
+        app = self.app
+        through = self.attached or wish.attach
+        if app.host.is_served and not wish.attach:
+            # If the service has ended, its session continues here.
+            through = _service_runs(self.home)
+        # Imported here, in a thread: the screen is drawn before the engine is read.
+        show = skip_repeats(app.shown.preview)
+        if not app.host.session and (resumed := self._resumed(wish)) is not None:
+            await resume_preview(self.home, resumed, show)
+        await bring_surface()
+        from agent.api import opening
+
+        apart = await self._wear_chosen_skin()
+        if not apart:
+            await bring_engine()
+        options, is_tour = self._options(wish)
+        where = self.home.service_socket if through else None
+        if not apart and where is None:
+            # A user who types already will send a message soon.
+            modules = (*ASKING, *SENDING, *READING) if app.touched.is_set() else ASKING
+            app.run_worker(partial(read, modules), group="asking")
+        client = await opening.open_session(
+            replace(options, preview=show), listener, process=apart, service=where
+        )
+        if is_tour:
+            self._tours.add(client.id)
+        # If the service could not open the session, it continues here.
+        self.attached = app.host.is_served = through
+        app.bridge.change(service="attached" if through else "")
+        busy = lambda: client.busy or bool(app.waiting())  # noqa: E731
+        reading = partial(warm_up, lambda: app.last_key, app.touched, busy, asks=not apart)
+        app.run_worker(reading, group="warmup", exclusive=True)
+        return client
+
+    def _options(self, wish: SessionRequest) -> tuple[Options, bool]:
+        """Return the options of the next session, and whether it is a tour."""
+        from app.cli.options import options_of, with_tour
+
+        args = self._args
+        if args.demo and self.app.host.session:
+            # The tour was the first session; others are the user's own.
+            args = copy(args)
+            args.demo = False
+        options = options_of(args, attended=True, surface="tui", model=wish.model)
+        if wish.fresh or wish.resume is not None:
+            options = replace(options, resume=wish.resume, resume_last=False)
+        elif args.attach is not None:
+            options = replace(options, resume=args.attach or None, resume_last=not args.attach)
+        if wish.fresh:
+            options = replace(options, after=wish.after)
+        if wish.tour or (wish.model is None and wish.resume in self._tours):
+            return with_tour(replace(options, model="demo", approve=None)), True
+        return options, args.demo
+
+    def _resumed(self, wish: SessionRequest) -> ResumedSession | None:
+        """Return the session to continue, or None for a new one."""
+        id = wish.resume or self._args.resume or None
+        if wish.fresh or (id is None and not self._args.resume_last):
+            return None
+        return ResumedSession(id, self._project)
+
+    async def _wear_chosen_skin(self) -> bool:
+        """Apply the settings; return whether the engine should run in a separate process."""
+        from agent.core.config.loader import load
+
+        app = self.app
+        loaded = await asyncio.to_thread(load, self.home, dict(os.environ), self._project)
+        adopt(app, loaded.settings)
+        if not app.host.session:
+            app.session.transcript.navigator.wrap_code(loaded.settings.display.wrap_code)
+            await app.appearance.follow(loaded.settings.display)
+            if app.appearance.skin.name == loaded.settings.display.skin:
+                await asyncio.to_thread(keep, self._stamp, look_of(app), app.appearance.skin, os.environ)
+        return loaded.settings.engine.process
 
 
 def _service_runs(home: Home) -> bool:
