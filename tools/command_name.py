@@ -15,14 +15,25 @@ _CALL = lazy_pattern(
 """`hermes` as a command in a sentence: in backticks, or followed by text that only follows a command."""
 
 
+_NAME = r" ([^`\s]+)"
 _TYPED = {
-    "`hermes --model NAME`": "`/model NAME`",
-    "`hermes providers`": "`/providers`",
-    "`hermes sessions list`": "`/sessions`",
-    "(in the terminal: /model, then e)": "(/model, then e)",
+    r"`hermes --model NAME`": "`/model NAME`",
+    r"`hermes providers`": "`/providers`",
+    rf"`hermes providers add{_NAME} --url URL`": "`/providers add`",
+    r"`hermes sessions list`": "`/sessions`",
+    r"`hermes cron (?:list|log)`": "`/schedule`",
+    r"`hermes (learnings|memory|skills) list`": r"`/\1`",
+    rf"`hermes plugin (?:list|enable{_NAME})`": "`/plugins`",
+    r"`hermes agents check`": "`/agent-kinds`",
+    rf"`hermes mcp (?:trust|login){_NAME}`": r"`/mcp \1`, then t",
+    rf"`hermes mcp probe{_NAME}`": r"`/mcp \1`",
+    rf"`hermes mcp add{_NAME} …`": "`/mcp add`",
+    r"`hermes config show`": "`/settings`",
+    r"`hermes config set (budget\.[\w.]+) ([^`\s]+)`": r"`/settings` (\1: \2)",
+    r"\(in the terminal: /model, then e\)": "(/model, then e)",
+    r"name the variable that holds the key: `hermes config set [^`]+`": "enter it (/model, then e)",
 }
-"""Commands for the command line, and what does the same in the application."""
-_KEY_VARIABLE = re.compile(r"name the variable that holds the key: `hermes config set [^`]+`")
+"""Commands for the command line, as expressions, and what does the same in the application."""
 
 
 def command_name() -> str:
@@ -43,8 +54,8 @@ def command_name() -> str:
 def as_typed(text: str) -> str:
     """Return a sentence with commands as they can be run, or what does the same in the application."""
     for command, typed in _TYPED.items():
-        text = text.replace(command, typed)
-    return as_called(_KEY_VARIABLE.sub("enter it (/model, then e)", text))
+        text = re.sub(command, typed, text)
+    return as_called(text)
 
 
 def as_called(text: str) -> str:

@@ -57,6 +57,26 @@ def test_in_the_application_its_own_commands_are_named_and_others_as_they_run(el
     assert as_typed(said) == f"No credit; choose another model: `/model NAME`. `{elsewhere} doctor` looks."
 
 
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        ("agree to it with `hermes mcp trust echo`.", "agree to it with `/mcp echo`, then t."),
+        ("look at it with `hermes mcp probe echo`", "look at it with `/mcp echo`"),
+        ("see `hermes plugin enable notes`.", "see `/plugins`."),
+        (
+            "There is no learning 4; `hermes learnings list` shows",
+            "There is no learning 4; `/learnings` shows",
+        ),
+        (
+            "`hermes config set budget.day.money 5` sets one",
+            "`/settings` (budget.day.money: 5) sets one",
+        ),
+    ],
+)
+def test_what_a_screen_can_do_is_named_by_its_command_in_the_application(said: str, typed: str) -> None:
+    assert as_typed(said) == typed
+
+
 def test_a_refused_key_is_entered_in_the_application_and_named_elsewhere() -> None:
     refused = "lab wants an API key (HTTP 401)"
     said = (

@@ -53,7 +53,7 @@ class KeyHints:
     def words(self, state: PromptState) -> list[str]:
         """Return the current key hints, most important last."""
         if state.chosen:
-            return ["x delete", "⏎ take back", "esc back"]
+            return ["d delete", "⏎ take back", "esc back"]
         hints: list[str] = []
         if state.vi is not None:
             hints.append(f"vi {state.vi}".rstrip())
@@ -218,7 +218,7 @@ class PromptKeys:
             self._queue.step(1)
         elif command == "prompt.submit":
             self._recall(at)
-        elif typed == "x" or command == "prompt.delete_right":
+        elif typed == "d" or command == "prompt.delete_right":
             self._host.post_removal(at, self._queue.take(at))
         elif command == "prompt.dismiss":
             return self.dismiss()

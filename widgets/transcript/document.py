@@ -247,7 +247,7 @@ class Document:
         self._above: Item | None = None
         """The item above the first, fetched to know whether an empty row stands between."""
         self._age = 0
-        self._folded = Fold.CLOSED
+        self.folded = Fold.CLOSED
         """How everything was folded the last time, if `_age` is not 0."""
 
     def __len__(self) -> int:
@@ -349,8 +349,8 @@ class Document:
         entry = self.entries[index]
         if entry.age != self._age:
             entry.age = self._age
-            if folds(entry.item) and entry.fold is not self._folded:
-                entry.chosen, entry.parts = self._folded, None
+            if folds(entry.item) and entry.fold is not self.folded:
+                entry.chosen, entry.parts = self.folded, None
         return entry
 
     def append(self, item: Item) -> int:
@@ -375,7 +375,7 @@ class Document:
     def fold_all(self, fold: Fold) -> None:
         """Fold or unfold all items that can fold, each when it is next viewed."""
         self._age += 1
-        self._folded = fold
+        self.folded = fold
         for index in self._looked:
             entry = self.entry(index)
             if entry.parts is None:

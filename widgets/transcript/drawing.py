@@ -201,9 +201,6 @@ BAR = 1
 SCROLLBAR = 1
 """Columns behind a row."""
 
-LESSON = "Name a file with @ and it comes along: explain @src/main.py"
-"""What the empty conversation teaches."""
-
 Span = tuple[int, int]
 
 
@@ -250,14 +247,15 @@ def thumb_rows(above: int, height: int, total: int) -> range | None:
     return range(start, start + size)
 
 
-def hint(height: int, width: int, palette: Palette) -> list[Strip]:
-    """Return the rows of an empty conversation: banner, welcome, and a tip."""
+def hint(height: int, width: int, palette: Palette, lessons: Sequence[str]) -> list[Strip]:
+    """Return the rows of an empty conversation: banner, welcome, and what it teaches, a row each."""
     base = palette.style("text")
     lines = [[Segment(flat(line), palette.style("dim"))] for line in palette.skin.banner.splitlines()]
     lines += [[]] if lines else []
     room = max(width - BAR - GUTTER - 2 * SCROLLBAR, 1)
     lines += wrap([Segment(flat(palette.skin.welcome), palette.style("text", bold=True))], room)
-    lines += wrap([Segment(LESSON, palette.style("dim"))], room)
+    for lesson in lessons:
+        lines += wrap([Segment(lesson, palette.style("dim"))], room)
     start = max((height - len(lines)) // 3, 0)
     blank = Strip([Segment(" " * width, base)])
     indent = Segment(" " * (BAR + GUTTER), base)

@@ -500,8 +500,8 @@ class Navigator:
         self._fold_all(Fold.CLOSED)
 
     def unfold_all(self) -> None:
-        """Open whatever folds."""
-        self._fold_all(Fold.OPEN)
+        """Open whatever folds; where that was done last, fold it."""
+        self._fold_all(Fold.CLOSED if self._document.folded is Fold.OPEN else Fold.OPEN)
 
     def _fold_all(self, fold: Fold) -> None:
         self._host.settle()

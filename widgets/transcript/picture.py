@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import neg
@@ -20,7 +20,7 @@ from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.document import Document, PlacedRow, RowPosition, RowRun, above, below, height
 from widgets.transcript.drawing import BAR, GUTTER, SCROLLBAR, Span, badge, hint, paint_strip, thumb_rows
-from widgets.transcript.parts import Fold, PicturePart, folds, text_of
+from widgets.transcript.parts import Fold, NoticeItem, PicturePart, folds, text_of
 from widgets.transcript.wrap import whole_text
 
 SLICE = 0.001
@@ -360,7 +360,9 @@ class DocumentPicture:
         self.unread: set[int] = set()
         """Items that came or grew below while the person was reading above."""
         self.welcomes = True
-        """Whether an empty conversation says what to do."""
+        """Whether a conversation in which nothing was said yet says what to do."""
+        self.lessons: Sequence[str] = ()
+        """What it teaches, a row each."""
         self.lines: list[Strip] = []
         """The rows as they were composed last."""
         self._document = document
@@ -416,14 +418,19 @@ class DocumentPicture:
     def _in_sight(
         self, width: int, rows: int, focused: int | None, selection: Selection | None
     ) -> list[Strip]:
-        if not len(self._document):
-            self._runs = []
-            return hint(rows, width, self.palette) if self.welcomes else [self._blank(width)] * rows
-        self._runs = self._viewport.runs()
+        self._runs = self._viewport.runs() if len(self._document) else []
         if self._viewport.following:
             self.unread.clear()
-        lines = self._paint_rows(rows, focused, selection)
-        lines += [self._blank(width)] * (rows - len(lines))
+        lines = self._paint_rows(rows, focused, selection) if self._runs else []
+        left = rows - len(lines)
+        if (
+            self.welcomes
+            and left
+            and all(isinstance(self._document.entries[run.place.item].item, NoticeItem) for run in self._runs)
+        ):
+            lines += hint(left, width, self.palette, self.lessons)
+        else:
+            lines += [self._blank(width)] * left
         if message := self._status():
             lines[-1] = badge(lines[-1], message, self.palette)
         return lines

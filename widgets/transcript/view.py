@@ -363,6 +363,11 @@ class Transcript(KeptRow, can_focus=True):
         """Store the text so far in unfinished items."""
         self._reply.settle()
 
+    def teach(self, lessons: Sequence[str]) -> None:
+        """Show these rows below the welcome."""
+        self._picture.lessons = lessons
+        self.repaint()
+
     def welcome(self, shown: bool) -> None:
         """Show or hide the welcome in an empty conversation; hidden below a dialog that covers half of it."""
         self._picture.welcomes = shown

@@ -97,6 +97,16 @@ class Keys:
         """Return the keys of a command in a terminal's notation, such as `^P`; empty if it has none."""
         return " ".join(map(shown_key, self.of(id)))
 
+    def lessons(self) -> list[str]:
+        """Return the rows that say in an empty conversation how to find everything."""
+        words = {
+            "program.palette": "finds a command",
+            "program.help": "shows the keys",
+            "session.undo": "undoes a turn, files too",
+        }
+        known = [f"{key} {what}" for id, what in words.items() if (key := self.label(id))]
+        return ["@ adds a file · ! runs a command · / lists the commands", " · ".join(known)]
+
     def keymap(self) -> dict[str, str]:
         """Return the argument for `App.set_keymap`.
 

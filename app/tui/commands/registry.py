@@ -69,8 +69,8 @@ conversation.find; Find in the conversation; find; ctrl+f; /find [text]
     Search what was said and done in this session, as you type.
 conversation.fold; Fold everything; fold; ; /fold
     Show thoughts and tool calls as one line each.
-conversation.unfold; Unfold everything; unfold; ; /unfold
-    Show all thoughts, arguments and results.
+conversation.unfold; Unfold everything; unfold; ctrl+o; /unfold
+    Show all thoughts, arguments and results; again: fold them.
 conversation.copy; Copy the last answer; copy; ; /copy [N | all]
     Copy the source of the last answer, of its Nth block of code, or of the whole conversation.
 view.mouse; Leave the mouse to the terminal; toggle_mouse; ; /mouse
@@ -193,6 +193,11 @@ SLASH_ALIASES = {
     "config": "settings",
     "permissions": "approvals",
     "login": "providers",
+    "status": "context",
+    "stats": "usage",
+    "todos": "todo",
+    "fork": "branch",
+    "keybindings": "help",
 }
 """Aliases of slash commands, known from other programs or earlier versions."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -215,6 +215,8 @@ class SessionScreen(ConversationScreen):
             "escape", "leave_conversation", "Back", show=False, priority=True, id="session.leave_conversation"
         ),
         *bindings(),
+        # From the prompt the next mode, as in other agents; elsewhere the part before this one.
+        Binding("shift+tab", "mode_or_previous", "Next mode", show=False, id="session.next_mode"),
         Binding("escape", "twice", "Go back", show=False, id="session.twice"),
         Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
     ]
@@ -234,6 +236,7 @@ class SessionScreen(ConversationScreen):
         """The commands that open panes, as far as panes declare one."""
         self.hearing: list[tuple[PaneKind, Pane]] = []
         """Panes that handle events themselves."""
+        self._lessons: Sequence[str] = ()
         self._escapes = DoublePress(ESCAPES)
 
     async def on_prune(self, event: Prune) -> None:
@@ -244,6 +247,12 @@ class SessionScreen(ConversationScreen):
         """Remember the saved arrangement of the panes until `mount_panes` applies it."""
         self._arranged = state
 
+    def teach(self, lessons: Sequence[str]) -> None:
+        """Show these rows in an empty conversation."""
+        self._lessons = lessons
+        if self.panes_mounted:
+            self.transcript.teach(lessons)
+
     async def mount_panes(self, *, welcome: bool = True) -> None:
         """Mount conversation and panes without delaying keys; `welcome` shows a hint while it is empty."""
         new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
@@ -251,6 +260,7 @@ class SessionScreen(ConversationScreen):
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
         self.hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
         self.pane_commands = [command for kind in new.kinds if (command := kind.command()) is not None]
+        self.transcript.teach(self._lessons)
         self.transcript.welcome(welcome)
         self.transcript.motion = self.agents.motion = self.status.motion
         self.workbench.restore(self._arranged)
@@ -269,6 +279,13 @@ class SessionScreen(ConversationScreen):
         """On the second quick press of Esc, open the list of messages to go back to."""
         if self._escapes.press():
             await self.app.run_action("order('session.rewind')")
+
+    async def action_mode_or_previous(self) -> None:
+        """Go to the next mode from the prompt; from elsewhere, to the part before."""
+        if self.prompt.has_focus:
+            await self.app.run_action("order('program.mode')")
+        else:
+            self.focus_previous()
 
     def action_leave_conversation(self) -> None:
         """End a selection or a search in the conversation; without either, focus the prompt."""

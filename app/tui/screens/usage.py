@@ -24,7 +24,7 @@ NEAR = 0.8
 
 NAMES = {MAIN: "Main agent", SENT: "Agents it sent", SIDE: "Side model"}
 MEASURES = {"turns": "requests", "tokens": "tokens", "money": "cost"}
-NO_CEILING = "None is set. `hermes config set budget.session.money 5` sets one; see docs/usage.md."
+NO_CEILING = "None is set. `/settings` sets one, such as budget.session.money: 5."
 
 
 @dataclass(frozen=True, slots=True)

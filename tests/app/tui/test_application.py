@@ -450,6 +450,23 @@ async def test_after_a_click_into_the_conversation_what_is_typed_is_in_the_promp
         assert session.prompt.text == "joke"
 
 
+async def test_shift_and_tab_go_to_the_next_mode_from_the_prompt_and_elsewhere_to_the_part_before(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
+        await scene.type("hi", "enter")
+        await scene.quiet()
+        app = scene.app
+        before = app.need_client().mode
+        await scene.pilot.press("shift+tab")
+        await scene.until(lambda: app.need_client().mode != before)
+        now = app.need_client().mode
+        assert app.focused is app.session.prompt
+        app.session.transcript.focus()
+        await scene.pilot.press("shift+tab")
+        assert app.focused is not app.session.transcript and app.need_client().mode == now
+
+
 @pytest.mark.thorough
 async def test_letters_that_are_no_command_where_they_are_typed_go_to_the_prompt(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:

@@ -40,6 +40,11 @@ def test_without_wishes_every_command_has_its_default() -> None:
     assert keys.label("conversation.fold") == keys.label("no.such") == ""
 
 
+def test_what_an_empty_conversation_teaches_names_the_keys_in_effect() -> None:
+    keys = resolve({"program.palette": "f9", "session.undo": ""})
+    assert keys.lessons()[-1] == "F9 finds a command · F1 shows the keys"
+
+
 def test_a_command_gets_several_keys_in_any_notation() -> None:
     keys = resolve({"view.log": "^L, F5 ,Alt+l"})
     assert keys.problems == ()

@@ -78,7 +78,7 @@ def test_the_choice_in_the_queue_stays_among_what_waits() -> None:
         (PromptState("/etc/hosts"), ["⏎ send"]),
         (PromptState("a", busy=True, queued=2), ["queued 2", "⏎ queue", "^S steer", "esc stop"]),
         (PromptState("a", menu=True, vi="2d"), ["vi 2d", "⏎ take", "esc close"]),
-        (PromptState("a", chosen=True), ["x delete", "⏎ take back", "esc back"]),
+        (PromptState("a", chosen=True), ["d delete", "⏎ take back", "esc back"]),
     ],
 )
 def test_the_words_for_the_keys_follow_what_is_written(state: PromptState, expected: list[str]) -> None:
@@ -151,7 +151,7 @@ class Host:
         (["f9"], [], "draft"),
         (["ctrl+w"], ["changed"], ""),
         (["ctrl+r", "f", "enter"], ["draw", "draw", "changed"], "fix it"),
-        (["alt+up", "up", "x"], ["draw", "draw", ("removed", 0, "one"), "draw"], "draft"),
+        (["alt+up", "up", "d"], ["draw", "draw", ("removed", 0, "one"), "draw"], "draft"),
         (["alt+up", "enter"], ["draw", ("recalled", 1, "two"), "changed", "draw"], "two"),
         (["up"], ["changed", "changed"], "fix it"),
     ],

@@ -311,7 +311,7 @@ async def test_a_queued_message_is_chosen_and_dropped() -> None:
     async with running() as (app, prompt, pilot):
         prompt.queued = ("one", "two", "three")
         await type_in(pilot, "draft")
-        await pilot.press("alt+up", "up", "x")
+        await pilot.press("alt+up", "up", "d")
         assert (prompt.queued, prompt.text) == (("one", "three"), "draft")
         (message,) = app.told
         assert isinstance(message, Prompt.QueueRemoved)

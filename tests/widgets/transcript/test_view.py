@@ -50,6 +50,7 @@ def wheel(kind: type[events.MouseEvent], host: Host) -> events.MouseEvent:
 async def test_a_notice_replaces_the_one_before_it_where_it_says_the_same_again():
     host = Host()
     async with host.run_test(size=(30, 10)):
+        host.transcript.welcome(False)
         for text in ("Busy. Trying again in 0.7\N{NO-BREAK SPACE}s (m).", "A line.", "2 again", "3 again"):
             host.transcript.add_notice("warning", text, instead_of="2 again")
         host.transcript.flush()
@@ -414,6 +415,29 @@ async def test_all_folds_open_and_close_at_once():
         host.transcript.navigator.fold_all()
         assert "return amount.quantize" not in host.screen_text()
         assert "⏎ diff" in host.screen_text()
+
+
+async def test_opening_everything_again_folds_it():
+    host = Host()
+    async with host.run_test(size=(100, 60)):
+        converse(host)
+        host.transcript.navigator.unfold_all()
+        assert "return amount.quantize" in host.screen_text()
+        host.transcript.navigator.unfold_all()
+        assert "return amount.quantize" not in host.screen_text()
+
+
+async def test_the_welcome_and_what_it_teaches_stay_below_notices_until_something_is_said():
+    host = Host()
+    async with host.run_test(size=(80, 24)):
+        host.transcript.teach(["^P finds a command"])
+        host.transcript.add_notice("info", "This project brings a server.")
+        host.transcript.flush()
+        shown = host.screen_text()
+        assert "brings a server" in shown and "What should I do?" in shown and "^P finds a command" in shown
+        host.transcript.add_user("Hello")
+        host.transcript.flush()
+        assert "What should I do?" not in host.screen_text()
 
 
 async def test_another_look_draws_everything_anew():
