@@ -1,6 +1,6 @@
-"""Errors in words a person can act on.
+"""Errors in words that a user can act on.
 
-Every error that may reach a person is a `HermesError`: one sentence with cause and fix, and an exit code. No
+Every error that may reach a user is a `HermesError`: one sentence with cause and fix, and an exit code. No
 other error may escape to a surface.
 """
 
@@ -25,13 +25,13 @@ class ExitCode(IntEnum):
 
 
 class HermesError(ExplainedError):
-    """An error with a sentence for a person and an exit code."""
+    """An error with a sentence for the user and an exit code."""
 
     exit_code: ExitCode = ExitCode.FAILED
 
 
 def explain_failure(error: Exception) -> str:
-    """Return the sentence about an error. One that nobody expected goes to the log with its traceback."""
+    """Return the sentence about an error. An unexpected one is logged with its traceback."""
     if isinstance(error, HermesError):
         return str(error)
     logging.getLogger("hermes").error("unexpected error", exc_info=error)
@@ -39,13 +39,13 @@ def explain_failure(error: Exception) -> str:
 
 
 class ConfigError(HermesError):
-    """A setting or an argument is wrong."""
+    """Raised if a setting or an argument is wrong."""
 
     exit_code = ExitCode.USAGE
 
 
 class StoreError(HermesError):
-    """The session store cannot be used or a session cannot be found."""
+    """Raised if the session store cannot be used or a session cannot be found."""
 
 
 ModelErrorKind = Literal[
@@ -67,11 +67,11 @@ ModelErrorKind = Literal[
 RETRYABLE: frozenset[str] = frozenset(
     {"unreachable", "timeout", "cut", "rate_limit", "overloaded", "bad_reply"}
 )
-"""Kinds that may pass when tried again."""
+"""Kinds of errors that may disappear when the request is sent again."""
 
 
 class ModelError(HermesError):
-    """A failed request to a model. `kind` decides how it is handled."""
+    """Raised for a failed request to a model. `kind` determines how it is handled."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -89,10 +89,10 @@ class ModelError(HermesError):
         super().__init__(message)
         self.kind: ModelErrorKind = kind
         self.limit = limit
-        """Tokens that fit the window, where an overflow names them."""
+        """The tokens that fit the context window, if an overflow error names them."""
         self.status = status
         self.retry_after = retry_after
-        """Seconds the provider asked us to wait, if it did."""
+        """Seconds to wait before a retry, if the provider named them."""
         self.said = said
         """The provider's text, unchanged: never shown, only searched."""
         self.words = words

@@ -1,8 +1,8 @@
-"""The events between the engine and a surface.
+"""The events that the engine sends to a surface (a user interface).
 
 The engine emits one ordered stream of events; every surface is a view of it. `docs/events.md` documents the
 JSON form, whose version is `STREAM_VERSION`. All text in events may come from outside (model, files, tools):
-it has no terminal control bytes, and a surface must not read it as markup.
+it has no terminal control characters, and a surface must not interpret it as markup.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TurnOutcome = Literal["done", "failed", "interrupted", "denied", "budget"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Base of all events. `agent` names the agent it is about: `main`, or a subagent's id."""
+    """Base class of all events. `agent` names the agent that it is about: `main`, or a subagent's id."""
 
     type: ClassVar[str] = ""
     agent: str = "main"
@@ -38,7 +38,7 @@ class Event:
     """Its number within the session, counting from 1; 0 before the stream has numbered it."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the event as JSON-able data, `type` first; futures are left out."""
+        """Return the event as data that can be written as JSON, `type` first; futures are left out."""
         fields = {
             f.metadata.get("name", f.name): _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
@@ -47,7 +47,7 @@ class Event:
         return {"type": self.type, **fields}
 
     def notice(self) -> tuple[str, str] | None:
-        """Return the event as a line of the conversation (kind and words); None for events without one."""
+        """Return the event as a line of the conversation (kind and text); None if it is not shown as one."""
         return None
 
 
@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened(Event):
-    """A session is ready. `nodes` is the length of a resumed conversation, 0 for a new one."""
+    """A session is ready. `nodes` is the number of nodes in its conversation, 0 for a new one."""
 
     type: ClassVar[str] = "session_opened"
     version: int = STREAM_VERSION
@@ -73,16 +73,17 @@ class SessionOpened(Event):
     approvals: ModeName = "ask"
     """The permission mode of the gate."""
     sandbox: str = ""
-    """The confinement of commands: `bubblewrap`, `landlock`, `none`; empty = unknown. For commands on another
-    machine its name, such as `docker` or `ssh build.example.org`."""
+    """The sandbox of commands: `bubblewrap`, `landlock`, `none`; empty if unknown. For commands on another
+    machine its name, such as `docker` or `ssh build.example.org`.
+    """
     effort: str = ""
-    """The thinking effort: a word such as `high`, or `12,000 tokens`; empty = the provider's default."""
+    """The thinking effort: a word such as `high`, or `12,000 tokens`; empty for the provider's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceMoved(Event):
-    """The session works in another folder (`to`) from now on; its earlier changes remain in the previous
-    one.
+    """The session works in another folder (`to`) from now on. Its earlier changes remain in the previous
+    folder.
     """
 
     type: ClassVar[str] = "workspace_moved"
@@ -92,7 +93,7 @@ class WorkspaceMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged(Event):
-    """The permission mode was changed, by the person or by a permissions file."""
+    """The permission mode was changed, by the user or by a permissions file."""
 
     type: ClassVar[str] = "mode_changed"
     mode: ModeName
@@ -100,7 +101,7 @@ class ModeChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffortChanged(Event):
-    """The thinking effort changes from the next request on. `effort` as in `SessionOpened`."""
+    """The thinking effort changes from the next request on; its form is as in `SessionOpened`."""
 
     type: ClassVar[str] = "effort_changed"
     effort: str
@@ -116,30 +117,30 @@ class TurnStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessageAdded(Event):
-    """A user message was stored. `origin` is its source."""
+    """A user message was stored. `origin` tells how it arrived."""
 
     type: ClassVar[str] = "user_message"
     node: int
     text: str
     origin: Literal["prompt", "queue", "steer"] = "prompt"
     attachments: tuple[Attachment, ...] = ()
-    """Images that came with it."""
+    """Images that came with the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChanged(Event):
-    """Messages that wait for the turn to end; those in `taken` are stored next, each as a `user_message`."""
+    """The messages that wait have changed; those in `taken` are stored next, each as a `user_message`."""
 
     type: ClassVar[str] = "queue_changed"
     queued: tuple[str, ...]
     steering: tuple[str, ...] = ()
-    """Messages for the running turn, which it reads before its next request."""
+    """Messages for the running turn, which are read before its next request."""
     taken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStarted(Event):
-    """A request is sent to the model. `attempt` counts from 1; `step` is the iteration within the turn."""
+    """A request is sent to the model. `attempt` counts from 1; `step` counts the requests of the turn."""
 
     type: ClassVar[str] = "request_started"
     model: str
@@ -175,7 +176,7 @@ class CallDrafted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyCut(Event):
-    """The stream was interrupted. The shown text remains, marked; another attempt or an error follows."""
+    """The stream was interrupted. The text shown so far is marked; another attempt or an error follows."""
 
     type: ClassVar[str] = "reply_cut"
     reason: str
@@ -192,7 +193,7 @@ class RetryScheduled(Event):
     model: str
 
     def notice(self) -> tuple[str, str]:
-        """Return the full cause at the first attempt, then without its details, which rarely change."""
+        """Return the full cause at the first attempts, later only its beginning, which rarely changes."""
         # Nobody has to try again what is tried again.
         reason = re.sub(r"(?:;|, or) try again.*$", "", self.reason).rstrip(".") + "."
         if self.attempt == 1:
@@ -203,19 +204,19 @@ class RetryScheduled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessageAdded(Event):
-    """The model's message is complete and stored. Replaces the pieces streamed since the last one."""
+    """The model's message is complete and stored. It replaces the pieces streamed since the last one."""
 
     type: ClassVar[str] = "assistant_message"
     node: int
     text: str
     reasoning: str = ""
     calls: tuple[str, ...] = ()
-    """Ids of the tool calls it asks for, in order."""
+    """Ids of the tool calls in the message, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted(Event):
-    """A call passed validation and starts (it may still wait at the gate)."""
+    """A tool call starts. It may still be refused, or wait for an approval."""
 
     type: ClassVar[str] = "tool_started"
     call: str
@@ -223,7 +224,7 @@ class ToolStarted(Event):
     arguments: dict[str, Any]
     display: Display
     parent: str = ""
-    """The call whose script makes this one; empty for a call of the model."""
+    """The id of the call whose script makes this one; empty for a call of the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +238,7 @@ class ToolProgressed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished(Event):
-    """A call ended and its result is stored. `result` is the JSON text the model sees."""
+    """A call ended and its result is stored. `result` is the JSON text that the model reads."""
 
     type: ClassVar[str] = "tool_finished"
     node: int
@@ -253,7 +254,7 @@ class ToolFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodosChanged(Event):
-    """The whole task list, after a change."""
+    """The task list changed; `items` is the whole list."""
 
     type: ClassVar[str] = "todos"
     items: tuple[Todo, ...]
@@ -261,16 +262,17 @@ class TodosChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noticed(Event):
-    """A notice for the person that comes from neither person nor model."""
+    """A notice for the user that does not come from the user or the model."""
 
     type: ClassVar[str] = "notice"
     kind: Literal["info", "warning", "process", "files", "compaction", "recovery", "store"]
     text: str
     detail: str = ""
-    """Details, shown on demand: for a compaction, the text the model reads from now on; for project files
-    that were reached, their text."""
+    """Details, shown on demand: for a compaction, the text that the model reads from now on; for project
+    files that were reached, their text.
+    """
     node: int = 0
-    """The node it is about; 0 if there is none."""
+    """The node that the notice is about; 0 if there is none."""
 
     def notice(self) -> tuple[str, str]:
         return self.kind, self.text
@@ -278,16 +280,16 @@ class Noticed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied(Event):
-    """A text that the person copied in the full screen. Only its surface has this event."""
+    """The user copied text in the full-screen interface, which alone has this event."""
 
     type: ClassVar[str] = "copied"
     way: str
-    """A program such as `xclip`, `tmux`, `screen`, `terminal`, or `file`: then it is not on the clipboard."""
+    """How it was copied: `xclip`, `tmux`, `screen`, `terminal`, or `file`, which is not the clipboard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notified(Event):
-    """A call to a person who looked elsewhere. Only the full screen has this event."""
+    """The user was alerted while looking elsewhere. Only the full-screen interface has this event."""
 
     type: ClassVar[str] = "notified"
     way: str
@@ -296,15 +298,15 @@ class Notified(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesChanged(Event):
-    """Files of the workspace changed: by a call of the agent, or by the person and their other programs."""
+    """Files of the workspace changed: by a call of the agent, or by the user and other programs."""
 
     type: ClassVar[str] = "files_changed"
     by: Literal["agent", "others"]
     files: tuple[FileChange, ...]
     call: str = ""
-    """The call during which it happened; empty for `others`, and where files were put back or merged."""
+    """The call during which it happened; empty for `others`, and when files were restored or merged."""
     more: int = 0
-    """Files beside those named, when very many changed at once."""
+    """The number of files not listed, when very many changed at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,30 +315,30 @@ class StepTaken(Event):
 
     type: ClassVar[str] = "step"
     node: int
-    """The result of the call."""
+    """The node with the result of the call."""
     call: str
     step: int
-    """The number of the step: the position of the files from now on."""
+    """The number of the step, which is the position of the files from now on."""
     paths: tuple[str, ...]
     """The first paths that changed, relative to the workspace."""
     count: int
-    """How many paths changed."""
+    """The number of paths that changed."""
     coverage: str
     """`full`, or a description of what could not be recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchSwitched(Event):
-    """The session continues from another place of its tree: a surface shows that conversation from now on."""
+    """The session continues elsewhere in its tree: a surface shows that conversation from now on."""
 
     type: ClassVar[str] = "branch"
     head: str
-    """The branch in use."""
+    """The name of the branch in use."""
     node: int | None
-    """Its end; None before anything was said."""
+    """The node at its end; None if it is empty."""
     reason: Literal["switch", "rewind", "fork", "undo", "redo"]
     draft: str = ""
-    """A message of the person that was withdrawn, for the prompt."""
+    """A user message that was taken back, to be edited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,23 +347,23 @@ class AgentStarted(Event):
 
     type: ClassVar[str] = "agent_started"
     parent: str = "main"
-    """The agent that sent it."""
+    """The agent that started it."""
     call: str = ""
-    """The call of the parent that asked for it."""
+    """The call of the parent that started it."""
     name: str
     """A word or two to distinguish it from its siblings."""
     goal: str
     in_copy: bool = False
-    """Whether it changes files of a copy, which reach the workspace when they are merged."""
+    """True if it changes files in a copy, which reach the workspace when they are merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgressed(Event):
-    """The progress of a subagent. None means unknown; figures add up since it started."""
+    """The progress of a subagent. None means unknown; figures are totals since it started."""
 
     type: ClassVar[str] = "agent_progress"
     state: Literal["pending", "running", "waiting", "paused"] = "running"
-    """`waiting`: for the person; `paused`: until it is resumed."""
+    """`waiting`: for the user; `paused`: until it is resumed."""
     action: str = ""
     """Its current action, in a few words."""
     calls: int = 0
@@ -369,17 +371,17 @@ class AgentProgressed(Event):
     cost: float | None = None
     """US dollars."""
     budget: float | None = None
-    """The share of its budget that is used, 0 to 1."""
+    """The used share of its budget, 0 to 1; None without a ceiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEnded(Event):
-    """A subagent has ended; only `CopyChanged` may follow. Figures as in `AgentProgressed`."""
+    """A subagent has ended; it may be started again. Figures are as in `AgentProgressed`."""
 
     type: ClassVar[str] = "agent_ended"
     outcome: TurnOutcome
     summary: str
-    """The result in a few words, or why it failed."""
+    """The result in a few words, or why the agent failed."""
     seconds: float
     calls: int = 0
     tokens: int | None = None
@@ -389,16 +391,16 @@ class AgentEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyChanged(Event):
-    """The number of a subagent's changes in its copy that are neither merged nor discarded."""
+    """The number of a subagent's changes in its copy that are neither merged nor discarded has changed."""
 
     type: ClassVar[str] = "copy"
     paths: int
-    """The number of paths; 0: nothing is left to resolve."""
+    """The number of changed paths; 0 if nothing is left to merge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageChanged(Event):
-    """Tokens and money after a request. `session_*` add up the whole session; None means unknown."""
+    """Tokens and money after a request. `session_*` are totals of the session; None means unknown."""
 
     type: ClassVar[str] = "usage"
     request: Usage
@@ -408,7 +410,7 @@ class UsageChanged(Event):
     session_cost: float | None
     """US dollars."""
     context_used: int
-    """Tokens of the next request, as far as known."""
+    """The tokens of the next request, as far as they are known."""
     context_window: int | None
     window_told: bool = False
     """True if the server itself reported the window, rather than the settings or the catalog."""
@@ -416,7 +418,7 @@ class UsageChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixBroken(Event):
-    """The prompt prefix changed, so the provider's cache misses once. `reason` was declared by the engine."""
+    """The prompt prefix changed, so the provider's cache misses once. `declared`: the engine intended it."""
 
     type: ClassVar[str] = "prefix_broken"
     reason: str
@@ -425,23 +427,23 @@ class PrefixBroken(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Event):
-    """A request that waits for a person until a surface resolves `reply`. Each kind is a class."""
+    """A request that waits for the user until a surface resolves `reply`. Each kind is a class."""
 
     cancelled: ClassVar[Any]
-    """The value of `reply` when nobody answers."""
+    """The value of `reply` if the request is cancelled."""
     unattended: ClassVar[Any]
-    """The reply in an unattended session, where nothing is asked."""
+    """The reply in an unattended session, in which the user is not asked."""
     id: str
     reply: asyncio.Future[Any] = field(metadata={"json": False})
 
     def outcome(self, reply: Any) -> str:
-        """Return the reply in one word."""
+        """Return a reply as one word."""
         return str(getattr(reply, "outcome", "") or getattr(reply, "choice", "") or reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAsked(Asked):
-    """A question of the model to the person."""
+    """A question from the model to the user."""
 
     type: ClassVar[str] = "question"
     cancelled: ClassVar[PersonAnswer] = PersonAnswer("cancelled")
@@ -453,41 +455,40 @@ class QuestionAsked(Asked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsked(Asked):
-    """A question of the gate to the person."""
+    """A question from the gate: whether the user allows an action."""
 
     type: ClassVar[str] = "approval"
     cancelled: ClassVar[Decision] = Decision("cancelled")
     unattended: ClassVar[Decision] = Decision("expired")
     tool: str
     headline: str
-    """The full action: the whole command, the whole path."""
+    """The full action, such as the whole command or path."""
     reasons: tuple[str, ...]
     parts: tuple[VerdictPart, ...] = ()
     """For commands: the verdict on each part, in the order of execution."""
     touches: tuple[str, ...] = ()
-    """Files and folders it would change, if known; relative paths are below the workspace."""
+    """Files and folders that the action would change, if known; relative paths are below the workspace."""
     network: Literal["", "yes", "no", "open", "filtered"] = ""
-    """`open`: unrestricted network access; `filtered`: hosts are asked about separately; empty: unknown."""
+    """`open`: unrestricted network access; `filtered`: hosts need separate approvals; empty: unknown."""
     sandbox: Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"] = ""
-    """The sandbox it would run in; `outside`: it would leave the sandbox; empty: unknown."""
+    """The sandbox in which it would run; `outside`: it would leave the sandbox; empty: unknown."""
     rule: str = ""
     """The scope of a lasting approval, in words; empty if only a single approval is possible."""
     sentence: str = ""
-    """What will happen and why it is asked, for example `Force-pushes main: commits that others have may be
-    lost.`
+    """What will happen and why approval is needed, for example `Force-pushes main: commits that others have
+    may be lost.`
     """
     folder: str = ""
-    """The folder in which it happens."""
+    """The folder in which the action happens."""
     undo: str = ""
-    """What undo could bring back afterwards, as a clause."""
+    """A clause on what an undo could restore afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastAsked(Asked):
-    """A question before agents are sent that may use much. A surface resolves `reply` before any of them
-    begins.
+    """A question before agents that may use much are started. None of them begins before the reply.
 
-    `once` sends them, `session` sends them and asks no more in this session, `deny` sends none.
+    `once` starts them, `session` also ends such questions for this session, `deny` starts none.
     """
 
     type: ClassVar[str] = "forecast"
@@ -495,12 +496,12 @@ class ForecastAsked(Asked):
     unattended: ClassVar[Decision] = Decision("expired")
     forecast: Forecast
     rooms: tuple[Room, ...] = ()
-    """The amounts the ceilings leave, the narrowest first."""
+    """The amounts that ceilings leave, from the starting agent's to those of session and day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingAsked(Asked):
-    """The agent's next request does not fit a ceiling of the settings; it waits for `reply`."""
+    """The agent's next request does not fit a ceiling in the settings; it waits for `reply`."""
 
     type: ClassVar[str] = "ceiling"
     cancelled: ClassVar[CeilingReply] = CeilingReply("cancelled")
@@ -511,32 +512,31 @@ class CeilingAsked(Asked):
     ceiling: float
     used: float
     needed: float
-    """The maximum of the next request."""
+    """The most that the next request can use."""
     again: float
-    """The ceiling raised by its amount, once or as often as needed."""
+    """The proposed ceiling: raised by its own amount as often as needed."""
     setting: str
-    """Its key in the settings, which are not changed."""
+    """The key of the ceiling in the settings, which are not changed."""
 
 
 Reply = PersonAnswer | Decision | CeilingReply | FormReply
-"""A person's reply to a pending request."""
+"""The user's reply to a pending request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestResolved(Event):
-    """A request that waited for a person was resolved in any way."""
+    """A request that waited for the user was answered, cancelled or has expired."""
 
     type: ClassVar[str] = "request_resolved"
     id: str
     outcome: str
     by: str = ""
-    """The person and surface that answered, in words; empty for the person at the terminal, and for nobody.
-    """
+    """The user and surface that replied, in words; empty for the user at the terminal, or without reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded(Event):
-    """The last event of a turn. `error` is a sentence for a person, empty unless the turn failed."""
+    """The last event of a turn. `error` is a sentence for the user, empty unless the turn failed."""
 
     type: ClassVar[str] = "turn_ended"
     outcome: TurnOutcome

@@ -1,1 +1,1 @@
-"""The interface by which surfaces use an open session, in this process or in another."""
+"""The interface through which surfaces (user interfaces) use an open session, in this process or another."""

@@ -1,8 +1,9 @@
 """The engine in a separate process: one session, served over a socket inherited at the start.
 
-Frames of the surface: `open` (once), `cast` (a command without a reply), `call` (a command with a reply),
-`cancel`, `answer` (to a pending request), `close`. Frames of the engine: `event`, `reply`, `preview`, `log`,
-`closed`; each may carry `view`, the changed values of the properties that surfaces read without a request.
+Frames from the surface: `open` (once), `cast` (a command without a reply), `call` (a command with a reply),
+`cancel`, `answer` (to a pending request), `close`. Frames from the engine: `event`, `reply`, `preview`,
+`log`, `closed`; each may carry `view`, the changed values of the properties that surfaces read without a
+request.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Serve the socket whose descriptor is given in the arguments until the surface closes it."""
+    """Serve the socket with the descriptor in the last argument until the surface closes it."""
     # The surface owns the terminal, and tells us when to stop.
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
@@ -66,7 +67,7 @@ class _Forwarding(logging.Handler):
 
 
 class EngineServer:
-    """Carries out the requests of the surface, in their order."""
+    """Carries out the requests of a surface in order."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
@@ -74,21 +75,21 @@ class EngineServer:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._beside: set[asyncio.Task[None]] = set()
         self._told: dict[str, Any] = {}
-        """The view as last sent."""
+        """The values of `VIEW` as they were last sent."""
         self._live: Sequence[Any] | None = None
         self._ids: list[int] = []
         """The ids of the nodes as last sent, and the path of the session they are from."""
         self.closing = False
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Handle frames until the surface closes. Raises `WireError`."""
+        """Handle frames until the surface closes the session or the connection. Raises `WireError`."""
         while not self.closing and (frame := await read_frame(reader)) is not None:
             self.handle(frame)
             # A call begins before the next frame is handled, which may stop it.
             await asyncio.sleep(0)
 
     def handle(self, frame: Mapping[str, Any]) -> None:
-        """Begin the work that a frame asks for. Raises `WireError` for an invalid frame."""
+        """Start the work that a frame requests. Raises `WireError` for an invalid frame."""
         match frame:
             case {"open": options, "environ": environ, "preview": preview}:
                 self._begin(0, self._open(decode(options), environ, bool(preview)))
@@ -165,12 +166,12 @@ class EngineServer:
             task.add_done_callback(self._beside.discard)
 
     async def _report_idle(self) -> None:
-        """Send the view when no turn runs any more, because no further event would carry it."""
+        """Send the changed values when no turn is running, because no further event would carry them."""
         await self._need().idle()
         self._tell({})
 
     def _tell(self, frame: dict[str, Any]) -> None:
-        """Send a frame together with the changes of the view; send nothing if both are empty."""
+        """Send a frame together with changed values for `VIEW`; send nothing if both are empty."""
         if self._client is not None and (view := self._changed_values(self._client)):
             frame["view"] = view
         if frame:
@@ -188,7 +189,7 @@ class EngineServer:
         return changed
 
     def _changed_path(self, path: Sequence[Any]) -> list[Any]:
-        """Return the number of nodes at the beginning that are unchanged, and the nodes after them.
+        """Return the number of unchanged nodes at the beginning, and the nodes after them.
 
         Returns an empty list if nothing has changed.
         """

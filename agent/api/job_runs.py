@@ -1,4 +1,4 @@
-"""Runs of jobs as ordinary sessions on the surface `cron`, unattended."""
+"""Runs of scheduled jobs as ordinary, unattended sessions on the surface `cron`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agent.integrations.senses.messages import Messenger
 
 MOST_CONTEXT = 20_000
-"""Characters of another job's output that come before a prompt: its end."""
+"""The number of characters, from the end, of another job's output that precede a prompt."""
 MOST_OUTPUT = 200_000
 
 
@@ -44,7 +44,7 @@ def open_runner(
     settings: Settings,
     told: Callable[[Job, JobRun], None] = lambda _job, _run: None,
 ) -> JobRunner:
-    """Return a runner of jobs, which opens a session for each run."""
+    """Return a runner of scheduled jobs, which opens a session for each run."""
     commands = commands_of(home)
     return JobRunner(
         database=database,
@@ -65,7 +65,7 @@ def commands_of(home: Home) -> UnattendedCommands:
 
 
 async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
-    """Return a sentence for each action that the current rules will refuse to a job."""
+    """Return a sentence for each action that the rules will refuse a job, and for a missing recipient."""
     found = await foresee_refusals(commands_of(home), job.intent)
     kind, _, target = job.intent.deliver.partition(":")
     if kind != "message":
@@ -98,13 +98,13 @@ async def _messenger(home: Home, database: Database) -> Messenger:
 async def _send(
     home: Home, database: Database, run: JobRun, target: str, text: str, title: str, permit: Permit
 ) -> object:
-    """Send a message of a run, to a chat through the store, or to another target. Raises `ToolError`."""
+    """Send a message of a run to a target, or queue it for a chat. Raises `ToolError`."""
     messenger = await _messenger(home, database)
     if not messenger.chat_of(target):
         return await messenger.send(target, text, title, permit)
 
     async def once(put: Callable[[Any], tuple[int, ...]]) -> tuple[int, ...]:
-        """Store the message and the note that it was sent in one transaction.
+        """Store the message, and that it was sent, in one transaction.
 
         So a killed process neither loses the message nor sends it twice.
         """
@@ -124,7 +124,7 @@ async def _send(
 async def work(
     database: Database, settings: Settings, commands: UnattendedCommands, job: Job, run: JobRun, note: Note
 ) -> JobOutcome:
-    """Carry out a run of a job; return its outcome. Raises `HermesError`."""
+    """Carry out a run of a job, by a script or a session; return its outcome. Raises `HermesError`."""
     intent = job.intent
     folder = await asyncio.to_thread(_folder, intent.cwd)
     if intent.script:
@@ -170,9 +170,7 @@ async def work(
 
 
 def _own_settings(settings: Settings, toolsets: tuple[str, ...]) -> dict[str, Any]:
-    """Return the settings for a run: its tools, and its limits or those of a session if they are lower.
-    Pure.
-    """
+    """Return the settings for a run: its tools, and the lower limits of a run and a session. Pure."""
     own, run = settings.budget.session, settings.schedule
     limits = {"tokens": _lower(own.tokens, run.tokens), "money": _lower(own.money, run.money)}
     budget = {"budget": {"session": {name: value for name, value in limits.items() if value is not None}}}
@@ -185,7 +183,7 @@ def _lower(first: float | None, second: float | None) -> float | None:
 
 
 def _folder(cwd: str) -> Path:
-    """Return the resolved folder of a job."""
+    """Return the resolved folder of a job, or the user's home. Raises `ScheduleError` if it is gone."""
     folder = Path(cwd or Path.home())
     if not folder.is_dir():
         raise ScheduleError(f"The folder {folder} of the job is gone; edit its cwd.")
@@ -193,7 +191,7 @@ def _folder(cwd: str) -> Path:
 
 
 def _finished_answer(client: SessionClient, prompt: str) -> str | None:
-    """Return the answer of a session whose turn had ended before the process was killed; else None."""
+    """Return the answer of a session whose turn ended before the process was killed; None if it did not."""
     last = client.path[-1] if client.path else None
     asked = next((node for node in reversed(client.path) if node.kind == "user"), None)
     if asked is None or not asked.content.endswith(prompt):
@@ -202,7 +200,7 @@ def _finished_answer(client: SessionClient, prompt: str) -> str | None:
 
 
 async def _message(database: Database, job: Job) -> str:
-    """Return the prompt of a job, preceded by the outputs of other jobs and the names of skills to follow."""
+    """Return the prompt of a job, preceded by other jobs' outputs and the names of skills to follow."""
     parts: list[str] = []
     for name in job.intent.context_from:
         other = await database.read(lambda c, name=name: stored_job(c, name))
@@ -221,7 +219,7 @@ async def _message(database: Database, job: Job) -> str:
 
 
 class _Seen:
-    """Collects the data for the receipt of a run: models, usage, refusals."""
+    """Collects data for the receipt of a run: refused actions, model and usage."""
 
     def __init__(self) -> None:
         self._refused: list[str] = []
@@ -231,7 +229,7 @@ class _Seen:
             self._refused.append(f"{event.display.verb} {event.display.subject}"[:200])
 
     def refusal_text(self) -> str:
-        """Return a sentence on the refused actions; empty without any."""
+        """Return a sentence on the refused actions; empty if there are none."""
         if not self._refused:
             return ""
         count = len(self._refused)

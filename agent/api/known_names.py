@@ -1,4 +1,4 @@
-"""Changes of settings whose values name what has to be there: skins, providers, services, formats, tools."""
+"""Changes to settings whose values must name something that exists: skins, providers, formats, tools."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _MODELS = frozenset(
         *("heartbeat.model", "recall.embeddings"),
     }
 )
-"""Settings that hold models; `PROVIDER/NAME` has to name a provider that is there."""
+"""Settings that hold models; `PROVIDER/NAME` must name an existing provider."""
 
 
 def change_setting(home: Home, key: str, text: str, warnings: list[str] | None = None) -> Any:
-    """Set the dotted `key` to the value of `text`, and return that value. May ask the servers of models.
+    """Set the dotted `key` to the value of `text`, and return that value. May send requests to model servers.
 
     A sentence about each model that its server does not list is added to `warnings`. Raises `ConfigError` as
-    `set_setting`, and with the nearest name for one that is not there.
+    `set_setting` does, and for an unknown name, with the nearest known one.
     """
 
     found = [] if warnings is None else warnings
@@ -44,9 +44,9 @@ def change_setting(home: Home, key: str, text: str, warnings: list[str] | None =
 
 
 def _unknown(home: Home, path: tuple[str, ...], names: Sequence[str], warnings: list[str]) -> str:
-    """Return a sentence about the first name that is not there; empty if all are. Reads the disk.
+    """Return a sentence about the first unknown name; empty if all are known. Reads the disk.
 
-    What is worth knowing about names that are taken is added to `warnings`.
+    Sentences about names that are accepted but doubtful are added to `warnings`.
     """
     match path:
         case ("display", "skin"):

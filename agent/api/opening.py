@@ -19,7 +19,7 @@ READ_FIRST = (
     *("agent.workspace.checkpoints.meanwhile", "agent.workspace.checkpoints.root_identity"),
     *("watchdog.observers", "watchdog.events"),
 )
-"""Modules imported to open a session in this process, which a surface may import in the background."""
+"""Modules needed to open a session in this process, which a surface may import in the background."""
 
 
 async def open_session(
@@ -31,10 +31,10 @@ async def open_session(
 ) -> SessionClient:
     """Open a session; `listeners` receive every event of it, from the first on.
 
-    With `process` the engine works in a separate process. With `service`, the path of a service's socket, the
-    engine belongs to the service and continues when this client leaves. Otherwise it works in this process.
-    `environ` replaces the environment from which settings are read. Raises `HermesError` if there is no
-    model, no usable store, or no such session.
+    With `process`, the engine works in a separate process. With `service`, the path of a service's socket,
+    the engine belongs to the service and continues when this client leaves. Otherwise it works in this
+    process. `environ` replaces the environment from which settings are read. Raises `HermesError` if there is
+    no model, no usable store, or no such session.
     """
     if not process and service is None:
         return await open_here(options, *listeners, environ=os.environ if environ is None else environ)
@@ -46,7 +46,7 @@ async def open_session(
 async def open_here(
     options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
 ) -> SessionClient:
-    """Open a session whose engine works in this process."""
+    """Open a session whose engine works in this process. Raises `HermesError`."""
     from agent.automation.unattended.session_automation import AUTOMATION
     from agent.session.runtime import open_engine
 

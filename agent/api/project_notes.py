@@ -25,5 +25,5 @@ IMPROVE = (
 
 
 def drafting_instruction(workspace: Path) -> str:
-    """Return the message of `/init`: a draft, or improvements if the file exists. Looks at the disk."""
+    """Return the message for `/init`: to draft the file, or improve an existing one. Reads the disk."""
     return IMPROVE if (workspace / NAME).exists() else DRAFT

@@ -1,4 +1,4 @@
-"""An open session whose engine works in another process, over a socket."""
+"""An open session whose engine works in another process and is reached over a socket."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ MODULES = frozenset(
         "tools.results",
     }
 )
-"""Modules of the data classes that may be sent."""
+"""Modules whose data classes, named tuples and enumerations may be sent."""
 
 CASTS = frozenset({"submit", "steer", "set_queue", "send_queue", "interrupt", "answer"})
-"""Commands of a session without an answer."""
+"""Commands of a session that have no reply."""
 CALLS = {
     "": "run go_on idle set_mode set_effort watch add_note compact context usage whole_path compare export",
     "history": "outline heads marks mark node place steps position_of changes without_ignored contents plan "
@@ -101,9 +101,9 @@ CALLS = {
     "stored": "newest session node ending before search around branch_with use_branch rename delete",
     "servers": "states restart sign_in leave_sign_in came_back sign_out agree resources",
 }
-"""Methods with an answer, of a session and of its parts; no other methods can be called remotely."""
+"""Methods with a reply, of a session and of its parts; no other methods can be called remotely."""
 VIEW = ("model", "branch", "busy", "queue", "watches", "keeps_files", "mode", "effort")
-"""Properties of a session that are available without a request, other than the path."""
+"""Properties of a session, besides the path, whose values are sent with frames."""
 
 _classes: dict[str, type[Any]] = {}
 
@@ -113,7 +113,7 @@ class WireError(ValueError):
 
 
 def encode(value: Any) -> Any:
-    """Return the value as JSON-able data. Raises `WireError` for a value that must not be sent."""
+    """Return the value as JSON data. Raises `WireError` for a value that must not be sent."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, Enum):
@@ -149,7 +149,7 @@ def _encode_container(value: Any) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a data class that are sent; a future is left out."""
+    """Return the encoded fields of a data class; futures are left out."""
     return {
         field.name: encode(getattr(value, field.name))
         for field in dataclasses.fields(value)
@@ -158,7 +158,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def decode(value: Any) -> Any:
-    """Return the value that `encode` wrote. Raises `WireError` for other data."""
+    """Return the value that `encode` encoded. Raises `WireError` for other data."""
     if isinstance(value, list):
         return [decode(each) for each in value]
     if not isinstance(value, dict):
@@ -210,7 +210,7 @@ def _name(kind: type[Any]) -> str:
 
 
 def _class(name: str) -> type[Any]:
-    """Return the class of a name. Only data classes, named tuples and enumerations of `MODULES` are found."""
+    """Return the class with this name. Raises `WireError` unless it is a data type of one of `MODULES`."""
     if (known := _classes.get(name)) is not None:
         return known
     module, _, kind = name.partition(":")
@@ -226,7 +226,7 @@ def _class(name: str) -> type[Any]:
 
 
 def encode_error(error: HermesError) -> dict[str, Any]:
-    """Return an error as data, with those of its fields that may be sent."""
+    """Return an error as data, with its class, text, and those of its attributes that may be sent."""
     data: dict[str, Any] = {}
     for name, value in vars(error).items():
         try:
@@ -238,7 +238,7 @@ def encode_error(error: HermesError) -> dict[str, Any]:
 
 
 def decode_error(value: Mapping[str, Any]) -> HermesError:
-    """Return an error that the other side sent, as the same class if this side has it."""
+    """Return an error that the other side sent, of the same class if this side has it."""
     kind: type[HermesError] = HermesError
     module, _, name = str(value["kind"]).partition(":")
     if module.partition(".")[0] in ("agent", "tools"):
@@ -257,9 +257,9 @@ def pack(frame: Mapping[str, Any]) -> bytes:
 
 
 LARGEST = 1 << 29
-"""Bytes of a frame; a longer one is refused."""
+"""The maximum size of a frame in bytes; a longer one is refused."""
 HELD = 1_000_000
-"""Bytes that wait for a surface that does not read; beyond them the engine waits too."""
+"""The maximum number of bytes held for a surface that does not read; beyond them, the engine waits."""
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
@@ -273,7 +273,7 @@ async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 class Outlet:
     """Writes frames in order. Frames that the other side has not accepted are held, up to `HELD` bytes.
 
-    If there are more, `send` waits. An engine with a slow surface then stops reading from its model;
+    If there are more, `send` blocks. An engine with a slow surface then stops reading from its model;
     otherwise the surface would have to hold everything.
     """
 
@@ -284,10 +284,10 @@ class Outlet:
         self._waiting = bytearray()
         self._watches = False
         self.broken = False
-        """True if the other side is gone."""
+        """True if the connection to the other side is broken."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        """Send a frame, waiting until the other side accepts it. Raises `WireError` for invalid values."""
+        """Send a frame; block while more than `HELD` bytes wait. Raises `WireError` for invalid values."""
         if self.broken:
             return
         self.queue(frame)
@@ -301,19 +301,19 @@ class Outlet:
         return len(self._waiting)
 
     def queue(self, frame: Mapping[str, Any]) -> None:
-        """Send as much as the other side accepts now, and the rest later. Raises `WireError`."""
+        """Send as much of a frame as the other side accepts now, and the rest later. Raises `WireError`."""
         self._waiting += pack(frame)
         self._write()
 
     def drop(self) -> None:
-        """Close at once, without sending the rest."""
+        """Close the connection at once, without sending the rest."""
         self.broken = True
         self._waiting.clear()
         self._stop_watching()
         self._to.close()
 
     def finish(self) -> None:
-        """Send the rest, however long that takes, and close."""
+        """Send the rest, however long that takes, and close the connection. Blocks."""
         while self._waiting and not self.broken:
             wait_until_ready(self._to, writes=True)
             self._write()
@@ -343,18 +343,18 @@ class Outlet:
 
 
 PATIENCE = 20.0
-"""Seconds that an engine may take to close its session before it is ended."""
+"""Seconds that an engine may take to close its session before it is killed."""
 TURN = 0.002
-"""Seconds of frames taken in a row before the event loop gets its turn."""
+"""Seconds for which frames are handled in a row before other tasks of the event loop may run."""
 
 log = logging.getLogger(__name__)
 
 
 class Link:
-    """The connection to a process with an engine. `hear` receives all frames except replies, in order."""
+    """The connection to a process with an engine. `hear` receives all frames but log records, in order."""
 
     def __init__(self, hear: Callable[[Mapping[str, Any]], None], ended: Callable[[str], None]) -> None:
-        """`ended` is called once, with a sentence, if the process ends without being asked to."""
+        """Create the connection. `ended` is called once, with a sentence, if the process ends unasked."""
         self._hear = hear
         self._ended = ended
         self._numbers = itertools.count()
@@ -364,15 +364,15 @@ class Link:
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         self.dead = ""
-        """How the process ended, in a sentence; empty while it runs."""
+        """A sentence on how the other side ended; empty while it runs."""
 
     @property
     def pid(self) -> int:
-        """The id of the process; 0 before it is started."""
+        """The id of the process; 0 if none was started."""
         return self._process.pid if self._process is not None else 0
 
     async def start(self) -> None:
-        """Start the process. Raises `HermesError`."""
+        """Start a process with an engine, and connect to it. Raises `HermesError`."""
         try:
             self._process, reader, self._writer = await start_module("agent.api.child")
         except OSError as error:
@@ -390,7 +390,7 @@ class Link:
         self._reading = asyncio.create_task(self._read(reader), name="service")
 
     def cast(self, method: str, *arguments: Any) -> None:
-        """Send a command without a reply. Raises `HermesError` if the engine is gone."""
+        """Send a command without a reply. Raises `HermesError` if the engine has ended."""
         self._send({"cast": method, "arguments": encode(arguments)})
 
     async def call(self, port: str, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -445,7 +445,7 @@ class Link:
             self._writer.close()
 
     async def _let_go(self, reading: asyncio.Task[None]) -> None:
-        """Wait until the service has noticed that this client leaves. The session continues."""
+        """Wait until the service has closed this connection. The session continues."""
         await asyncio.wait([reading], timeout=PATIENCE)
         reading.cancel()
         if self._writer is not None:
@@ -499,7 +499,7 @@ class Link:
 
 
 def _how(code: int) -> str:
-    """Return words on how a process ended, from its exit code."""
+    """Return a clause on how a process ended, from its exit code."""
     if code >= 0:
         return f"ended unexpectedly (exit code {code})"
     try:
@@ -513,7 +513,7 @@ GO_ON = "What was said is kept; /resume {} continues with it."
 
 
 class _Port:
-    """The methods of one part of the session's interface. Each call is sent to the engine."""
+    """The methods of one part of the session's interface (see `CALLS`). Each call is sent to the engine."""
 
     def __init__(self, link: Link, port: str) -> None:
         self._link = link
@@ -530,7 +530,7 @@ class _Port:
 
 
 class RemoteSession:
-    """The interface of `SessionClient` over a socket. Its properties follow the events, in their order."""
+    """A `SessionClient` over a socket. Its properties change with the events, in their order."""
 
     def __init__(
         self, listeners: Sequence[Listener], preview: Callable[[Sequence[Node]], None] | None
@@ -539,7 +539,7 @@ class RemoteSession:
         self._preview = preview
         self._link = Link(self._hear, self._handle_death)
         self._asked: dict[str, Asked] = {}
-        """Requests that wait for a person, by id."""
+        """Requests that wait for the user, by id."""
         self._sent: list[str] = []
         """Sent messages that are not confirmed as stored or queued yet."""
         self._path: list[Node] = []
@@ -658,7 +658,7 @@ class RemoteSession:
             self._link.cast("answer", request, reply)
 
     async def aclose(self) -> None:
-        """Ask the engine to close the session. Does nothing if the engine has died."""
+        """Ask the engine to close the session. Does nothing if the engine has ended."""
         await self._link.close()
 
     # Incoming frames
@@ -705,12 +705,12 @@ class RemoteSession:
         self._sent = [each for each in self._sent if clean(each) not in arrived]
 
     def _forward_answer(self, request: str, done: asyncio.Future[Any]) -> None:
-        """Send the surface's answer to the engine, unless the request is already resolved."""
+        """Send the surface's reply to a request to the engine, unless the request is already resolved."""
         if request in self._asked and not done.cancelled():
             self.answer(request, done.result())
 
     def _handle_death(self, how: str) -> None:
-        """Emit an event that the engine is gone, once, and end everything that waits for the engine."""
+        """Emit an event that the engine has ended, once, and cancel all requests to the user."""
         busy, self._view["busy"] = self.busy, False
         # A caller that opens another session gets them back.
         self._view["queue"] = (*self.queue, *self._sent)
@@ -726,8 +726,8 @@ class RemoteSession:
 
 
 async def move_session(service: Path, session: str, where: str) -> str:
-    """Continue a session of the service in the person's chat at the messenger `where`; return the name of the
-    chat.
+    """Continue a session of the service in the user's chat with the messenger `where`; return the chat's
+    name.
 
     `service` is the path of the service's socket. Raises `HermesError`.
     """
@@ -736,7 +736,7 @@ async def move_session(service: Path, session: str, where: str) -> str:
 
 
 async def check_move(service: Path, where: str) -> None:
-    """Check that the service can move a session to the messenger `where`. Raises `HermesError` if not."""
+    """Raise `HermesError` unless the service can move a session to the messenger `where`."""
     await _ask_service(service, {"check_move": where})
 
 

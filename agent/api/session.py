@@ -1,4 +1,4 @@
-"""The types of an open session and of its parts for annotations in surfaces."""
+"""The types of an open session and of its parts, for annotations in surfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All consents of a person, from all files that store some, and their withdrawal."""
+"""All consents of the user, from all files that store consents, and their withdrawal."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from agent.safety import grants
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustEntry:
-    """One consent. `name`, `where` and the result of `read` are outside text."""
+    """One consent. `name`, `where` and the result of `read` are text from outside."""
 
     kind: str
     """One word, such as `hook`."""
     words: str
-    """What the consent is for, in words that precede its name in a sentence."""
+    """What the consent is for, in words that precede `name` in a sentence."""
     name: str
     where: str
-    """The folder or surface it is valid for; empty if it is valid everywhere."""
+    """The folder or surface for which it is valid; empty if it is valid everywhere."""
     key: str
     """The key that identifies it among entries of its kind."""
     take_back: Callable[[], object]
-    """Withdraws the consent; False if it was already gone. Blocks. Raises `HermesError`."""
+    """Withdraws the consent; returns False if it was already withdrawn. Blocks. Raises `HermesError`."""
     hash: str = ""
-    """The hash of the content it is bound to, if any."""
+    """The hash of the content for which it is valid, if any."""
     since: float | None = None
-    """Seconds since the epoch, if the store records it."""
+    """When it was given, in seconds since the epoch; None if that is not stored."""
     read: Callable[[], Mapping[str, Any]] = dict
-    """Further data as JSON. Blocks."""
+    """Returns further data that can be written as JSON. Blocks."""
 
     @property
     def id(self) -> str:
-        """The kind and the beginning of a hash; the same as long as the consent exists."""
+        """The kind and the beginning of a hash; unchanged as long as the consent exists."""
         return f"{self.kind}-{hashlib.sha256(self.key.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
@@ -159,7 +159,7 @@ def _projects(home: Home) -> Iterator[TrustEntry]:
 
 
 def _edited_skills(home: Home) -> Iterator[TrustEntry]:
-    """Yield consents to installed skills that differ from the delivered version."""
+    """Yield consents to installed skills that were changed after their installation."""
     lock = LockFile(home)
 
     def take_back(row: LockedSkill) -> bool:

@@ -141,7 +141,7 @@ class AgentCopies:
             return copy, _news(copy, before, lost)
 
     async def settle(self, run: AgentWorker) -> tuple[CopiedFile, ...]:
-        """Return the changes in the copy of an ended agent; remove a copy without changes. Never raises."""
+        """Return the changes in an ended agent's copy; remove a copy without any. Errors are only logged."""
         if not self.holds(run.id):
             return ()
         try:

@@ -113,7 +113,7 @@ async def end(store: Store, report: AgentReport) -> None:
 
 
 async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
-    """Repair the session of an agent that was interrupted, and record the interruption as its end."""
+    """Repair the session of an interrupted agent, and record the interruption as its end; return a report."""
     await store.recover(known.record.id)
     path = await store.path(known.record.id)
     said = (node.content for node in reversed(path) if node.kind == "assistant" and node.content.strip())

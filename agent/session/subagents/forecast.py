@@ -62,7 +62,7 @@ class Planned:
 
 
 def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:
-    """Return the forecast for `planned`. `past` are the tokens that ended agents used, in any order."""
+    """Return the forecast. `past` holds tokens that ended agents used; `left` limits the total tokens."""
     tokens, money = ForecastSpan(0, 0), ForecastSpan(0.0, 0.0)
     priced, single = True, all(each.only_answers for each in planned)
     for each in planned:
@@ -129,7 +129,7 @@ def _token_estimate(start: int, requests: int) -> int:
 
 
 def _money(each: Planned, tokens: ForecastSpan) -> ForecastSpan | None:
-    """Return the cost of `tokens` in US dollars, from the best use of the cache to none; None if unknown."""
+    """Return the cost in US dollars, from the best use of the cache to none; None if a price is unknown."""
     if each.only_answers:
         low, high = (
             request_cost(Usage(input=read, output=written, cached=0), each.info)
@@ -256,7 +256,7 @@ class Forecaster:
         )
 
     async def _rooms(self, account: BudgetAccount) -> tuple[Room, ...]:
-        """Return what the token and money ceilings leave, from the starting agent's to that of the day."""
+        """Return what token and money ceilings leave, from the starting agent's to those of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [
             room for each in account.chain() for room in _remaining_rooms(each.owner, each.budget, each.total)

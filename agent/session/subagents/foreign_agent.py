@@ -57,7 +57,7 @@ _STOPS: Mapping[str, TurnOutcome] = {
 
 @dataclass(slots=True, kw_only=True)
 class ForeignAgent:
-    """Implements the part of `agent.session.wiring.agent.Agent` that the scheduler uses."""
+    """An agent of another program; has the part of `session.wiring.agent.Agent` that the scheduler uses."""
 
     session: LiveSession
     turn_queue: TurnQueue
@@ -76,7 +76,7 @@ class ForeignAgent:
     """US dollars, by the id of the program's session."""
 
     async def run(self, text: str) -> TurnEnded:
-        """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""
+        """Work on a message, and return how the turn ended. Never raises; if cancelled, `interrupted`."""
         self.turns += 1
         turn = _Turn(self.emit)
         outcome: TurnOutcome = "failed"

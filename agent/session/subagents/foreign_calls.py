@@ -124,7 +124,7 @@ class CallFields:
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments in a text of a call: as JSON (Kimi), or a command after `$` (Hermes Agent)."""
+    """Return the arguments in a call's text: JSON (Kimi), or a command after `$` (Hermes Agent); or None."""
     if text.startswith("$ "):
         return {"command": text[2:]}
     try:
@@ -198,7 +198,7 @@ class ForeignCallRecord:
     is_refused: bool = False
 
     def views(self, asked: CallFields) -> list[CallFields]:
-        """Return the readings of a request: as it says, and as was said before where that differs."""
+        """Return the views of a request to be checked: its own fields, combined with earlier ones."""
         earlier = [each for each in (self.said, self.judged) if each != CallFields()]
         found = [each for one in earlier for each in (asked.over(one), one.over(asked))]
         return [each for at, each in enumerate(found or [asked]) if each not in found[:at]]

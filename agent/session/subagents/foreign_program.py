@@ -260,9 +260,7 @@ def _sign_in(program: ForeignProgram) -> ConfigError:
 async def _explain_failures(
     program: ForeignProgram, process: asyncio.subprocess.Process, said: asyncio.Task[str]
 ) -> AsyncIterator[None]:
-    """Raise failures of the process or the protocol inside this context as a `HermesError` of
-    one sentence.
-    """
+    """Turn failures of the process or the protocol in this context into a `HermesError` of one sentence."""
     from acp import RequestError
 
     try:

@@ -121,7 +121,7 @@ class AgentRegister:
 
 
 class Slots:
-    """Slots for `count` agents at a time, which are assigned in the order of the requests."""
+    """Slots for `count` agents at a time, assigned in order; those who lent theirs come before new ones."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -211,7 +211,7 @@ class FileTurn:
                 lock.release()
 
     async def acting(self, call: str, action: Action) -> None:
-        """Wait before an action until no other agent changes the same file."""
+        """Before a change to a file, wait until no other agent's call holds it, unless this call has one."""
         if not isinstance(action, (WritePath, DeletePath)):
             return
         path = action.path

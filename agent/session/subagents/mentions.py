@@ -41,7 +41,7 @@ def note(names: Iterable[str], catalog: Catalog) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """Resolves names after an `@` in messages of a session. A file of that name takes precedence."""
+    """Finds names of agents after an `@` in a message. A file of that name in the workspace comes first."""
 
     definitions: Definitions
     workspace: Path

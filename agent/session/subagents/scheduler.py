@@ -32,7 +32,7 @@ QUOTED = 1_000
 
 
 class SenderNotices:
-    """Notifies each agent about the agents that it started. `mailbox` is that of the session's own agent."""
+    """Notifies agents about those that they started. `turn_queue` belongs to the session's own agent."""
 
     def __init__(self, register: AgentRegister, turn_queue: TurnQueue) -> None:
         self._register = register
@@ -164,7 +164,7 @@ class Steering:
                 self.publisher.stands(each)
 
     async def go_on(self, run: LiveAgent, text: str, budget: Budget | None, by: str) -> None:
-        """Resume an agent that is paused or has ended; `text` is a message for it."""
+        """Resume an agent that is paused, with those below it, or has ended. `text` is a message for it."""
         if budget is not None:
             run.account.budget = budget
         async with run.door:
@@ -199,7 +199,7 @@ class Steering:
                 await self._begin_again(run, "", by)
 
     async def _begin_again(self, run: LiveAgent, text: str, by: str) -> None:
-        """Resume an ended agent. The caller must hold its `door`."""
+        """Resume an ended agent. The caller must hold its `door`. Raises `ToolError` if that is refused."""
         if self.closed:
             raise ToolError(CLOSING)
         sender = self.register.get(run.parent)
@@ -321,7 +321,7 @@ class Scheduler:
     # Queries
 
     def runs(self) -> tuple[LiveAgent, ...]:
-        """Return all agents of this session, also ended ones, in the order in which they were started."""
+        """Return all agents of this session, even ended ones, in the order in which they were started."""
         return self._register.all()
 
     def run(self, id: str) -> LiveAgent:
@@ -342,7 +342,7 @@ class Scheduler:
 
     @property
     def copies(self) -> AgentCopies:
-        """The copies of agents, to view, merge and discard. Raises `HermesError` if there are none."""
+        """The service for viewing, merging and discarding copies. Raises `HermesError` if there is none."""
         if not self.services.workspaces.copies.are_kept:
             raise HermesError(NOT_KEPT)
         return self.services.workspaces.copies
@@ -376,7 +376,7 @@ class Scheduler:
         return max(there, self._register.last_number()) + 1
 
     def _check_tasks(self, tasks: Sequence[Task], depth: int, sender: LiveAgent | None) -> list[Task]:
-        """Return the tasks, limited to the tools of the agent that starts them."""
+        """Return the tasks, limited to the tools of the agent that starts them. Raises `ToolError`."""
         if self._steering.closed:
             raise ToolError(CLOSING)
         if depth > self.limits.depth:

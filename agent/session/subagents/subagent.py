@@ -294,7 +294,7 @@ def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:
 
 
 async def _more_steps(spec: SubagentSpec) -> int:
-    """Return how many further steps an agent gets that has used up its requests."""
+    """Return how many steps an agent that has used up its requests gets, after asking for a raise."""
     account = spec.account
     while (ceiling := account.budget.turns) is not None:
         if (left := ceiling - account.spent.turns - 1) > 0:

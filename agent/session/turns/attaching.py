@@ -1,7 +1,7 @@
-"""References with `@` in a message of the person: reading their targets and attaching them for the model.
+"""References with `@` in a message of the user: reading their targets and attaching them for the model.
 
-The message itself is unchanged. Attachments pass the guard of secret files and the gate, like a read by a
-tool. References that cannot be attached are reported in one sentence, to person and model.
+The message itself is unchanged. Like a read by a tool, attachments pass the guard of secret files and the
+gate. References that cannot be attached are reported in one sentence, to user and model.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 TOOL = "@reference"
-"""Name of the requester for the gate and its log."""
+"""The name under which the gate and its log list these reads."""
 MAX_LINES = 20_000
 MAX_ENTRIES = 500
-"""Files of a folder that are listed."""
+"""The maximum number of files that the list of a folder contains."""
 LEAST = 400
-"""Characters below which showing a beginning is of no use."""
+"""The fewest characters of room in which the beginning of a text is worth attaching."""
 NO_PAGES = "Addresses cannot be attached: fetching pages is not available here; paste what matters."
 
 HEAD = (
@@ -48,9 +48,9 @@ class Attached:
     """The contents to which a message refers, and the references that could not be read."""
 
     text: str = ""
-    """For the model; empty if there were none."""
+    """The contents for the model; empty if there are none."""
     told: tuple[str, ...] = ()
-    """For the person: a line for each of them."""
+    """One line per reference for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +62,26 @@ class _Piece:
     what: str
     """A description of the contents, in a few words."""
     wrapped: Callable[[str], str] = str
-    """Puts the displayed contents between marks, if strangers wrote them."""
+    """A function that puts the shown contents between markers if they come from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencedPage:
-    """A web page as text."""
+    """A web page as text. `wrapped` puts text between markers that show that it comes from outside."""
 
     wrapped: Callable[[str], str]
     text: str
     what: str
-    """A description, in a few words."""
+    """A description of the page in a few words."""
 
 
 PageReader = Callable[[str], Awaitable[ReferencedPage]]
-"""Fetches a page, by the gate. Raises `ToolError`."""
+"""A function that fetches a page by its URL, if the gate allows it. Raises `ToolError`."""
 
 ResourceReader = Callable[[str, str], Awaitable[str | None]]
-"""Reads a resource of a server, by its address; None where there is no such server, and nothing for no
-address. Raises `ToolError`."""
+"""A function that reads a resource of an MCP server by its address. Returns None if there is no such server,
+and an empty text for an empty address. Raises `ToolError`.
+"""
 
 
 async def no_resources(_server: str, _uri: str) -> str | None:
@@ -94,7 +95,7 @@ async def no_pages(_url: str) -> ReferencedPage:
 
 
 class ReferenceReader:
-    """Reads the references of one session's messages. `room` returns the characters a message may attach."""
+    """Reads the references in a session's messages. `room` returns the most characters to attach."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class ReferenceReader:
         self.pages: PageReader = no_pages
 
     async def __call__(self, text: str) -> Attached:
-        """Return the contents of a message's references; failures are listed with their reasons."""
+        """Return the contents of a message's references, with the reasons for those that failed."""
         if "@" not in text or not (found := references(text, plain=True)):
             return Attached()
         found = await asyncio.to_thread(self._existing, found)
@@ -139,7 +140,7 @@ class ReferenceReader:
         return Attached("\n\n".join([HEAD, *pieces]), tuple(told)) if pieces else Attached()
 
     def _fit(self, piece: _Piece, room: int) -> tuple[str, int]:
-        """Return as many whole lines of a piece as fit, and the remaining room."""
+        """Return as many whole lines of a piece as fit, and the room that is left. Raises `ToolError`."""
         body = redact(clean(piece.body), self._secrets).replace("</attached>", "</ attached>")
         if len(body) <= room:
             return body, room - len(body)
@@ -151,14 +152,15 @@ class ReferenceReader:
         return f"{start}\n[… {left:,} characters left out for want of room; read the rest with tools]", 0
 
     def _existing(self, found: Sequence[Reference]) -> list[Reference]:
-        """Return each reference once, without mentions of files that do not exist. Reads the disk."""
+        """Return each reference once, at most `MOST`, without mentions of missing files. Reads the disk."""
         meant = (self._file_meant(each) if each.plain else each for each in found)
         return list(dict.fromkeys(_same_place(each) for each in meant if each is not None))[:MOST]
 
     def _file_meant(self, mention: Reference) -> Reference | None:
-        """Return the file reference for a plain mention; None if the mention is only a word.
+        """Return the file or folder reference for a plain mention; None if the mention is only a word.
 
-        An image is attached to the message itself. A folder counts if the mention ends with a slash.
+        Images count as words here: they are attached to the message itself. A folder counts if the mention
+        ends with a slash.
         """
         written = mention.target if mention.first is None else _with_lines(mention)
         for target, first, last in ((mention.target, mention.first, mention.last), (written, None, None)):
@@ -177,7 +179,7 @@ class ReferenceReader:
         return None
 
     async def _read(self, reference: Reference) -> _Piece | None:
-        """Return the contents of a reference; None if it turns out to be plain words."""
+        """Return the contents of a reference; None if it is plain text. Raises `ToolError` or `GitError`."""
         match reference.kind:
             case "file":
                 return await self._file(reference)
@@ -197,7 +199,7 @@ class ReferenceReader:
                 return await self._page(reference)
 
     async def _place(self, reference: Reference) -> tuple[Path, str]:
-        """Return the path and name of a reference, after checking that guard and gate allow reading it."""
+        """Return the path and name of a reference. Raises `ToolError` if it must not be read."""
         path = await asyncio.to_thread(resolve, reference.target, self._workspace)
         name = clean(display_path(path, self._workspace)) or "."
         self._guard.check_read(path, name)
@@ -262,12 +264,12 @@ class ReferenceReader:
 
 
 def _same_place(reference: Reference) -> Reference:
-    """Return the reference without its position and spelling, so that repeated references are read once."""
+    """Return the reference without its place in the message, so that repeated references are equal."""
     return replace(reference, start=0, end=0, plain=False)
 
 
 def _name(reference: Reference) -> str:
-    """Return a reference as written."""
+    """Return a reference as text, shortened to 200 characters."""
     target = f":{_with_lines(reference)}" if reference.target else ""
     return clean(f"@{reference.server or reference.kind}{target}")[:200]
 
@@ -281,7 +283,7 @@ def _with_lines(reference: Reference) -> str:
 
 
 def _files_below(folder: Path, ending: SearchEnding) -> Sequence[str]:
-    """Return the files below a folder, without ignored ones; at most one more than the limit of the list."""
+    """Return the files below a folder, without ignored ones; at most `MAX_ENTRIES` and one more."""
     found: list[str] = []
     with closing(records(SearchRequest(folder, None, (".git",)), ending, threading.Event())) as names:
         for name in names:

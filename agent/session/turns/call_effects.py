@@ -1,4 +1,4 @@
-"""The effects of calls on files: recorded as steps, and reverted at guarded paths without approval."""
+"""The effects of calls on files: recorded as steps, and undone at guarded paths if not approved."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
 
 Around = Callable[[str], AbstractAsyncContextManager[object]]
-"""Entered around a call that may change something."""
+"""A function that returns the context for a call that may change something."""
 StepOf = Callable[[str], "Step | None"]
-"""The step of a call that had something else change files; None for most."""
+"""Returns the step of a call that had other code change files, such as a merge; None for most calls."""
 
 WATCHING = "Watching the project"
 GUARDED = "Looking after guarded places"
@@ -38,14 +38,14 @@ class CallEffects:
     around: Around
     step_of: StepOf | None
     settled: Callable[[], None]
-    """Called when a call that may change something has ended, with all its consequences."""
+    """Called when a call that may change something has ended, with all its effects handled."""
     _steps: dict[str, Step] = field(default_factory=dict)
-    """The steps of calls that have ended, by call, until their result is committed."""
+    """The steps of ended calls by call id, until their results are committed."""
 
     async def run(
         self, call: str, tool: str, label: str, context: ToolContext, work: Callable[[], Awaitable[str]]
     ) -> str:
-        """Run the tool; changes in the workspace during the run are attributed to the call."""
+        """Run the tool and return its result; changes in the workspace meanwhile belong to the call."""
         around, helpers, unasked = self.around, self.helpers, self.unasked
         try:
             async with helpers.around(WATCHING, lambda: around(call), None):
@@ -60,7 +60,7 @@ class CallEffects:
             helpers.hear("Preparing for the next script", self.settled, None)
 
     def take_step(self, call: str) -> Step | None:
-        """Return the step of a call that has ended. A second call of this function returns None.
+        """Return and forget the step of a call that has ended; None if there is none.
 
         If the call led to a step of another agent, that step is returned.
         """
@@ -71,7 +71,7 @@ class CallEffects:
 
     @asynccontextmanager
     async def _record_step(self, call: str, label: str) -> AsyncIterator[None]:
-        """Record the file changes of the call as a step."""
+        """Record the file changes made in this context as the step of the call."""
         if (steps := self.steps) is None:
             yield
             return

@@ -1,7 +1,8 @@
 """Execution of the tool calls of one assistant message.
 
 Read-only calls run in parallel, all other calls run alone and in order. Results are committed as soon as they
-exist and sent to the model in the order of the calls. A call that is repeated without any change is stopped.
+exist and sent to the model in the order of the calls. A call that is repeated with the same result is refused
+in the end.
 """
 
 from __future__ import annotations
@@ -61,16 +62,14 @@ if TYPE_CHECKING:
 
 REPEATS_HINT = 3
 REPEATS_STOP = 5
-"""Identical calls with identical results in a row before a hint, and before refusal."""
+"""Numbers of identical calls with identical results in a row, for a hint and for a refusal."""
 ALIKE_HINT = 6
-"""Calls of one tool in a row that look for something and find the same, whatever they ask, before a hint."""
+"""The number of read-only calls of one tool in a row with identical results, for a hint."""
 
 
 @dataclass(slots=True)
 class RepeatGuard:
-    """Counts successive identical calls and identical results of a turn, which show that it makes no
-    progress.
-    """
+    """Counts successive identical calls and identical results in a turn, which show a lack of progress."""
 
     last: str = ""
     count: int = 0
@@ -82,13 +81,13 @@ class RepeatGuard:
         self.last, self.count, self.found, self.alike = "", 0, "", 0
 
     def refuses(self, call: ToolCall) -> bool:
-        """Return whether the call had equal results so often that it is not run again."""
+        """Return whether the call has had equal results so often that it must not run again."""
         return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
 
     def note(self, call: ToolCall, result: str, *, only_looks: bool = False) -> str:
         """Record a result; return a note for the model about repetitions, usually empty.
 
-        With `only_looks` the tool changes nothing, so that equal results mean that nothing new was found.
+        With `only_looks`, the tool changes nothing, so that equal results mean that nothing new was found.
         """
         digest = hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
         seen = _fingerprint(call) + digest
@@ -112,12 +111,12 @@ def _fingerprint(call: ToolCall) -> str:
 
 
 HOOKS = "Asking the hooks"
-"""Name in a notice."""
+"""The name of this step in a notice about its failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldByHook(Action):
-    """A call for which a hook requires the approval of a person."""
+    """A call for which a hook requires the user's approval."""
 
     reason: str = ""
 
@@ -144,7 +143,7 @@ async def hooked_call(
     emit: Callable[[Event], None],
     helpers: TurnHelpers,
 ) -> str:
-    """Run a tool with its hooks; return its result as JSON text.
+    """Run a tool with its hooks; return its result as JSON text, even for a call that a hook blocks.
 
     Arguments that a hook rewrote pass the gate like all others, because the tool itself asks the gate.
     """
@@ -170,7 +169,7 @@ async def hooked_call(
 
 
 def unheard_answer(hooks: SessionHooks, event: HookEvent, tool: str = "") -> HookAnswer:
-    """Return the answer that is used if hooks cannot be run: a refusal if one of them is required."""
+    """Return the answer to use if hooks cannot be run: a refusal if one of them is required."""
     if not hooks.requires(event, tool):
         return HookAnswer()
     return HookAnswer("block", "A hook that is required could not be asked.")
@@ -190,29 +189,29 @@ def _blocked_result(reason: str) -> str:
 log = logging.getLogger(__name__)
 
 PREVIEW = 1_500
-"""Characters of a spilled result that stay in the conversation."""
+"""The number of characters of a long result that stay in the conversation."""
 
 INTERRUPTED = (
     '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
     '"status": "interrupted"}'
 )
 NAMED_PATHS = 20
-"""Paths of a step that its event names."""
+"""The maximum number of paths in the event about a step."""
 NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
 FAULT = (
     '{"error": "A fault of Hermes ended this call; its effects may be partial.", "status": "interrupted"}',
     '{"error": "A fault of Hermes came before this call started; nothing was done."}',
 )
-"""The result of a call that a fault of Hermes ended."""
+"""Results of a call that a fault of Hermes ended, or prevented from starting."""
 LEARNING = "Learning from calls"
 FOLDERS = "Reading what the project says about a folder"
 SHOWING = "Showing a call"
 READ = "Noting which lines were shown"
-"""Names of helpers in notices about calls."""
+"""Names of these steps in notices about their failure."""
 
 ContextFor = Callable[[ToolCall], ToolContext]
 LeftBy = Callable[[str, int], Awaitable[str]]
-"""Returns what a call of a message, given by its node, had done when it was interrupted; empty if unknown."""
+"""Returns a report on what an interrupted call of a message (its node) had done; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,9 +220,9 @@ class CallHearers:
 
     hooks: SessionHooks
     learnings: CallLearnings | None
-    """The learnings from calls; None if they are switched off."""
+    """The learnings from calls; None if they are disabled."""
     folders: ReachedFolders
-    """Adds the project files of folders that calls reach."""
+    """Adds project instructions from folders that calls reach to their results."""
     left_by: LeftBy
 
 
@@ -281,7 +280,7 @@ class CallRunner:
     def first(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
         """Return the calls that `run` will start first, all at once.
 
-        The message that made them is stored together with their start.
+        Their start is stored together with the message that made them.
         """
         group = next(self._groups([self._access.inner(call) for call in calls]), [])[: self._at_once]
         self._recorded = frozenset(call.id for call in group)
@@ -290,10 +289,11 @@ class CallRunner:
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
-        """Run all calls of an assistant message. Calls in `broken` are answered with their sentence instead.
+        """Run all calls of an assistant message; return their results in order.
 
-        A call through `tool_call` is replaced by the call it contains. Every call gets a result, even if the
-        turn is interrupted or fails through a fault in Hermes.
+        A call with an entry in `broken` is answered with that sentence instead. A call through `tool_call` is
+        replaced by the call it contains. Every call gets a result, even if the turn is interrupted or fails
+        through a fault in Hermes.
         """
         calls = [self._access.inner(call) for call in calls]
         self._broken = broken or {}
@@ -369,7 +369,7 @@ class CallRunner:
         arguments: dict[str, Any],
         label: str,
     ) -> str:
-        """Return the result of a call. If a guard fails, the call is refused and the turn continues."""
+        """Return the result of a call. If a check fails, the call is refused and the turn continues."""
         try:
             text = self._refusal(call, calls)
             if not text and (learnings := self._hearers.learnings) is not None:
@@ -425,7 +425,7 @@ class CallRunner:
         return None
 
     async def _read(self, text: str) -> dict[str, Any]:
-        """Return a result as data, with secrets masked; a large one is parsed off the event loop."""
+        """Return a result as data, with secrets masked, or an error; a large one is parsed in a thread."""
         try:
             if len(text) > SMALL_RESULT:
                 return await asyncio.to_thread(as_data, text, self._state.secrets)
@@ -438,9 +438,9 @@ class CallRunner:
     def _judge(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], learned: str
     ) -> tuple[Outcome, str]:
-        """Return the outcome of a call, and its result as text, with notes and the size limit applied.
+        """Return the outcome of a call, and its result as text, with notes added and the size limited.
 
-        `learned` is a text on what is known about the failure.
+        `learned` is a text on what is known about the failure, or empty.
         """
         failed = "error" in result and result["error"] is not None
         outcome: Outcome = "done"
@@ -456,7 +456,7 @@ class CallRunner:
     def _notes(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], failed: bool
     ) -> list[str]:
-        """Return notes for the model about repetitions and its task list."""
+        """Return notes for the model about repetitions and its task list; often none."""
         told = self.guard.note(
             call,
             json.dumps(result, sort_keys=True, default=str),
@@ -466,7 +466,7 @@ class CallRunner:
         return [each for each in (told, reminder(todos.count_call(), failed, todos.items())) if each]
 
     def _fit_result(self, call: ToolCall, text: str) -> str:
-        """Return `text`, or a preview with the path of a file that holds the full text."""
+        """Return `text` or, if it is too long, a preview with the path of a file that holds all of it."""
         whole = len(text) <= self._access.result_limit
         self._shown[call.id] = self._helpers.hear(
             READ, lambda: self._state.files.deliver(call.id, whole=whole), {}
@@ -557,7 +557,7 @@ class CallRunner:
 
 
 def step_event(step: Step, node: int) -> StepTaken:
-    """Return the event about the step of a call."""
+    """Return the event that reports the step of a call."""
     names = step_names(step)
     return StepTaken(
         node=node,
@@ -570,7 +570,7 @@ def step_event(step: Step, node: int) -> StepTaken:
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run jobs concurrently; the first error stops the others and is raised unchanged."""
+    """Run jobs concurrently. The first error stops the others and is raised unchanged."""
     tasks = [asyncio.create_task(job) for job in jobs]
     try:
         await asyncio.gather(*tasks)

@@ -57,20 +57,20 @@ from tools.text.safe_text import printable
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """The conversation in the format that one route sends."""
+    """The conversation in the form in which one route sends it."""
 
     system: bytes
     tools: bytes
     framer: Framer
     ledger: PrefixLedger = field(default_factory=PrefixLedger)
     framed: int = 0
-    """Messages of the session that are in the ledger."""
+    """The number of the session's messages that are in the ledger."""
     dialect: Dialect
-    """The dialect of the frames."""
+    """The dialect in which the frames are written."""
     ordered: RoleRules | None = None
     """The role rules of the last answered request."""
     surplus: int = 0
-    """Bytes by which the images in the ledger are larger than what they count for."""
+    """The bytes of images in the ledger beyond those that are counted for them."""
 
     @property
     def size(self) -> int:
@@ -79,12 +79,12 @@ class Lane:
 
     @property
     def head(self) -> bytes:
-        """The part of a request before the conversation."""
+        """The part of a request that precedes the conversation."""
         return self.tools + self.system
 
 
 class LaneFraming:
-    """Builds each `Lane` and its frames for one session."""
+    """Builds the `Lane` of each route, and its frames (messages as bytes), for one session."""
 
     def __init__(self, session: LiveSession, attachments: AttachmentStore, profile: Profile) -> None:
         self._session = session
@@ -92,7 +92,7 @@ class LaneFraming:
         self._profile = profile
 
     def lane(self, route: ModelRoute, dialect: Dialect | None = None) -> Lane:
-        """Return an empty `Lane` for a route; `dialect` overrides the route's for a running request."""
+        """Return an empty `Lane` for a route; `dialect` replaces the route's own dialect."""
         dialect = dialect or route.spoken.current
         node = self._session.system()
         tools = route.wire.tools(route.tools, dialect)
@@ -103,11 +103,11 @@ class LaneFraming:
         return Lane(system=system, tools=tools, framer=framer, dialect=dialect)
 
     def examples(self, framer: Framer) -> list[Frame]:
-        """Return frames with worked examples, which precede the conversation."""
+        """Return the frames of the worked examples that precede the conversation."""
         return [frame for message in self._profile.examples for frame in framer.frames(message)]
 
     def left_out(self, dialect: Dialect) -> frozenset[str]:
-        """Return the SHA-256 of images that the model refused, or that exceed its limit."""
+        """Return the SHA-256 of images to omit: refused by the model, or older ones beyond its limit."""
         rules = dialect.images
         if not rules.count:
             return frozenset(rules.without)
@@ -118,7 +118,7 @@ class LaneFraming:
     def frames(
         self, framer: Framer, lane: Lane, messages: Sequence[MessageHistory], images: bool
     ) -> list[Frame]:
-        """Return messages in wire form. Reads the files of their images."""
+        """Return messages as frames. Reads the files of their images."""
         frames: list[Frame] = []
         rules = lane.dialect.images
         left_out = self.left_out(lane.dialect)
@@ -136,20 +136,20 @@ class LaneFraming:
         return replace(message, images=tuple(images)) if message.images else message
 
     def image_digests(self) -> list[str]:
-        """Return the SHA-256 of the images of the conversation, in order."""
+        """Return the SHA-256 of all images in the conversation, in order."""
         messages = self._session.messages()
         return [image.attachment.sha256 for turned in messages for image in turned.message.images]
 
 
 BLIND = 12
-"""Characters for each token that was counted from which on not everything can have been read."""
+"""Characters per counted token from which on the model cannot have read everything."""
 
 SEEN = 8
-"""Characters for each token up to which a count of the messages is believed."""
+"""Characters of messages per counted token up to which a server's count is believed."""
 
 
 class ServerNews:
-    """Tracks the servers of the routes of one session; the first route determines the meter's window."""
+    """Tracks the model servers of a session's routes; the first route determines the context window."""
 
     def __init__(self, meter: Meter, emit: Callable[[Event], None]) -> None:
         self._meter = meter
@@ -157,9 +157,9 @@ class ServerNews:
         self._answered: set[str] = set()
 
     async def renew(self, routes: Sequence[ModelRoute]) -> list[tuple[ModelRoute, str]]:
-        """Read what restarted servers report about their models.
+        """Ask restarted servers about their models.
 
-        Returns the routes whose model no longer receives tools in the native form, each with a reason.
+        Returns the routes whose model can no longer be sent tools in the native form, each with a reason.
         """
         untooled: list[tuple[ModelRoute, str]] = []
         for at, route in enumerate(routes):
@@ -177,7 +177,7 @@ class ServerNews:
         return untooled
 
     async def name_reply(self, route: ModelRoute, reply: ModelReply) -> ModelReply:
-        """Return the reply with the name of the answering model, if a gateway chose another one."""
+        """Return the reply with the name of the model that answered, if a gateway chose another one."""
         if not reply.answered:
             return reply
         other = await route.watched.other(reply.answered) if route.watched is not None else None
@@ -192,12 +192,12 @@ class ServerNews:
         return replace(reply, answered=other.label, usage=usage)
 
     def unseen(self, route: ModelRoute, reply: ModelReply, size: int, tools: int) -> str:
-        """Return a reason to believe that the model did not see the tools of its first request; else an empty
-        text.
+        """Return the reason to believe that the model did not see the tools of its first request; empty if it
+        did.
 
         Some servers accept tools and drop them, because their template does not use them. `size` is the size
-        of the request in bytes, `tools` that of its tools. A count that not even the messages fit is made
-        up, unless the server is known to count.
+        of the request in bytes, `tools` that of its tools. A count too small even for the messages is ignored
+        as invented, unless the server is known to count.
         """
         first = route.name not in self._answered
         self._answered.add(route.name)
@@ -212,22 +212,22 @@ class ServerNews:
 
 
 DRAFT_SECONDS = 1.0
-"""The interval in seconds for saving a message that is being streamed."""
+"""Seconds between two saves of a message that is being streamed."""
 
 BULK = 200
-"""New messages from which on serialising them is moved off the event loop."""
+"""The number of new messages above which they are serialised off the event loop."""
 
 MAX_OVERFLOWS = 2
 """The maximum number of times room is made for one request that was refused as too large."""
 
 KEEPING = "Keeping what the model was writing"
 RECORD = "The record of a request"
-"""Name of the helper in notices."""
+"""The name of this step in a notice about its failure."""
 
 SMALL = "The window of {model} is small: from here on it has few tools and a short prompt."
 THINKING_CHANGED = "thinking was switched for this turn"
 DIALECT = "dialect"
-"""The reason of a prefix break when a refusal taught another form of frames already sent."""
+"""The reason for a prefix break when a refusal showed that messages already sent need another form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,12 +235,12 @@ class RequestSettings:
     """The settings with which requests to a model are made."""
 
     policy: RetryPolicy
-    """When a request that failed is tried again."""
+    """When a failed request is tried again."""
     temperature: float | None = None
     max_output: int | None = None
     thinking: Callable[[], Thinking | None] = lambda: None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request."""
+    """Further fields of the request body."""
 
 
 class Dialogue:
@@ -295,7 +295,7 @@ class Dialogue:
         self._room = ContextRoom(session, meter, summarizer.ask, emit, rules, self._measure, self._made_room)
 
     async def next_reply(self, step: int) -> ModelReply:
-        """Return the model's next message. Raises `ModelError` if no route gives one."""
+        """Make room if needed; return the model's next message. Raises `ModelError` if there is none."""
         self._step = step
         self._trials.clear()
         if step == 1:
@@ -334,7 +334,7 @@ class Dialogue:
                         raise
 
     def _learn_window(self, error: ModelError, tokens: int | None) -> None:
-        """Store the window that a refusal named, for this session and later ones."""
+        """Store the window size that a refusal named, for this session and later ones."""
         known, route = self._meter.window, self._route_named(self._asked)
         before = route.spoken.current.limits.window
         if tokens is not None and known is not None and before == known < tokens:
@@ -350,7 +350,7 @@ class Dialogue:
             route.spoken.learn([(Repair("compact", change), printable(error.said))])
 
     async def _become_compact(self) -> bool:
-        """Switch to fewer tools and a short prompt, if the window is too small; return whether this
+        """Switch to fewer tools and a shorter prompt, if that is still possible; return whether this
         happened.
         """
         if self._shrink is None:
@@ -364,16 +364,14 @@ class Dialogue:
         return True
 
     def take_partial(self) -> tuple[str, str, str]:
-        """Return text, reasoning and model label of an incomplete message. A second call returns empty
-        texts.
-        """
+        """Return and forget the text, the reasoning and the model's label of an incomplete message."""
         text, reasoning = "".join(self._text), "".join(self._reasoning)
         self._text.clear()
         self._reasoning.clear()
         return text, reasoning, self._asked
 
     def usage(self) -> dict[str, int | float | None]:
-        """Return tokens and money of the whole session so far."""
+        """Return the tokens and money that the whole session has used so far."""
         return self._meter.totals()
 
     def take_aside(self) -> list[dict[str, Any]]:
@@ -381,14 +379,12 @@ class Dialogue:
         return self._meter.take_aside()
 
     def take_record(self) -> dict[str, Any]:
-        """Return the record of the last answered request, to be stored with the answer. It is returned only
-        once.
-        """
+        """Return and forget the record of the last answered request, to be stored with the answer."""
         record, self._record = self._record, {}
         return record
 
     async def context(self) -> ContextTable:
-        """Return what fills the window now, and the usage. Counted off the event loop."""
+        """Return what fills the context window now, and the usage. Counted off the event loop."""
         route = self._routes[0]
         sent = Sent(route.wire, route.tools, self._profile.examples, route.searched)
         ratio, used = self._meter.ratio, self._meter.totals()
@@ -522,7 +518,7 @@ class Dialogue:
         return lane
 
     async def _frame(self, route: ModelRoute) -> None:
-        """Serialise the messages that have not been sent. Many of them, and images, are handled off the event
+        """Serialise the messages that have not been sent. Images and many messages are handled off the event
         loop.
         """
         lane = self._lane(route)
@@ -538,8 +534,8 @@ class Dialogue:
             lane.framed += len(fresh)
 
     async def _reframe(self, route: ModelRoute, reason: str, dialect: Dialect | None = None) -> None:
-        """Serialise the whole conversation again. This is a declared break of the prefix, with `reason` as
-        its name.
+        """Serialise the whole conversation again. This is a declared break of the prompt prefix, for
+        `reason`.
         """
         lane = self._lane(route)
         fresh = self._framing.lane(route, dialect or self._spoken_now(route))
@@ -552,12 +548,12 @@ class Dialogue:
         lane.framed = len(messages)
 
     def _spoken_now(self, route: ModelRoute) -> Dialect:
-        """Return the dialect of the running request."""
+        """Return the dialect of the running request or, without one, of the route."""
         trial = self._trials.get(route.name)
         return trial.dialect if trial is not None and trial.dialect is not None else route.spoken.current
 
     async def begin_again(self, reason: str) -> None:
-        """Declare a break of the prefix on every route, because the conversation was replaced."""
+        """Declare a break of the prompt prefix on every route, because the conversation was replaced."""
         self.take_partial()
         names = {route.name: route for route in self._routes}
         for name in list(self._lanes):
@@ -570,8 +566,8 @@ class Dialogue:
             await self._write_calls_as_text(route, reason)
 
     async def _saw_tools(self, reply: ModelReply) -> bool:
-        """Return whether the model received its tools, judged by its token count. If not, the request is
-        repeated.
+        """Return whether the model received its tools, judged by its token count. If not, calls are sent as
+        text from now on.
         """
         route = next(each for each in self._routes if each.name == reply.route)
         lane = self._lane(route)
@@ -595,7 +591,7 @@ class Dialogue:
     # Room in the window
 
     async def compact(self, focus: str) -> str:
-        """Fold as much as possible at the person's request; return a sentence about the result.
+        """Fold as much as possible at the user's request; return a sentence about the result.
 
         Raises `HermesError`.
         """
@@ -604,7 +600,7 @@ class Dialogue:
         return await self._room.compact(focus, self._estimate())
 
     def _estimate(self) -> int:
-        """Return the estimated tokens of the next request on the first route."""
+        """Return the estimated number of tokens of the next request on the first route."""
         lane = self._lane(self._routes[0])
         messages = self._session.messages()[lane.framed :]
         unframed = sum(
@@ -613,7 +609,7 @@ class Dialogue:
         return self._meter.estimate(lane.size + unframed)
 
     def _measure(self, path: Sequence[Node]) -> int:
-        """Return the estimated tokens of a path's request on the first route. May be called in any thread."""
+        """Return the estimated tokens of a request for a path on the first route. For use in any thread."""
         route = self._routes[0]
         fresh = self._framing.lane(route)
         size = len(fresh.head) + sum(map(len, self._framing.examples(fresh.framer)))
@@ -623,7 +619,7 @@ class Dialogue:
         return self._meter.estimate(size)
 
     async def _made_room(self, sentence: str) -> None:
-        """Make all frames again, on every route, after a compaction was stored."""
+        """Serialise the conversation again on every route, after a compaction was stored."""
         if self._rules.compacted is not None:
             await self._helpers.ask("Following a compaction", self._rules.compacted, None)
         for route in self._routes:

@@ -1,4 +1,4 @@
-"""Folders that calls reach, and the project files that are added to the first result from each."""
+"""Folders that calls reach, and the project instructions that are added to the first result from each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.text.safe_text import clean
 
 
 class ReachedFolders:
-    """The reached folders of one agent. Files in its system prompt are never added again."""
+    """The folders that one agent's calls have reached. Files in its system prompt are never added again."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ReachedFolders:
         *,
         follows_shell: bool = True,
     ) -> None:
-        """`path` returns the nodes of the conversation. Searches the root of the repository.
+        """Find the root of the repository. `path` returns the nodes of the conversation.
 
         `follows_shell` is true if the folders of the shell are folders of this machine.
         """
@@ -41,26 +41,24 @@ class ReachedFolders:
         self._emit = emit
         self._follows_shell = follows_shell
         self._reached: dict[str, dict[Path, bool]] = {}
-        """Places by call, and whether the call wrote there."""
+        """The paths that each call has reached, and whether it wrote there."""
         self._pending: dict[str, FolderFiles] = {}
-        """Files in results that are not committed yet, by call."""
+        """Files added to results that are not committed yet, by call."""
         self._known: set[Path] = set()
-        """Folders that need no reading, and rules already in the conversation."""
+        """Folders that need not be read, and paths of rules already in the conversation."""
         self._rules: list[CursorRule] = []
         self._reading = asyncio.Lock()
-        """Held while rules are read: a call that runs beside this one waits for them."""
+        """A lock held while rules are read: parallel calls wait for them."""
         self._looked: set[Path] = set()
         """Folders whose rules were read."""
         self.renew()
 
     def renew(self) -> None:
-        """Read the conversation again: files that are no longer in it are added when a call reaches their
-        folder again.
-        """
+        """Read the conversation again: files that it lost are added when a call reaches their folder."""
         self._known = {*self._prompt, *in_view(self._path())}
 
     async def acting(self, call: str, action: Action) -> None:
-        """Record the paths of an allowed action."""
+        """Record the path of an allowed action of a call."""
         match action:
             case ReadPath():
                 self._note(call, action.path)
@@ -112,7 +110,7 @@ class ReachedFolders:
         return fitting
 
     def deliver(self, call: str) -> Mapping[str, Any]:
-        """Return the data about added files for the result's node, and notify the person."""
+        """Return the data on added files for the result's node, and notify the user; empty without files."""
         files = self._pending.pop(call, None)
         if files is None:
             return {}
@@ -127,7 +125,7 @@ class ReachedFolders:
         return {KEY: files.data()}
 
     def withdraw(self, call: str) -> None:
-        """Forget the files added to a call that was interrupted, because its result does not contain them."""
+        """Forget the files added to the result of a call that was interrupted, as it is not stored."""
         self._take_places(call)
         if (files := self._pending.pop(call, None)) is not None:
             self._known.difference_update(files.folders)

@@ -1,4 +1,4 @@
-"""Records of requests, with which a replay builds each one again and finds the part that differs.
+"""Records of requests, with which a replay rebuilds each request and finds the part that differs.
 
 A record is stored with the answer, in the data of its node. It holds digests, never text: the parts of a
 request are already in the session.
@@ -18,11 +18,11 @@ from agent.model.protocol import Frame, ModelRequest
 from agent.model.transport.reply import ModelReply, ModelRoute
 
 SHORT = 12
-"""Hexadecimal digits of the digest of a part; that of a whole body is not shortened."""
+"""The number of hexadecimal digits in the digest of a part; that of a whole body is not shortened."""
 INLINE = 256_000
-"""Bytes that are hashed on the event loop; more are hashed in a thread."""
+"""The most bytes that are hashed on the event loop; more are hashed in a thread."""
 MOST_FRAMES = 200
-"""Frames of one request that have a digest of their own in its record, the newest ones."""
+"""The maximum number of frames of one request whose digests are recorded, the newest ones."""
 
 
 def short_digest(data: bytes) -> str:
@@ -31,12 +31,12 @@ def short_digest(data: bytes) -> str:
 
 
 def schema_digest(schema: Mapping[str, Any] | None) -> str:
-    """Return the digest of the schema for a reply; empty without a schema."""
+    """Return the digest of a JSON schema; empty without a schema."""
     return "" if schema is None else short_digest(json.dumps(schema, sort_keys=True).encode())
 
 
 def answer_digests(text: str, reasoning: str, calls: Sequence[ToolCall]) -> dict[str, str]:
-    """Return digests that detect changes of a recorded answer."""
+    """Return digests of an answer's parts, with which a replay detects that it was changed."""
     said = json.dumps([[call.id, call.name, call.arguments] for call in calls])
     parts = {"text": text, "reasoning": reasoning, "calls": said}
     return {name: short_digest(part.encode("utf-8", "surrogatepass")) for name, part in parts.items()}
@@ -55,7 +55,7 @@ def settings_of(request: ModelRequest) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class SentBodies:
-    """Holds the body of the last request that a client sent."""
+    """The body that a client sent for the last request."""
 
     request: ModelRequest | None = None
     body: bytes = b""
@@ -69,7 +69,7 @@ class SentBodies:
 
 
 class RequestRecorder:
-    """Builds the request records of one conversation."""
+    """Creates the request records of one conversation."""
 
     def __init__(self) -> None:
         self.sent = SentBodies()
@@ -77,12 +77,12 @@ class RequestRecorder:
         self._known: dict[str, tuple[Frame, ...]] = {}
 
     def begin(self, request: ModelRequest) -> None:
-        """Prepare the record of a request that is about to be sent."""
+        """Prepare for a request that is about to be sent."""
         self.sent.forget()
         self._built = request
 
     async def record(self, route: ModelRoute, reply: ModelReply, *, images: bool) -> dict[str, Any]:
-        """Return the record of the request that was just answered; empty if there was none."""
+        """Return the record of the request that was just answered; empty if none was prepared."""
         built, sent = self._built, self.sent
         if built is None:
             return {}

@@ -1,7 +1,7 @@
-"""Making room in the model's window: when and how the conversation is compacted, and when to give up.
+"""Making room in the model's context window: when and how the conversation is compacted, and when to give up.
 
 The cheapest method comes first: old results are masked; then older parts are folded into a summary that
-quotes the person's words. A summary that cannot be used changes nothing; only a conversation that would no
+quotes the user's words. A summary that cannot be used changes nothing; only a conversation that would no
 longer fit is folded without one.
 """
 
@@ -47,28 +47,28 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 TARGET = 0.6
-"""Share of the window that a compaction aims at, so that the next one is far away."""
+"""The share of the window to which a fold reduces the conversation, so that the next fold is far away."""
 MASKED = 0.7
-"""Share of the window that may be used if masking alone is enough."""
+"""The largest share of the window in use with which masking alone is enough."""
 ENOUGH = 0.75
-"""Share of the window that may be used after a compaction at most."""
+"""The largest share of the window in use after a compaction."""
 FULL = 0.95
-"""Share of the window from which on a conversation counts as not fitting: the reply needs room too."""
+"""The share of the window above which a conversation does not fit: the reply needs room too."""
 WORTH = 0.05
-"""Share of what is used that masking has to save to be worth a cache miss."""
+"""The share of the used tokens that masking must save to be worth a cache miss."""
 APART = 5
-"""Requests that lie between two folds, unless the person said something meanwhile."""
+"""The fewest requests between two folds, unless the user sent a message meanwhile."""
 UNKNOWN_WINDOW = 32_000
-"""Tokens assumed for the window of a model if it is unknown."""
+"""The assumed size in tokens of an unknown window."""
 MAX_FILES = 60
-"""Files that are checked for changes."""
+"""The maximum number of files that are checked for changes."""
 MAX_CHECKED = 2_000_000
-"""Bytes of a file that is checked."""
+"""The maximum size in bytes of a file that is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How much a fold keeps, as shares of the window; for the tail also as a share of the conversation."""
+    """How much a fold keeps, as shares of the window; the tail is at most a quarter of the conversation."""
 
     tail: float
     words: float
@@ -90,9 +90,9 @@ def _levels(words: float) -> tuple[_Level, ...]:
 
 
 Summarize = Callable[[str, int], Awaitable[str]]
-"""Answers a prompt with a summary of at most so many tokens. Raises `UnusableSummaryError`."""
+"""Answers a prompt with a summary of at most this many tokens. Raises `UnusableSummaryError`."""
 Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
-"""Saves facts (scope, text) beyond the session; returns how many it accepted."""
+"""Saves facts (scope and text) beyond the session; returns how many of them were accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,24 +100,24 @@ class RoomRules:
     """The rules for making room in the window of a model."""
 
     threshold: float
-    """The share of the window from which on room is made."""
+    """The share of the window above which room is made."""
     words: float = 0.3
-    """The share of the window that the words of the conversation keep."""
+    """The share of the window in which the user's words are kept."""
     summary_route: ModelRoute | None = None
-    """Whom a summary is asked of; None: the first route."""
+    """The route of the model that writes summaries; None for the first route."""
     remember: Remember | None = None
-    """None if nothing is remembered."""
+    """None if no facts are saved."""
     compacted: Callable[[], Awaitable[None]] | None = None
     """Called after each stored compaction."""
     shrink: Callable[[], Awaitable[Sequence[ToolSpec]]] | None = None
-    """Puts the compact set of tools in force, and returns it; None: it is in force already."""
+    """Switches to the compact set of tools, and returns it; None if it is in use already."""
 
 
 class ContextRoom:
-    """Keeps the conversation of one session inside the window of its model.
+    """Keeps the conversation of one session within the context window of its model.
 
-    `measure` returns the estimated tokens of a path's request; `made` is called with a sentence about each
-    stored compaction.
+    `measure` returns the estimated tokens of a request with a path; `made` is called with a sentence about
+    each stored compaction.
     """
 
     def __init__(
@@ -154,9 +154,9 @@ class ContextRoom:
         await self._make(used, window, fits=used <= FULL * window)
 
     async def after_overflow(self, used: int, attempt: int) -> bool:
-        """Make room after the provider refused a request of `used` tokens; False if that is impossible.
+        """Make room after the provider refused a request of `used` tokens; return whether that was possible.
 
-        `attempt` counts from 1; the second attempt uses no model.
+        `attempt` counts from 1; from the second attempt on, no model is used.
         """
         # The estimate was wrong, or the window is unknown: the request was too large.
         window = min(self._meter.window or used, int(used * 0.9))
@@ -168,7 +168,7 @@ class ContextRoom:
         return len(self._session.path) > before
 
     async def compact(self, focus: str, used: int) -> str:
-        """Fold as much as possible at the person's request; return a sentence about the result.
+        """Fold as much as possible at the user's request; return a sentence about the result.
 
         Raises `HermesError`.
         """
@@ -219,7 +219,7 @@ class ContextRoom:
         return None
 
     async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
-        """Report that the last fold is too recent for another; continue only as long as requests fit."""
+        """Warn that the last fold is too recent for another. Raises `ModelError` if requests do not fit."""
         path = await self._session.whole_path()
         asked = max((node.id for node in path if is_persons(node)), default=0)
         if asked > self._told_at:
@@ -286,8 +286,8 @@ class ContextRoom:
     async def _draft(
         self, path: Sequence[Node], used: int, window: int, *, reserve: int, share: float
     ) -> ContextFold | None:
-        """Return the fold that keeps the most and still leaves room for a summary of `reserve` tokens; None
-        if there is none.
+        """Return the fold that keeps the most and leaves room for a summary of `reserve` tokens, or that at
+        least saves some; None if there is none.
         """
         found = newest_fold(path)
         earlier = found[1] if found is not None else None
@@ -332,7 +332,7 @@ class ContextRoom:
         return await asyncio.to_thread(lambda: read_summary(answer, _everything(path), longest=longest))
 
     async def _check_fold(self, path: Sequence[Node], fold: ContextFold, used: int) -> CompactionPlan | None:
-        """Return the plan of a fold with its figures; None if the request would not become smaller."""
+        """Return the plan for a fold with its figures; None if the request would not become smaller."""
         after = await self._measure_path(path_after_compaction(path, fold.data()))
         if after >= used:
             return None
@@ -360,7 +360,7 @@ class ContextRoom:
     # What can be folded, and when
 
     def _new_nodes(self, path: Sequence[Node], fold: ContextFold) -> list[Node]:
-        """Return the nodes that a fold removes and that were still sent before."""
+        """Return the nodes that a fold removes and that are still sent without it."""
         return [node for node in sent_whole(path) if node.id < fold.start]
 
     def _has_news(self, path: Sequence[Node]) -> bool:
@@ -370,7 +370,7 @@ class ContextRoom:
         return any(node.id > since and node.kind in ("user", "assistant") for node in path)
 
     def _is_too_soon(self, path: Sequence[Node]) -> bool:
-        """Return whether only few requests, and no message of the person, followed the last fold."""
+        """Return whether few requests, and no user message, followed the last automatic fold."""
         found = newest_fold(path)
         if found is None or not found[1].automatic:
             return False
@@ -400,7 +400,7 @@ class ContextRoom:
 
 
 def _unchanged_paths(files: Sequence[ReadFile]) -> frozenset[str]:
-    """Return the paths of files whose contents still equal what was read. Reads them."""
+    """Return the paths of files whose contents still equal what was read. Reads the files."""
     same: set[str] = set()
     for file in files[-MAX_FILES:]:
         try:
@@ -418,7 +418,7 @@ def _unchanged_paths(files: Sequence[ReadFile]) -> frozenset[str]:
 
 
 def _everything(path: Sequence[Node]) -> str:
-    """Return the text of all messages and calls of the path, in which names can be searched."""
+    """Return the text of all messages, calls and summaries of the path, in which names can be searched."""
     pieces: list[str] = []
     for node in path:
         pieces.append(node.content)
@@ -429,7 +429,7 @@ def _everything(path: Sequence[Node]) -> str:
 
 
 class Summarizer:
-    """Asks one model for summaries; its usage is charged to the session."""
+    """Gets summaries from one model; its usage is charged to the session."""
 
     def __init__(self, route: ModelRoute, meter: Meter, retries: int = 1) -> None:
         self._route = route
@@ -437,9 +437,9 @@ class Summarizer:
         self._retries = retries
 
     async def ask(self, prompt: str, tokens: int) -> str:
-        """Return an answer of about `tokens` tokens at most.
+        """Return an answer of about `tokens` tokens.
 
-        Raises `UnusableSummaryError` if there is none.
+        Raises `UnusableSummaryError` if there is none, or it is incomplete.
         """
         try:
             # Models that think first need room for it too.

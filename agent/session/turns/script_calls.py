@@ -1,6 +1,4 @@
-"""Calls made by a script: permitted, shown and recorded like those of the model, but not part of its
-context.
-"""
+"""Calls made by a script: permitted, shown and recorded like the model's, but not part of its context."""
 
 from __future__ import annotations
 
@@ -37,17 +35,17 @@ from tools.results import Outcome
 from tools.text.safe_text import clean
 
 KEPT = 2_000
-"""Characters of arguments and results that the session keeps of an inner call."""
+"""The maximum number of characters that the session stores of a call's arguments and of its result."""
 SHOWN = 100_000
-"""Characters of a result that surfaces get to see."""
+"""The maximum number of characters of a result that surfaces can show."""
 PARALLEL = 8
-"""Calls of one script that run at once."""
+"""The maximum number of read-only calls of one script that run at once."""
 WARM_UP_AFTER = 2.0
-"""Seconds between the opening of a session and the start of an interpreter that waits for a script."""
+"""Seconds after the opening of a session until an interpreter is started that waits for a script."""
 
 JOURNAL = "The record of a script"
 SHOWING = "Showing a call"
-"""Name of the helper in notices."""
+"""The name of this step in a notice about its failure."""
 
 ContextFor = Callable[[ToolCall], CallContext]
 
@@ -59,19 +57,19 @@ class Scripts:
     runner: CodeRunner
     access: ToolAccess
     specs: Sequence[ToolSpec]
-    """The tools on offer."""
+    """The tools that scripts are offered."""
     session: LiveSession
     emit: Callable[[Event], None]
     secrets: Mapping[str, str]
     confined: bool
-    """Whether the operating system confines scripts."""
+    """True if the operating system confines scripts."""
     hooks: SessionHooks
     journals: ScriptJournals
-    """The journals of scripts that were cut off."""
+    """The journals of the session's scripts, for the repetition of interrupted ones."""
     helpers: TurnHelpers
 
     def definitions(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the definitions of the tools on offer."""
+        """Return the definitions of the tools that scripts are offered."""
         return definitions(self.specs, self.access.registry)
 
     def resolve_call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -96,7 +94,7 @@ def warm_up(runner: CodeRunner, specs: Sequence[ToolSpec], tools: Registry, fold
 
 
 def definitions(specs: Sequence[ToolSpec], tools: Registry) -> tuple[Mapping[str, Any], ...]:
-    """Return name, description, parameters (a JSON schema) and `for_scripts` of each tool on offer."""
+    """Return name, description, parameters (a JSON schema) and `for_scripts` of each of these tools."""
     for_scripts = tools.with_trait("for_scripts")
     return tuple(
         {
@@ -110,7 +108,7 @@ def definitions(specs: Sequence[ToolSpec], tools: Registry) -> tuple[Mapping[str
 
 
 class ScriptCalls(InnerCaller):
-    """The calls of one script; `parent` is the call that runs it.
+    """The calls of one script; `parent` is the id of the call that runs the script.
 
     Read-only calls run in parallel, all others one after the other.
     """
@@ -129,7 +127,7 @@ class ScriptCalls(InnerCaller):
         self._journal = scripts.journals.new(parent, path[-1].id if path else 0)
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the definitions of the tools on offer."""
+        """Return the definitions of the tools that the script is offered."""
         return self._scripts.definitions()
 
     def all_tools(self) -> frozenset[str]:
@@ -141,13 +139,13 @@ class ScriptCalls(InnerCaller):
         return self._scripts.confined
 
     async def resume(self, script: str) -> None:
-        """Answer calls from the record of an earlier script. Raises `ToolError` if there is none."""
+        """Answer calls from the journal of an earlier script. Raises `ToolError` if there is none."""
         self._replay = await self._scripts.journals.replay(script)
         self._earlier = script
 
     async def over(self, complete: bool) -> str:
-        """Handle the end of the script; return a report on its calls if it was interrupted, else an empty
-        text.
+        """Handle the end of the script; return a report on its calls if it was interrupted, otherwise an
+        empty text.
         """
         if not complete:
             return await self._journal.report()
@@ -159,9 +157,9 @@ class ScriptCalls(InnerCaller):
     async def run(
         self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
     ) -> str:
-        """Carry out a call, or answer it from the record; return its result as JSON text.
+        """Carry out a call, or answer it from the journal; return its result as JSON text.
 
-        `waiting` is entered while a person is asked.
+        `waiting` is entered while the user is asked. Raises `StoreError` if the call cannot be recorded.
         """
         tool, arguments = self._scripts.resolve_call(tool, arguments)
         self._made += 1
@@ -186,7 +184,7 @@ class ScriptCalls(InnerCaller):
             return await self._make(made, arguments, context)
 
     async def _make(self, made: _Made, arguments: dict[str, Any], context: CallContext) -> str:
-        """Run the call. How it ended is recorded even if it is cancelled."""
+        """Run the call and return its result. Its outcome is recorded even if it is cancelled."""
         began = time.monotonic()
         self._tell_start(made)
         text = json.dumps({"error": "Interrupted: the script was stopped before this call ended."})
@@ -214,7 +212,7 @@ class ScriptCalls(InnerCaller):
         return text
 
     async def _repeat(self, made: _Made, recorded: Recorded, text: str) -> str:
-        """Answer the call with the recorded result; nothing is run."""
+        """Return the recorded result of a call, and record it again; nothing is run."""
         self._tell_start(made)
         outcome: Outcome = "failed" if recorded.outcome == "failed" else "done"
         await asyncio.shield(self._finish(made, outcome, text, 0.0, repeated=True))
@@ -277,7 +275,7 @@ class ScriptCalls(InnerCaller):
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """One call of a script. `arguments` are masked."""
+    """One call made by a script. `arguments` are masked."""
 
     number: int
     call: ToolCall
@@ -297,7 +295,7 @@ def _mask_json(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def _outcome(text: str) -> Outcome:
-    """Return the outcome of a call, judged by its result."""
+    """Return the outcome of a call, derived from its result."""
     if '"error"' not in text[:SHOWN]:
         return "done"
     result = cast(Any, json.loads(text))

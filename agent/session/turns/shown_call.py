@@ -15,15 +15,15 @@ from tools.text.safe_text import clean
 from tools.text.words import brief
 
 SMALL_RESULT = 8_000
-"""Characters of a result that may be read on the event loop."""
+"""The maximum number of characters of a result that is processed on the event loop."""
 NAME_SHOWN = 64
-"""Characters of a tool's name."""
+"""The maximum number of characters shown of a tool's name."""
 _SHOWN_DEPTH = 20
-"""Levels of nested arguments that a surface is shown."""
+"""The number of levels of nested arguments that are shown."""
 
 
 def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
-    """Return the display of a call; plain if the tool has no display function, or if that fails."""
+    """Return the display of a call; a plain one if the tool has no display function or it fails."""
     if entry is not None and entry.describe is not None:
         try:
             return entry.describe(arguments, result)
@@ -35,23 +35,21 @@ def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any],
 
 
 def shown_name(call: ToolCall) -> str:
-    """Return the tool's name for surfaces and errors, shortened, because a model may invent a name of any
-    length.
-    """
+    """Return the tool's name as it is shown, shortened, because a model may invent a name of any length."""
     return brief(call.name[: 2 * NAME_SHOWN], NAME_SHOWN)
 
 
 async def shown_masked(
     call: ToolCall, arguments: dict[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the arguments for surfaces with secrets masked; large ones are handled in a thread."""
+    """Return the arguments with secrets masked; large ones are processed in a thread."""
     if len(call.arguments) > SMALL_RESULT:
         return await asyncio.to_thread(redact_data, arguments, secrets)
     return redact_data(arguments, secrets)
 
 
 def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments for a surface: without control bytes, and limited in depth."""
+    """Return arguments for display: without control characters, and limited in depth."""
     return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
 
 
@@ -68,7 +66,7 @@ def _shown_value(value: Any, depth: int) -> Any:
 
 
 def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
-    """Return a result as data with secrets masked; a value that is not an object becomes the only field."""
+    """Return a result as data, secrets masked; a value other than an object becomes the field `result`."""
     try:
         result = json.loads(text)
     except (ValueError, RecursionError):

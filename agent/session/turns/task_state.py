@@ -1,4 +1,4 @@
-"""The state of one agent's task: task list, files read, large outputs."""
+"""The state of one agent's task: task list, canvases, files read, large outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.services.canvases import CanvasBoard
 
 
 class LiveFiles:
-    """The known contents of files of one agent, and the lines that its model has read."""
+    """The file contents known to one agent, and the lines that its model has read."""
 
     def __init__(self) -> None:
         self._seen: dict[Path, SeenFile] = {}
@@ -30,7 +30,7 @@ class LiveFiles:
     def deliver(self, call: str, *, whole: bool) -> dict[Path, SeenFile]:
         """Record that the result of a call is in the conversation; return the lines that count as read.
 
-        Its lines count only with `whole`, that is, if the result was not shortened.
+        Lines count as read only with `whole`, that is, if the result was not shortened.
         """
         shown = self._pending.pop(call, {})
         for path, seen in shown.items():
@@ -52,14 +52,14 @@ class LiveFiles:
     def limit_lines(self, shown: Collection[tuple[str, str, int, int]]) -> None:
         """Keep only these lines as read. Each tuple is path, digest, first line, and number of lines.
 
-        The contents of other files remain known, so that a change by somebody else is noticed.
+        The contents of all files remain known, so that changes by other programs are noticed.
         """
         for path, seen in self._seen.items():
             if seen.offset and (str(path), seen.digest, seen.offset, seen.limit) not in shown:
                 self._seen[path] = SeenFile(seen.digest)
 
     def restore(self, shown: Iterable[tuple[str, str, int, int]]) -> None:
-        """Add the lines shown in the conversation of a resumed session, the newest last."""
+        """Add the lines shown in the conversation of a resumed session, given from oldest to newest."""
         for path, digest, first, limit in shown:
             self._seen[Path(path)] = SeenFile(digest, first, limit)
 
@@ -85,8 +85,7 @@ class CallFiles(FileMemory):
 
 
 class ScriptFiles(FileMemory):
-    """The file memory of an agent for the calls of a script. Nothing that a script reads counts as shown to
-    the model.
+    """The file memory of an agent for the calls of a script. Nothing counts as shown to the model.
 
     What the script writes counts as known to the agent. What it only reads is known to the script alone.
     """
@@ -120,7 +119,7 @@ class TaskState:
     def __init__(
         self, task: str, scratch: Path, todos: TodoList, canvases: CanvasBoard, secrets: Mapping[str, str]
     ) -> None:
-        """`secrets` are values, by name, that are masked in what is shown and stored of calls."""
+        """Create the state. `secrets` maps names to values that are masked when calls are shown or stored."""
         self.secrets = secrets
         self.task = task
         self.todos = todos
@@ -130,11 +129,11 @@ class TaskState:
 
     @property
     def scratch(self) -> Path:
-        """Return a private folder for outputs too large for the conversation, created on first use."""
+        """A private folder for outputs too large for the conversation, created on first use."""
         return private_folder(self._scratch)
 
     def spill(self, name: str, text: str) -> Path:
-        """Save a large text in a private file; return its path."""
+        """Save a large text in a private file, replacing one of the same name; return its path."""
         path = self.scratch / re.sub(r"[^A-Za-z0-9_.-]", "_", name)[-120:]
         path.touch(mode=PRIVATE_FILE)
         path.write_text(text, encoding="utf-8", errors="replace")

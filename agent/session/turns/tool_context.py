@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Acting = Callable[[str, Action], Awaitable[None]]
-"""Called with an allowed action and its call before it runs; raises `ToolError` to prevent it."""
+"""A function called with a call id and an allowed action before it runs; raises `ToolError` to prevent it."""
 
 
 def acting_in_turn(each: Sequence[Acting]) -> Acting:
@@ -48,7 +48,7 @@ def acting_in_turn(each: Sequence[Acting]) -> Acting:
 
 @dataclass(frozen=True, slots=True)
 class PersonAsker(FormAsker):
-    """Sends questions of one agent to the person."""
+    """Sends questions of one agent to the user."""
 
     pending_requests: PendingRequests
     agent: str
@@ -58,9 +58,7 @@ class PersonAsker(FormAsker):
         return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
 
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
-        """Send a form of a tool server to the person. In an unattended session it counts as declined at
-        once.
-        """
+        """Send a form of an MCP server to the user. In an unattended session it is declined at once."""
         return await self.pending_requests.ask_person(
             FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
         )
@@ -68,7 +66,7 @@ class PersonAsker(FormAsker):
 
 @dataclass(frozen=True, slots=True)
 class PersonApprover:
-    """Sends approval requests of one agent to the person."""
+    """Sends approval requests of one agent to the user."""
 
     pending_requests: PendingRequests
     agent: str
@@ -82,7 +80,7 @@ class PersonApprover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """The interface of the engine for a tool while one call of one agent runs."""
+    """The interface that the engine gives a tool while one call of one agent runs."""
 
     call: str
     state: TaskState
@@ -93,13 +91,13 @@ class CallContext:
     notice: Callable[[str], None]
     services: ServiceTable[CallContext]
     acting: Acting
-    """Called with every allowed action, by call, before it runs."""
+    """Called with the call and every allowed action before it runs."""
     allowed: Callable[[str, Sequence[Path]], None]
-    """Hears which guarded places a person said yes to, by the call."""
+    """Called with the call and the guarded paths that the user approved."""
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered while the gate decides, which may take a person."""
+    """A context entered while the gate decides, since it may ask the user."""
     script_files: FileMemory | None = None
-    """The file memory of the script that makes the call; None: the model makes it."""
+    """The file memory of the script that makes the call; None if the model makes it."""
     _used: dict[type[Service], Service] = field(default_factory=dict, init=False)
 
     @property
@@ -119,7 +117,7 @@ class CallContext:
         await self._permit(self.gate, action)
 
     async def permit_agreed(self, action: Action) -> None:
-        """Pass the gate with an action that is part of an action that was already approved."""
+        """Ask the gate about an action that is part of an action that was already approved."""
         await self._permit(self.gate.for_agreed(), action)
 
     async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:

@@ -1,9 +1,9 @@
-"""Helpers of a turn, which may fail: the person gets a notice, the log has the cause, the turn continues.
+"""Helpers of a turn, which may fail: the user gets a notice, the log has the cause, the turn continues.
 
-These are all services around calls and turns that decide nothing: learnings, context files of folders,
+Helpers are all services around calls and turns that decide nothing: learnings, context files of folders,
 watching, diagnostics, figures, displays, records next to the conversation. Guards of effects (the gate, the
-boundary, a required hook, the record for undo, the budget) are not among them: if one fails, the effect does
-not happen.
+boundary, a required hook, the record for undo, the budget) are not among them: if a guard fails, the effect
+does not happen.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _REASON = 300
-"""Characters of an error that a sentence quotes."""
+"""The maximum number of characters of an error that a notice quotes."""
 
 
 @dataclass(slots=True)
 class TurnHelpers:
-    """Runs the helpers of one agent. `emit` receives the notices; each helper is reported once in a turn."""
+    """Runs the helpers of one agent. `emit` receives notices; a failed helper is reported once per turn."""
 
     emit: Callable[[Event], None]
     _told: set[str] = field(default_factory=set)
 
     def turn_began(self) -> None:
-        """Record that a turn begins, so that a helper that fails in it is reported again."""
+        """Start a new turn: helpers that fail in it are reported again."""
         self._told.clear()
 
     async def ask(
@@ -47,8 +47,7 @@ class TurnHelpers:
         *,
         through: type[Exception] | None = None,
     ) -> T:
-        """Return the result of a helper, or `instead` if it fails. `name` begins the notice about the
-        failure.
+        """Return the result of a helper, or `instead` if it fails. `name` begins the notice about that.
 
         Errors of the type `through`, and reached ceilings, are not failures and are raised.
         """
@@ -59,7 +58,7 @@ class TurnHelpers:
             return instead
 
     def hear(self, name: str, work: Callable[[], T], instead: T) -> T:
-        """Return the result of a synchronous helper, or `instead` if it fails. Works like `ask`."""
+        """Return the result of a synchronous helper, or `instead` if it fails, as `ask` does."""
         try:
             return work()
         except Exception as error:
@@ -70,9 +69,7 @@ class TurnHelpers:
     async def around(
         self, name: str, opened: Callable[[], AbstractAsyncContextManager[T]], instead: T
     ) -> AsyncIterator[T]:
-        """Keep the context of a helper open while other code runs. Failures of the helper do not affect that
-        code.
-        """
+        """Keep the context of a helper open while other code runs. Its failures do not affect that code."""
         async with AsyncExitStack() as outer:
             stack = AsyncExitStack()
             given = await self.ask(name, lambda: stack.enter_async_context(opened()), instead)
@@ -95,7 +92,7 @@ class TurnHelpers:
 
 @dataclass(frozen=True, slots=True)
 class HelpedDiagnostics(Diagnostics):
-    """Diagnostics whose failure does not affect the edit."""
+    """Diagnostics whose failure does not affect an edit."""
 
     servers: Diagnostics
     helpers: TurnHelpers
@@ -121,5 +118,5 @@ def helping(
 
 
 def cause(error: Exception) -> str:
-    """Return a short text on an unexpected error."""
+    """Return the type and message of an unexpected error, shortened."""
     return clean(" ".join(f"{type(error).__name__}: {error}".split())[:_REASON])

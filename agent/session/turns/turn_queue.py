@@ -18,9 +18,9 @@ class QueuedMessage:
     text: str
     attachments: tuple[Attachment, ...] = ()
     received: int = 0
-    """The row of the message of a messenger that it is; 0 for any other."""
+    """The database row of a message that a messenger delivered; 0 for any other message."""
     shown: str = ""
-    """What a person sees of changed files instead of a note for the model."""
+    """The text that the user sees instead of a note for the model."""
 
 
 def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
@@ -36,9 +36,7 @@ def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> l
 
 
 class TurnQueue:
-    """Waiting messages. Those in the queue are for the next turn; steering and notices are for the running
-    one.
-    """
+    """Waiting messages: the queue is for later turns; steering and notices are for the running one."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -52,7 +50,7 @@ class TurnQueue:
         return tuple(item.text for item in self._queue)
 
     def set_queue(self, texts: Sequence[str]) -> None:
-        """Replace the queue with the person's edit; an unchanged text keeps its attachments."""
+        """Replace the queue with the texts that the user edited; an unchanged text keeps its attachments."""
         self._queue = deque(match_attachments(texts, self._queue))
         self._tell()
 
@@ -61,10 +59,10 @@ class TurnQueue:
         self._tell()
 
     def put_back(self, items: Sequence[QueuedMessage]) -> None:
-        """Return messages that could not be stored to the front of the queue. The next call of `next` returns
-        None.
+        """Return messages that could not be stored to the front of the queue.
 
-        Otherwise the same failure would affect them, and all later messages, again at once.
+        The next call of `next` returns None: otherwise the same failure would affect them, and all later
+        messages, again at once.
         """
         if items:
             self._queue.extendleft(reversed(items))
@@ -72,7 +70,7 @@ class TurnQueue:
             self._tell()
 
     def next(self) -> QueuedMessage | None:
-        """Remove and return the first queued message; None if there is none."""
+        """Remove and return the first queued message; None if there is none, or after `put_back`."""
         held, self._held = self._held, False
         if held or not self._queue:
             return None
@@ -95,7 +93,7 @@ class TurnQueue:
         return taken
 
     def queue_steering(self) -> None:
-        """Move steering that the ended turn did not read to the front of the queue."""
+        """Move messages that the ended turn did not read to the front of the queue."""
         if self._steering:
             self._queue.extendleft(reversed(self._steering))
             self._steering.clear()
@@ -107,12 +105,12 @@ class TurnQueue:
         self._emit(QueueChanged(queued=self.queue, steering=steering, taken=texts))
 
     def notify(self, text: str) -> None:
-        """Show a notice now and save it for the model's next request."""
+        """Show a notice now, and keep it for the model's next request."""
         self.remember(text)
         self._emit(Noticed(kind="process", text=clean(text)))
 
     def remember(self, text: str, shown: str = "", images: Sequence[Attachment] = ()) -> None:
-        """Save a note, with images, for the model's next request; the session shows `shown` in its place."""
+        """Keep a note, with images, for the model's next request. The user is shown `shown` instead."""
         self._notices.append(QueuedMessage(text, tuple(images), shown=shown))
 
     def take_notices(self) -> list[QueuedMessage]:

@@ -33,12 +33,12 @@ from tools.text.safe_text import clean
 log = logging.getLogger(__name__)
 
 MENTION = "mention"
-"""The kind of a notice that explains a mention to the model only."""
+"""The kind of a notice that explains a mention, or attaches its contents, to the model only."""
 MAX_CONTINUATIONS = 3
-"""How often an answer that hit the output limit is continued."""
+"""The maximum number of times that an answer at the output limit is continued."""
 
 MAX_NUDGES = 2
-"""How often an empty or premature answer is sent back."""
+"""The maximum number of times that an empty or premature answer is sent back."""
 
 CONTINUE = (
     "[Your answer reached the output limit. Continue exactly where it stopped, without repeating anything.]"
@@ -77,12 +77,12 @@ class _Progress:
     calls: int = 0
     nudges: int = 0
     parts: list[str] = field(default_factory=list)
-    """Pieces of an answer that was continued."""
+    """The pieces so far of an answer that is continued."""
     last_batch: list[FinishedCall] = field(default_factory=list)
     refused: bool = False
-    """True if the gate refused and no call has succeeded since."""
+    """True if the gate refused a call and no call has succeeded since."""
     problem: str = ""
-    """The reason an existing answer does not complete the work."""
+    """The reason why an answer that was given does not complete the work; empty if it does."""
 
 
 class AsksModel(Protocol):
@@ -115,16 +115,16 @@ class RunsCalls(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimit:
-    """The limit on the requests of one turn."""
+    """The limit on the model requests of one turn."""
 
     steps: int
     more: Callable[[], Awaitable[int]] | None = None
-    """Asked for further ones when those are used up."""
+    """Called when the steps are used up; returns how many more are allowed, 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnHearers:
-    """The services around a turn other than the model. Most of them are called when it begins or ends.
+    """The services around a turn other than the model. Most are called when it begins or ends.
 
     Some of them add to the message that begins it.
     """
@@ -133,9 +133,9 @@ class TurnHearers:
     memory: SessionMemory | None = None
     skills: SessionSkills | None = None
     supplements: Sequence[Callable[[str], Awaitable[str]]] = ()
-    """Return what the model reads besides a message of the user, such as the meaning of its mentions."""
+    """Functions that return a note for the model on a user message, such as its mentions, or empty text."""
     attach: Callable[[str], Awaitable[Attached]] | None = None
-    """Returns what the references of a message show; None where references are only words."""
+    """Returns the contents of a message's references; None if references are not resolved."""
 
 
 class TurnRunner:
@@ -172,7 +172,7 @@ class TurnRunner:
         attachments: Sequence[Attachment] = (),
         received: int = 0,
     ) -> TurnEnded:
-        """Work on a message until there is an answer. Never raises; the outcome says how it ended.
+        """Work on a message until there is an answer; return how the turn ended. Never raises.
 
         The message is stored before anything else happens. A cancelled task ends the turn as interrupted,
         with a valid history.
@@ -186,8 +186,7 @@ class TurnRunner:
         return await self._carry(begin)
 
     async def go_on(self) -> TurnEnded:
-        """Complete a turn that was interrupted with the previous process. `cut_off` returns whether there is
-        one.
+        """Complete a turn that was interrupted with the previous process, if `cut_off` is true.
 
         Stored answers and results are not requested again. Never raises, as `run`.
         """
@@ -195,7 +194,7 @@ class TurnRunner:
 
     @property
     def cut_off(self) -> bool:
-        """Return whether the session ends in the middle of a turn."""
+        """True if the session ends in the middle of a turn."""
         last = _last_said(self._session.path)
         return last is not None and not (last.kind == "assistant" and _is_whole(last))
 
@@ -274,7 +273,7 @@ class TurnRunner:
         return "budget", await self._wrap_up(step + 1)
 
     async def _goes_on(self, reply: ModelReply, progress: _Progress) -> bool:
-        """Return whether the turn continues after a reply without calls."""
+        """Return whether the turn continues after a reply without calls; add what the model needs for it."""
         if reply.finish == "content_filter":
             self._emit(Noticed(kind="warning", text=FILTERED))
             return False
@@ -307,7 +306,7 @@ class TurnRunner:
         return 0 if more is None else await self._helpers.ask("Asking for further steps", more, 0)
 
     async def _held_back(self, answer: str) -> str | None:
-        """Return a message for the model if a hook refuses to end the turn with its answer; else None."""
+        """Return a message for the model if a hook refuses to end the turn with this answer; else None."""
         unheard = unheard_answer(self._hearers.hooks, "before_response")
         said = await self._helpers.ask(HOOKS, lambda: self._hearers.hooks.before_response(answer), unheard)
         if said.decision == "allow":
@@ -315,7 +314,7 @@ class TurnRunner:
         return f"[A check of the user holds your answer back: {said.reason or 'no reason is given'}]"
 
     async def _wrap_up(self, step: int) -> str:
-        """Request a final summary after the limit of steps; its calls are not run."""
+        """Return a final summary, requested after the limit of steps. Calls in it are not run."""
         await self._session.add_user(WRAP_UP, "engine")
         reply = await self._dialogue.next_reply(step)
         await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
@@ -350,7 +349,7 @@ class TurnRunner:
     async def _add_user(
         self, text: str, origin: str, attachments: Sequence[Attachment], received: int
     ) -> None:
-        """Store a message of the person, and the notes that the model needs to understand it."""
+        """Store a message of the user, and the notes that the model needs to understand it."""
         await self._session.add_user(text, origin, attachments, received)
         self.unsaved = False
         if told := await self._helpers.ask("Reading mentions", partial(self._supplement, text), ""):
@@ -405,7 +404,7 @@ class TurnRunner:
                 progress.refused = False
 
     async def _keep_partial_answer(self) -> str:
-        """Store the model's incomplete answer. Returns a sentence if that failed, else an empty text."""
+        """Store the model's incomplete answer. Return the error if that fails, otherwise an empty text."""
         await self._session.wait_for_write()
         text, reasoning, model = self._dialogue.take_partial()
         if not text.strip():
@@ -418,16 +417,14 @@ class TurnRunner:
         return ""
 
     def _refused_by(self, failure: HermesError) -> list[int]:
-        """Return the ids of the unanswered messages, if `failure` means that the model refused their
-        contents.
-        """
+        """Return the ids of the unanswered messages if `failure` means that their contents were refused."""
         if not isinstance(failure, ModelError) or failure.kind != "content_filter" or not failure.status:
             return []
         unanswered = takewhile(lambda node: node.kind != "assistant", reversed(self._session.path))
         return [node.id for node in unanswered if node.kind in ("user", "tool") or node.data.get("to_model")]
 
     async def _note_failure(self, error: str, refused: Sequence[int] = ()) -> None:
-        """Store the reason in the session, even if the turn is stopped meanwhile."""
+        """Store the reason of a failure in the session, even if the turn is stopped meanwhile."""
         noting = asyncio.ensure_future(self._keep_failure(error, refused))
         while not noting.done():
             try:
@@ -437,7 +434,7 @@ class TurnRunner:
                     task.uncancel()
 
     async def _keep_failure(self, error: str, refused: Sequence[int]) -> None:
-        """Store the reason of a failure in the session. An error of the store is ignored."""
+        """Store the incomplete answer and the reason of a failure. An error of the store is only logged."""
         await self._keep_partial_answer()
         try:
             more = {"refused": list(refused)} if refused else {}
@@ -467,7 +464,7 @@ class TurnRunner:
 
 
 def _nothing_said(reply: ModelReply) -> str:
-    """Return a sentence for the person on why a turn without an answer failed."""
+    """Return a sentence for the user on why a turn without an answer failed."""
     if reply.reasoning.strip():
         return (
             f"{reply.route} thought and then gave no answer, also when it was asked again; let it think less "
@@ -481,14 +478,14 @@ def _nothing_said(reply: ModelReply) -> str:
 
 
 def _last_said(path: Sequence[Node]) -> Node | None:
-    """Return the last node of a turn that is not a note; None if there is none."""
+    """Return the last message or tool result of a path; None if there is none."""
     return next((node for node in reversed(path) if node.kind in ("user", "assistant", "tool")), None)
 
 
 def _parts_cut_off(path: Sequence[Node]) -> list[str]:
-    """Return the parts of an unfinished answer at the end of a path.
+    """Return the parts of an unfinished answer at the end of a path, oldest first.
 
-    Each was interrupted with its process.
+    Each part was interrupted when its process ended.
     """
     parts: list[str] = []
     for node in reversed(path):

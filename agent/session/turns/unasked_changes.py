@@ -1,7 +1,8 @@
 """Reverts unapproved changes by programs at guarded paths, and applies them again after an approval.
 
-Changes that git brought from commits of others are kept. If git brought other commits, or the agent committed
-what it overwrote, the whole step is reverted: otherwise HEAD, index and work tree would disagree.
+Guarded paths are files that run programs later, such as git hooks. Changes that git brought from commits of
+others are kept. If git brought other commits, or the agent committed what it overwrote, the whole step is
+reverted: otherwise HEAD, index and work tree would disagree.
 """
 
 from __future__ import annotations
@@ -47,15 +48,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PATIENCE = 2.0
-"""Seconds to wait for another program's lock on the settings."""
+"""Seconds to wait for another program's lock on the git settings."""
 _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One settings file that a call wrote: its content before and after, and the keys that need
-    a question.
-    """
+    """A git settings file that a call wrote: its values before and after, and the keys that need approval."""
 
     change: LentChange
     before: Settings
@@ -65,16 +64,16 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class SettledSettings:
-    """The result of handling the settings that a call wrote."""
+    """The result of handling the git settings that a call wrote."""
 
     written: tuple[Path, ...] = ()
     note: str = ""
     refused: bool = False
-    """True if some of it was not applied."""
+    """True if a part of the changes was not applied."""
 
 
 class SettingsChanges:
-    """Handles the git settings that the calls of one agent write.
+    """Handles the git settings that the calls of one agent write to copies.
 
     `had` returns the addresses of remotes, by name, that a git folder had before the session.
     """
@@ -84,7 +83,7 @@ class SettingsChanges:
         self._had = had
 
     async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
-        """Apply the permitted changes, and ask the person about the others."""
+        """Apply the changes to the settings, and ask the user about those that need approval."""
         changes = await asyncio.to_thread(self._lender.changes) if self._lender.has_lent else []
         if not changes:
             return SettledSettings()
@@ -125,7 +124,7 @@ class SettingsChanges:
         return _Judged(change, before, after, tuple(keys_to_ask(before, after, had)))
 
     def _write(self, judged: _Judged) -> bool:
-        """Write the judged content to the settings file; return whether that changed the file."""
+        """Write the changed values to the settings file; return whether that changed it. Raises `OSError`."""
         path, change = judged.change.path, judged.change
         keys = [
             key
@@ -160,7 +159,7 @@ class SettingsChanges:
 
 
 def _without(judged: _Judged) -> _Judged:
-    """Return the changes, with the keys that need a question set back to their old values."""
+    """Return the changes, with the keys that need approval set back to their old values."""
     after = {key: values for key, values in judged.after.items() if key not in judged.asked}
     after |= {key: judged.before[key] for key in judged.asked if key in judged.before}
     return _Judged(judged.change, judged.before, after, ())
@@ -190,7 +189,7 @@ def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
 
 
 def _open_lock(lock: Path) -> int:
-    """Create and open the lock file that git uses too. Raises `OSError`."""
+    """Create the lock file that git also uses; return its file descriptor. Raises `OSError`."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -206,25 +205,23 @@ def _short_path(path: Path) -> str:
 
 
 SHOWN = 5
-"""Paths that are named; the rest is counted."""
+"""The maximum number of paths that are named; the rest is counted."""
 _SHORT = 4_096
 _DEPENDENCIES = words(
     "node_modules bower_components site-packages dist-packages .venv venv .tox .nox __pycache__ vendor target"
 )
-"""Folders whose programs every program can change anyway, and which package managers fill."""
+"""Folders that package managers fill, and whose programs any program can change anyway."""
 _FILLED = frozenset({(".yarn", "cache"), (".yarn", "unplugged"), (".husky", "_")})
 _STATE = frozenset({(".yarn", "install-state.gz"), (".yarn", "build-state.yml")})
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedChanges:
-    """The changes at guarded paths that a program made in one step. Paths are relative to the workspace, in
-    order.
-    """
+    """The changes at guarded paths that a program made in one step. Paths are relative to the workspace."""
 
     changes: tuple[PathChange, ...] = ()
     brought: tuple[str, ...] = ()
-    """Contents of a repository that was fetched as a whole into a separate folder: only reported."""
+    """Paths in a repository that was fetched as a whole into a new folder: only reported."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -232,7 +229,7 @@ class GuardedChanges:
         return _paths(self.changes)
 
     def without(self, known: frozenset[str]) -> GuardedChanges:
-        """Return the changes without those that git brought from commits of others."""
+        """Return the changes without those to `known` paths, which git brought from commits of others."""
         above = {folder for path in known for folder in _above(path)}
         rest = tuple(change for change in self.changes if change.path not in known | above)
         return replace(self, changes=rest if any(not _is_folder(change) for change in rest) else ())
@@ -241,7 +238,7 @@ class GuardedChanges:
 def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChanges:
     """Return the changes at guarded paths that a program made in this step. Reads new git settings.
 
-    `allowed` are paths that a person approved in the same call; a folder includes everything below it.
+    `allowed` are paths that the user approved in the same call; a folder includes everything below it.
     """
     if step.kind not in ("command", "outside"):
         return GuardedChanges()
@@ -265,7 +262,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
 
 
 def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
-    """Return the paths of the changes. A folder is left out if paths in it changed."""
+    """Return the paths of the changes. A folder is included only if paths in it changed."""
     used = {folder for change in changes if not _is_folder(change) for folder in _above(change.path)}
     return tuple(change.path for change in changes if not _is_folder(change) or change.path in used)
 
@@ -283,7 +280,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _new_repositories(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
-    """Yield the folders, each with a final slash, that are new repositories."""
+    """Yield the folders, each with a final slash, that became repositories in this step."""
     new = {change.path for change in changes if change.before is None}
     for path in new:
         folder, _, name = path.rpartition("/")
@@ -316,12 +313,12 @@ def _is_guarded(change: PathChange, root: Path) -> bool:
 
 
 def is_link(entry: PathEntry | None) -> bool:
-    """Return whether the entry is a link."""
+    """Return whether the entry is a symbolic link."""
     return entry is not None and entry.kind is PathKind.LINK
 
 
 def _runs_nothing(modules: Path) -> bool:
-    """Return whether a `.gitmodules` file only sets paths and addresses of submodules."""
+    """Return whether a `.gitmodules` file only sets harmless values, such as paths and addresses."""
     try:
         return all(passes(key, value) for key, values in all_settings(modules).items() for value in values)
     except OSError:
@@ -329,9 +326,7 @@ def _runs_nothing(modules: Path) -> bool:
 
 
 def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> bool:
-    """Return whether a change in git's own folder can run programs: a hook, or settings that
-    name a program.
-    """
+    """Return whether a change in a `.git` folder can run programs: a hook, or settings that name one."""
     if change.after is None or change.after.kind is PathKind.FOLDER:
         return False
     if "hooks" in inside[:-1]:
@@ -359,7 +354,7 @@ def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:
 
 
 def name_paths(paths: Sequence[str]) -> str:
-    """Return the first paths, and the number of the others, as text for a sentence."""
+    """Return the first paths as text for a sentence, with the number of the others."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return f"{', '.join(paths[:SHOWN])}{more}"
 
@@ -371,7 +366,7 @@ class _Taken:
     step: Step
     guarded: tuple[str, ...]
     whole: bool
-    """True if all changes of the call were reverted, not the guarded places alone."""
+    """True if all changes of the call were reverted, not only those at guarded paths."""
 
     @property
     def words(self) -> str:
@@ -379,7 +374,7 @@ class _Taken:
 
     @property
     def model_text(self) -> str:
-        """The report about the reverted changes for the model."""
+        """A report for the model on the reverted changes."""
         shown = name_paths(self.guarded)
         if not self.whole:
             return f"{shown}: this runs something later, so what the program did there was taken back."
@@ -397,7 +392,7 @@ class _Taken:
 
 
 class UnaskedChanges:
-    """Handles guarded changes in the steps of one agent's calls."""
+    """Handles changes at guarded paths in the steps of one agent's calls."""
 
     def __init__(
         self,
@@ -413,15 +408,15 @@ class UnaskedChanges:
         self._settings = SettingsChanges(lender, had) if lender is not None else None
         self._allowed: dict[str, list[Path]] = {}
         self._taken: dict[str, _Taken] = {}
-        """By call: its reverted changes."""
+        """The reverted changes of each call."""
 
     def allow(self, call: str, places: Sequence[Path]) -> None:
-        """Record that a person approved changes at these paths, by the call or by the calls of its script."""
+        """Record that the user approved changes at these paths in a call, or in a call of its script."""
         if places:
             self._allowed.setdefault(call, []).extend(places)
 
     async def settle_settings(self, call: str, tool: str, context: ToolContext, result: str) -> str:
-        """Apply the permitted changes of a call to git settings; return its result with a report."""
+        """Apply the changes of a call to git settings, if permitted; return its result with a note."""
         if self._settings is None:
             return result
         settled = await self._settings.settle(tool, context)
@@ -431,7 +426,7 @@ class UnaskedChanges:
         return _with_note(result, settled.note) if settled.note else result
 
     async def take_back(self, step: Step, call: str) -> None:
-        """Revert the unapproved changes at guarded paths in a call's step. Never raises."""
+        """Revert the unapproved changes at guarded paths in a call's step. A notice reports failures."""
         allowed = [
             place
             for each in list(self._allowed)
@@ -460,7 +455,7 @@ class UnaskedChanges:
             self._taken[call] = _Taken(taken, made, whole)
 
     async def settle(self, call: str, tool: str, context: ToolContext, result: str) -> str:
-        """Ask whether to apply the reverted changes of a call; return its result with the outcome."""
+        """Ask whether to apply the reverted changes of a call again; return its result with a note."""
         taken = self._taken.pop(call, None)
         if taken is None or self._steps is None:
             return result
@@ -489,7 +484,7 @@ class UnaskedChanges:
         )
 
     async def forgo(self, call: str) -> None:
-        """Drop the reverted changes of a call that was interrupted, without asking about them."""
+        """Forget the reverted changes of a call that was interrupted; a notice reports them."""
         self._allowed.pop(call, None)
         if taken := self._taken.pop(call, None):
             text = "A program changed what runs something later; it was taken back: "
@@ -497,7 +492,7 @@ class UnaskedChanges:
 
 
 def _mark_failed(result: str) -> str:
-    """Return the result of a call, with a successful exit code replaced by a failing one."""
+    """Return the result of a call with exit code 0 replaced by 1."""
     try:
         data = json.loads(result)
     except (ValueError, RecursionError):
@@ -526,7 +521,7 @@ class BackgroundChanges:
     """Handles changes at guarded paths by background processes of the agents of one workspace.
 
     `closed` returns the paths that are read-only to programs now. It returns None if paths cannot be made
-    read-only; then changes are only reported. `tell` receives a sentence for the person and the model.
+    read-only; then changes are only reported. `tell` receives a sentence for the user and the model.
     """
 
     def __init__(
@@ -547,12 +542,12 @@ class BackgroundChanges:
         terminals.background_ended = self._start_look
 
     async def acting(self, call: str, action: Action) -> None:
-        """Revert the changes of background programs before an action runs a program."""
+        """Check the changes of background programs before an action runs a program."""
         if isinstance(action, _PROGRAMS):
             await self.look()
 
     async def look(self) -> None:
-        """Revert the changes at guarded paths that background programs made since the last check."""
+        """Revert, or report, the changes at guarded paths by background programs since the last check."""
         async with self._looking:
             run = self._terminals.in_background()
             # While a call's program runs, all changes are attributed to that call.
@@ -566,13 +561,13 @@ class BackgroundChanges:
             self._terminals.looked_at(run)
 
     async def aclose(self) -> None:
-        """Check a last time, after all processes have ended and while steps are still recorded."""
+        """Check one last time, after all processes have ended and while steps are still recorded."""
         self._terminals.background_ended = lambda: None
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.look()
 
     def _suspects(self, steps: Sequence[Step]) -> dict[int, list[str]]:
-        """Return the paths to be reverted, by the number of the first step that changed them."""
+        """Return the paths to be reverted, grouped by the number of the first step that changed them."""
         root, closed = self._steps.root, self._closed()
         made = {change.path for step in steps for change in step.changes if change.before is None}
         kept = [each for each in closed or () if not _lies_in(each, root, made)]

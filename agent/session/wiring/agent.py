@@ -1,4 +1,4 @@
-"""Opening of an agent: the session's own, a subagent, or that of a parallel attempt."""
+"""Opening of an agent: the session's own, a subagent, or the agent of a parallel attempt."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class _ShellCaller:
 
 
 def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings | None:
-    """Open the learnings of an agent; None if the settings switch them off. Searches its project root on
-    disk.
+    """Open the learnings of an agent; None if the settings disable them. Searches the disk for its project
+    root.
     """
     settings, session, place = services.settings.learnings, spec.session, spec.place
     if not settings.enabled:
@@ -140,9 +140,7 @@ def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings
 
 
 def without_lessons(registry: Registry) -> frozenset[str]:
-    """Return the tools whose failures are not learned from, because they act on the session or
-    ask somebody.
-    """
+    """Return the tools from whose failures nothing is learned: they act on the session or ask someone."""
     own = frozenset(entry.name for entry in registry.entries() if entry.toolset == "learnings")
     return own.union(
         registry.with_trait("asks_person"),
@@ -158,7 +156,7 @@ def _newest(session: LiveSession) -> Callable[[], int | None]:
 
 
 MOST_REMEMBERED = 5
-"""Facts of one summary that are kept beyond the session."""
+"""The maximum number of facts from one summary that are saved beyond the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +171,7 @@ class AgentServices:
     registry: Registry
     attachments: AttachmentStore
     options: Mapping[str, Any]
-    """Settings that tools read, by their names."""
+    """Settings that tools read, by setting name."""
     notes: MemoryProvider
     """The notes that outlive a session."""
     hooks: SessionHooks
@@ -182,19 +180,19 @@ class AgentServices:
     plugins: SessionPlugins | None = None
     """The session's plugins; None without any."""
     skills: SkillCatalog | None = None
-    """The skills that can be used; None if they are switched off."""
+    """The skills that can be used; None if they are disabled."""
     senses: SessionSenses | None = None
-    """The services that see, draw and speak; None without any."""
+    """The services for images, audio and speech; None without any."""
     further: FurtherTools | None = None
-    """The tools that requests do not show."""
+    """The tools that requests do not show, with the search for them."""
     web: WebServices | None = None
     """The services that read the web; None if there are none."""
     training: TrainingKeeper | None = None
     """The service for training runs."""
     jobs: Callable[[Path], JobKeeper] | None = None
-    """The jobs of the home, for an agent that works in a folder."""
+    """Returns the scheduled jobs for an agent that works in this folder."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The person's variables, by which skills report missing ones."""
+    """The user's environment variables, by which skills report missing ones."""
     closers: list[Callable[[], Awaitable[None]]]
     """Functions that are called when the session is closed."""
 
@@ -212,20 +210,20 @@ class AgentSpec:
     tools: tuple[ToolSpec, ...]
     """The tools it is offered, in the form of its profile."""
     searched: tuple[ToolSpec, ...] = ()
-    """The tools that it can call besides, as known when it is opened."""
+    """Further tools that it can call, known when it is opened."""
     fits: Callable[[str], bool] = lambda _name: True
-    """Tells which tools of the session it may have."""
+    """Returns whether it may have a tool of the session, given by its name."""
     routes: Sequence[ModelRoute]
-    """Metered routes to its models, in order."""
+    """Metered routes to its models, in the order in which they are tried."""
     profile: Profile
     meter: Meter
     policy: RetryPolicy
-    """When a request that failed is tried again."""
+    """When a failed request is tried again."""
     limit: StepLimit
     gate: Gate
-    """Decides on its actions, and asks the person if possible."""
+    """Decides on its actions, and asks the user if possible."""
     asker: Asker
-    """Receives the questions of the agent."""
+    """Receives the agent's questions to the user."""
     turn_queue: TurnQueue
     emit: Callable[[Event], None]
     """Receives the events of the agent."""
@@ -239,27 +237,27 @@ class AgentSpec:
     delegates: Callable[[str], Delegates] | None = None
     """Returns the service with which a call, given by its id, starts agents."""
     summary_route: ModelRoute | None = None
-    """The route for summaries when its conversation is folded; None: its first model."""
+    """The route for summaries of its conversation; None for its first model."""
     attach: Callable[[str], Awaitable[Attached]] | None = None
     """Returns the contents of a message's references."""
     supplements: Sequence[Callable[[str], Awaitable[str]]] = ()
-    """Functions that return texts for the model in addition to a message of the person."""
+    """Functions that return texts for the model in addition to a user message."""
     effort: Thinking | None = None
     """The agent's thinking effort; None means the session's."""
     editor: EditorSide = field(default_factory=EditorSide)
-    """The editor in whose buffers it reads and writes."""
+    """The editor whose unsaved buffers it reads and writes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """An agent that works on one message after the other."""
+    """An agent that works on one message after another."""
 
     session: LiveSession
     turn_queue: TurnQueue
     turns: TurnRunner
     dialogue: Dialogue
     moved: Callable[[str], Awaitable[None]]
-    """Called, with the reason, when the conversation has been replaced."""
+    """Called with the reason after the conversation was replaced."""
     is_renewed: bool
     """True if a resumed conversation needed a new system prompt."""
     helpers: TurnHelpers
@@ -270,7 +268,7 @@ class Agent:
         return await self.turns.run(text)
 
     def last_words(self) -> str:
-        """Return the last text that the agent wrote."""
+        """Return the last text that the agent wrote; empty if there is none."""
         said = (node for node in reversed(self.session.path) if node.kind == "assistant")
         return next((node.content for node in said if node.content.strip()), "")
 
@@ -427,9 +425,9 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
 
 def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
-    """Return the service that adds project files for the folders an agent's calls reach.
+    """Return the service that adds project instructions from the folders that an agent's calls reach.
 
-    Searches the project root on disk.
+    Searches the disk for the project root.
     """
     context, reach = services.settings.context, spec.place.reach
     room = FolderRoom(
@@ -468,7 +466,7 @@ def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
 def _service_table(
     services: AgentServices, spec: AgentSpec, state: TaskState, helpers: TurnHelpers
 ) -> ServiceTable[CallContext]:
-    """Return the table of services that an agent's tools may ask for."""
+    """Return the table of services that an agent's tools can request."""
     reach, web, memory, delegates = spec.place.reach, services.web, spec.memory, spec.delegates
     table = ServiceTable[CallContext](services.closers)
     table.add(Asker, spec.asker)
@@ -508,9 +506,7 @@ def _call_web(web: WebServices, call: CallContext) -> WebReader:
 
 
 def _remember(spec: AgentSpec) -> Remember | None:
-    """Return the function that saves facts that a summary names as worth remembering; None for an agent
-    without notes.
-    """
+    """Return a function that saves facts from a summary; None for an agent without notes."""
     memory = spec.memory
     if memory is None or "memory" not in {tool.name for tool in (*spec.tools, *spec.searched)}:
         return None
@@ -539,7 +535,7 @@ def _dialogue(
     settings, profile, session = services.settings, spec.profile, spec.session
 
     async def compacted() -> None:
-        """Forget which dropped lines of files were read, and make the task list appear again."""
+        """Forget lines of files that were removed from the conversation, and add the task list again."""
         state.files.limit_lines(set(still_shown(session.path)))
         folders.renew()
         if items := state.todos.items():

@@ -1,4 +1,4 @@
-"""The workspace of an agent: its session's workspace, or a copy."""
+"""The workspace of an agent: its session's workspace, or a copy of it."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ class AgentWorkspace:
 
     reach: ExecutionContext
     steps: StepRecorder | None = None
-    """The recorder of each step of its calls; None if only a copy as a whole is recorded."""
+    """The recorder of its calls' steps; None if calls are not recorded one by one."""
     position: Callable[[], int | None] = lambda: None
-    """The position of the workspace's files for it; None if not recorded."""
+    """Returns the position of the workspace's files; None if it is not recorded."""
     origin: Path | None = None
-    """The workspace that was copied; None for an agent that works in it."""
+    """The workspace of which this is a copy; None if it is not a copy."""
     news: str = ""
-    """The note for an agent that begins there."""
+    """A note for an agent that begins to work there; may be empty."""
     origins: GitOrigins | None = None
     """Determines which files git brought from commits of others; None if no steps are recorded."""
     claim: Claim = lambda call, emit: nullcontext()
-    """Entered around a call that may change files: what changes meanwhile is an event of the call and not
-    reported as the work of others."""
+    """A context for a call that may change files: changes meanwhile are attributed to the call, and not
+    reported as the work of other programs.
+    """
     before_programs: Sequence[Acting] = ()
-    """Called before a program runs, before all other listeners."""
+    """Functions called before an action, ahead of all others, to prepare for programs that it runs."""
     closers: list[Closer] = field(default_factory=list)
 
     def keep_steps(self, steps: StepRecorder, folder: Path) -> None:
-        """Record the changes of calls in `steps` from now on. `folder` is for data that is needed later."""
+        """Record the changes of calls in `steps` from now on. `folder` is for data about commits."""
         from agent.workspace.git_origins import GitOrigins
 
         self.steps, self.position = steps, lambda: steps.position
@@ -64,7 +65,7 @@ class AgentWorkspace:
         """Return a function that saves the files that a call is about to change.
 
         `session` is part of the key, because agents of different sessions may use the same call ids. With
-        `has_hooks` programs of the person run beside each call.
+        `has_hooks`, programs of the user run beside each call, so that no call is skipped.
         """
 
         async def acting(call: str, action: Action) -> None:
@@ -75,7 +76,7 @@ class AgentWorkspace:
         return acting
 
     async def _only_looks(self, action: Action, session: str) -> bool:
-        """Return whether an action is a command that certainly changes no file."""
+        """Return whether an action is a command that certainly does not change files."""
 
         def only_looks(command: RunCommand) -> bool:
             names = self.reach.gate.programs_that_look(command)
@@ -86,7 +87,7 @@ class AgentWorkspace:
         return await asyncio.to_thread(only_looks, action)
 
     async def close(self) -> None:
-        """Close what was opened for this workspace alone. Never raises."""
+        """Close what was opened for this workspace alone. Errors are only logged."""
         try:
             await close_all(reversed(self.closers))
         except Exception:

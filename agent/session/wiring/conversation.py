@@ -1,4 +1,4 @@
-"""The session of an engine: its path, the tools it offers, and its models."""
+"""The session of an engine: its path, the tools that it offers, and its models."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def open_metering(base: SharedServices, session: LiveSession) -> Metering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """One session, ready for a message."""
+    """One session, ready for a message, with its tools and models."""
 
     session: LiveSession
     opened: OpenedSession
@@ -65,20 +65,20 @@ class Conversation:
     searched: tuple[ToolSpec, ...]
     """The tools that requests do not show."""
     routes: tuple[ModelRoute, ...]
-    """The routes, not metered; requests on them go through `metering`."""
+    """The routes to its models, not metered; requests are sent through `metering`."""
     metering: Metering
     told: tuple[str, ...] = ()
-    """A notice on changes in the tools of servers since a session was last open."""
+    """Notices about tools of servers that were added or removed since the session was last open."""
     summary_route: ModelRoute | None = None
-    """The route for summaries; None: the first route."""
+    """The route for summaries; None for the first route."""
 
 
 async def open_conversation(
     base: SharedServices, kinds: Sequence[tuple[str, str]], servers: McpService
 ) -> Conversation:
-    """Find or create the session. `kinds` are the kinds of agents, by name and description.
+    """Find or create the session. `kinds` are the kinds of agents, as names and descriptions.
 
-    Raises a `HermesError` when the requested session or a model is missing.
+    Raises a `HermesError` when the requested session, tool or model does not exist.
     """
     plan = base.plan
     # Names given by a job, a task or the command line must exist; those in files may be of a server
@@ -125,7 +125,7 @@ def tool_offer(
     *,
     more: bool = False,
 ) -> ToolOffer:
-    """Return the tools on offer in the form of the profile; the delegate tool lists the kinds of agents.
+    """Return the tools on offer, as the profile restricts them; the delegate tool lists the kinds of agents.
 
     `more` tells whether servers or plugins can provide tools later.
     """
@@ -147,7 +147,7 @@ def _in_form(
     *,
     more: bool,
 ) -> ToolOffer:
-    """Return the offer, of tools with these names, as the model sees it."""
+    """Return an offer of tools with these names in the form that the model is shown."""
     if offer.searched and profile.tools is None:
         left = {spec.name for spec in offer.searched}
         offer = replace(offer, direct=_shown_specs(names, left, kinds, registry))
@@ -163,8 +163,8 @@ def _as_before(
 ) -> tuple[ToolOffer, str]:
     """Return the earlier offer of a resumed session, so that its prefix is kept, and a sentence on changes.
 
-    `before` are the tools of its requests. Tools that servers and plugins added since then are left to the
-    search. A missing tool stays listed while a server may provide it again.
+    `before` are the tools of its requests. Tools that servers and plugins have added since are only found by
+    the search. A missing tool stays listed while a server may provide it again.
     """
     place = {spec.name: position for position, spec in enumerate(before)}
     searches = place.keys() >= BOTH
@@ -193,8 +193,8 @@ def _as_before(
 def _shown_specs(
     names: Sequence[str], left: Collection[str], kinds: Sequence[tuple[str, str]], registry: Registry
 ) -> tuple[ToolSpec, ...]:
-    """Return the tools without those left to the search, and without naming these. Scripts alone call ours
-    among them as functions, so that they are told of them.
+    """Return the tools not in `left`, whose descriptions do not name those in `left`. Only the script tool
+    names Hermes' own ones among them, which scripts call as functions.
     """
     come_and_go = registry.with_trait("brought").intersection(left)
     lasting = [each for each in names if each not in come_and_go]
@@ -211,12 +211,12 @@ def _specs(
 
 
 def may_grow(base: SharedServices, servers: McpService) -> bool:
-    """Return whether servers or plugins can provide tools during the session."""
+    """Return whether servers or plugins can provide further tools during the session."""
     return servers.usable() or base.plugins.run()
 
 
 def further_tools(base: SharedServices) -> FurtherTools:
-    """Return the tools that requests do not show, with the search for them registered."""
+    """Register the tool search and return the service that finds tools that requests do not show."""
     further = FurtherTools(base.tools, lambda: allowed_tools(base.settings, base.tools))
     further.register()
     return further

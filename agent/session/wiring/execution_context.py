@@ -1,4 +1,4 @@
-"""The execution context of an agent: gate, boundary, terminals and scripts around one folder."""
+"""The execution context of an agent: gate, sandbox boundary, terminals and scripts around one folder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def open_browsers(
     secrets: Mapping[str, str],
     closers: list[Closer],
 ) -> Browsers:
-    """Open the browser service. No browser starts before a tool needs it."""
+    """Open the browser service; it is closed with `closers`. A browser starts only when a tool needs it."""
     settings = base.settings.browser
     host = SessionBrowsers(settings, gate, base.home, workspace, scratch, base.environ, secrets)
     browsers = Browsers(host, idle=settings.idle)
@@ -62,7 +62,7 @@ def open_browsers(
 
 
 def note_settings(base: SharedServices) -> None:
-    """Make the browser tools available if the settings name a browser on another machine."""
+    """Make the browser tools available if the settings name a browser that is not found on this machine."""
     settings = base.settings.browser
     wants = settings.backend in ("auto", "browserbase") and bool(base.environ.get("BROWSERBASE_API_KEY"))
     use_remote(bool(settings.cdp_url) or bool(settings.program) or wants)
@@ -82,19 +82,19 @@ class ExecutionContext:
     """The log of the gate's decisions."""
     scripts: CodeRunner
     diagnostics: Diagnostics
-    """The service that finds errors after an edit."""
+    """The service that looks for errors after an edit."""
     confined: bool
     """True if the operating system confines scripts."""
     links_stay: bool
-    """True if programs in the sandbox can link no file of the workspace to a name outside of it."""
+    """True if programs in the sandbox cannot link a file of the workspace to a name outside of it."""
     closed_places: Callable[[], Sequence[Path] | None]
-    """Guarded places that are read-only to programs now; None if no place can be."""
+    """Returns guarded paths that are read-only to programs now; None if paths cannot be made read-only."""
     settings: SettingsLender | None
-    """Lends copies of git's settings to commands; None if they run on another machine."""
+    """Gives commands copies of git's settings; None if they run on another machine."""
     ask_remote: Callable[[str], Awaitable[Sequence[str]]]
     """Returns the commits of the repository at an address; empty if it is not asked."""
     runs_in: str
-    """The sandbox of commands, or the machine they run on, for the person."""
+    """The sandbox of commands, or the machine on which they run, in words for the user."""
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -109,21 +109,21 @@ class ExecutionScope:
     scratch: Path
     agent: str
     approver: Callable[[ActionEnvironment], Approver] | None
-    """Sends questions to a person; None in an unattended session, or if each agent has its own."""
+    """Creates the approver that asks the user; None if unattended, or if each agent has its own."""
     closers: list[Closer]
-    """Receives functions that close what was opened."""
+    """The list to which functions that close the opened services are added."""
     origin: Path | None = None
-    """The original of the copy `workspace`; it can be read."""
+    """The original folder if `workspace` is a copy; it can be read."""
     steps: bool = True
-    """True if steps are recorded; else, and in a temporary copy, nothing can be undone."""
+    """True if steps are recorded; without them, and in a temporary copy, nothing can be undone."""
     rules: Gate | None = None
-    """The workspace whose mode, project rules and grants apply here too; None: only its own."""
+    """The gate whose mode, project rules and grants apply here too; None if there is no other gate."""
 
 
 def session_scope(
     base: SharedServices, talk: Conversation, pending_requests: PendingRequests, *, steps: bool
 ) -> ExecutionScope:
-    """Return the scope of the session's workspace and own agent; `steps` is true if steps are recorded."""
+    """Return the scope of the session's workspace and own agent; `steps` tells whether steps are recorded."""
     options = base.options
     return ExecutionScope(
         workspace=options.workspace,
@@ -205,9 +205,9 @@ async def open_execution(
 
 
 def _links_stay(boundary: SessionBoundary, workspace: Path, writable: Sequence[str]) -> bool:
-    """Return whether no program in the sandbox can link a file of the workspace to a name outside of it.
+    """Return whether programs in the sandbox cannot link a file of the workspace to a name outside of it.
 
-    Each folder that may be written is a mount of its own in bubblewrap, and no link leads across mounts.
+    Bubblewrap mounts each writable folder separately, and links cannot lead across mounts.
     """
     around = any(workspace.is_relative_to(Path(each).expanduser()) for each in writable)
     return boundary.level == "bubblewrap" and not around
@@ -275,13 +275,13 @@ async def _gate(
 
 
 def _mode_left(path: Sequence[Node]) -> Mode | None:
-    """Return the permission mode that was chosen last in a conversation."""
+    """Return the permission mode that was chosen last in a conversation; None if none was."""
     chosen = (node.data.get("mode") for node in reversed(labelled(path, "notice")))
     return next((each for each in chosen if each in MODES), None)
 
 
 def _is_service(base: SharedServices) -> bool:
-    """Return whether many sessions are open: what waits in each would cost more than they do."""
+    """Return whether this process serves many sessions: idle helpers in each would be too expensive."""
     return base.options.surface.startswith(("serve", "gateway"))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def service_names(home: Home, workspace: Path, loaded: LoadedSettings) -> dict[str, str]:
-    """Return the plugin services in use, by tool. Starts no plugin."""
+    """Return the names of the plugin services in use, by tool. Starts no plugin."""
     plugins = _plugins(home, workspace, loaded)
     return {} if plugins is None else {tool: each.name for tool, each in plugin_services(plugins).items()}
 
@@ -35,9 +35,9 @@ def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> 
 
 
 def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins | None:
-    """Return the enabled plugins; None if there is consent to none of them.
+    """Return the enabled plugins; None if the user has agreed to none of them.
 
-    The boundary is only tested with plugins, because that is slow.
+    The sandbox is only tested if there are plugins, because the test is slow.
     """
     if not PluginConsents(home.plugin_consent).read():
         return None

@@ -1,4 +1,4 @@
-"""Memory stored by a plugin. As for files, Hermes decides what may be written, and how much."""
+"""Notes that a plugin stores instead of files. Hermes still decides what may be written, and how much."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from agent.core.config.schema import Settings
 
 AUTO, FILES = "auto", "files"
-"""Values of `memory.provider` that name no plugin."""
+"""Values of `memory.provider` that do not name a plugin."""
 REST = 60.0
-"""Seconds for which a failed service is not asked for data that is only displayed."""
+"""Seconds after a failure during which the service is not asked for notes that are only displayed."""
 
 
 class PluginMemory:
-    """Implements `MemoryProvider` over the service of a plugin."""
+    """A `MemoryProvider` that stores notes with the service of a plugin."""
 
     def __init__(
         self, runner: PluginRunner, provider: str, project: str, limits: Mapping[Scope, int]
     ) -> None:
-        """`project` is the id of the current project, equal in every session."""
+        """Create the provider. `project` is the id of the current project, equal in every session."""
         self._runner = runner
         self._provider = provider
         self._project = project
@@ -118,7 +118,7 @@ class PluginMemory:
 
 
 def _entries(said: Any) -> Entries | None:
-    """Return the notes in a plugin's answer, cleaned like those of a file; None for an invalid answer."""
+    """Return the notes in a plugin's answer, cleaned like a file's; None if it is invalid or too large."""
     listed = said.get("entries") if isinstance(said, Mapping) else said
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         return None
@@ -130,7 +130,7 @@ def _entries(said: Any) -> Entries | None:
 async def open_notes(
     home: Home, workspace: Path, settings: Settings, plugins: SessionPlugins
 ) -> tuple[MemoryProvider, list[str]]:
-    """Return the notes that a session reads and writes, and notices about them.
+    """Return the notes that a session reads and writes, and notices about problems with them.
 
     May start the process of a plugin. Never raises for a plugin's faults.
     """
@@ -143,8 +143,8 @@ async def open_notes(
 
 
 def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
-    """Return the name of the plugin service that stores the notes of this workspace; empty if they are in
-    files. Reads the disk.
+    """Return the name of the plugin service that stores this workspace's notes; empty if files do. Reads the
+    disk.
     """
     from agent.integrations.plugins.shelf import brought_services
 
@@ -156,7 +156,7 @@ def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
 def _choose_provider(
     plugins: SessionPlugins, workspace: Path, settings: Settings, files: MemoryProvider
 ) -> tuple[MemoryProvider, str]:
-    """Return the provider of notes that `memory.provider` chooses, and a sentence about a problem with it.
+    """Return the provider of notes that `memory.provider` selects, and a sentence about a problem with it.
 
     The sentence is usually empty. Reads the disk.
     """

@@ -1,4 +1,4 @@
-"""Search services that plugins register, used like the built-in ones."""
+"""Web search services that plugins provide, used like the built-in ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from agent.integrations.plugins.session_plugins import PluginRunner, SessionPlug
 from agent.integrations.web.search.service import WebHit, hits, within
 
 HERE = "this machine"
-"""Host of a query if none is declared."""
+"""The destination of a query if the plugin declares no hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSearch:
-    """One service of one plugin. Its sandbox reaches only the hosts that the plugin declared."""
+    """One search service of one plugin. Its sandbox reaches only the hosts that the plugin declared."""
 
     runner: PluginRunner
     provider: str
@@ -38,5 +38,5 @@ class PluginSearch:
 
 
 def plugin_search(plugins: SessionPlugins) -> list[PluginSearch]:
-    """Return all search services of the enabled plugins, by plugin."""
+    """Return all search services of the enabled plugins, in the order of the plugins."""
     return [PluginSearch(runner, each.name) for runner, each in plugins.providers() if each.kind == "search"]

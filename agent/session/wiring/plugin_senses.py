@@ -1,4 +1,4 @@
-"""Services of plugins that draw, speak or listen, with files exchanged in a shared folder."""
+"""Services of plugins that create images, speak or transcribe, with files exchanged in a shared folder."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ from tools.results import ToolError
 from tools.text.words import brief
 
 LARGEST = 40_000_000
-"""Bytes of a file that a service makes."""
+"""The maximum size in bytes of a file that a service returns."""
 TOOLS = {"image": "image_generate", "speech": "text_to_speech", "transcribe": "transcribe"}
-"""The tool that a kind of service works for."""
+"""The tool that uses each kind of service."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginService:
-    """One service of one plugin. Data that is too large for a frame is passed through a folder of the
-    plugin.
-    """
+    """One service of one plugin. Large data is exchanged in files in a folder of the plugin."""
 
     runner: PluginRunner
     kind: str
@@ -79,8 +77,8 @@ class PluginService:
 
 
 class _Folder:
-    """A folder for one exchange of files with a plugin. It is held open, so that the plugin cannot replace it
-    with a link.
+    """A folder for one exchange of files with a plugin. It is accessed by descriptor, so that the plugin
+    cannot replace it with a link.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -98,7 +96,7 @@ class _Folder:
             raise ToolError(f"{data} cannot be written: {error.strerror or error}.") from error
 
     def lay(self, files: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Write files to the folder, with their index as name; return their paths."""
+        """Write files, given as suffix and contents, under numbers from 1; return their paths."""
         paths: list[str] = []
         for number, (ending, data) in enumerate(files, 1):
             name = f"{number}{ending}"
@@ -109,7 +107,7 @@ class _Folder:
     def read(self, given: str) -> bytes:
         """Return the content of a file that the plugin wrote to this folder.
 
-        Raises `OSError`, or `ValueError` if it is not a plain file.
+        Raises `OSError`, or `ValueError` if it is elsewhere, too large or not a plain file.
         """
         path = Path(given)
         if path.parent not in (Path(), self.path):
@@ -124,14 +122,14 @@ class _Folder:
         return data
 
     def clear(self) -> None:
-        """Remove the folder."""
+        """Close the descriptor and delete the folder."""
         os.close(self._descriptor)
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def plugin_services(plugins: SessionPlugins) -> dict[str, PluginService]:
-    """Return the plugin services in use, by tool. If several plugins have one for a tool, the first one
-    counts.
+    """Return the plugin services in use, by tool. If several plugins have one for a tool, the first one is
+    used.
     """
     found: dict[str, PluginService] = {}
     for runner, each in plugins.providers():

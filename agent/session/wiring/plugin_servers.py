@@ -1,4 +1,4 @@
-"""The MCP servers of plugins among those of a session."""
+"""The MCP servers that plugins add to those of a session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 64
 def plugin_servers(
     brought: Sequence[BroughtServer], taken: Collection[str]
 ) -> tuple[list[DeclaredServer], list[str]]:
-    """Return the servers of plugins, named `plugin.server`, and notices about the unusable ones. Pure."""
+    """Return the servers of plugins, named `plugin.server`, and notices about unusable ones. Pure."""
     found: dict[str, DeclaredServer] = {}
     problems: list[str] = []
     for each in brought:
@@ -53,7 +53,7 @@ def plugin_servers(
 
 
 def with_plugin_servers(declared: DeclaredServers, home: Home, workspace: Path) -> DeclaredServers:
-    """Return the servers with those of enabled plugins added. Reads the disk, and starts nothing."""
+    """Return the servers with those of enabled plugins added. Reads the disk, but starts no process."""
     shelved = [each for each in find(home, workspace) if each.is_on]
     taken = {each.config.name for each in declared.servers}
     found, problems = plugin_servers(brought_servers(shelved), taken)

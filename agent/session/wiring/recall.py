@@ -1,4 +1,4 @@
-"""Opening of the search over messages and notes (recall) of one home, with all its sources."""
+"""Opening of the search over messages and notes (recall) in a Hermes home folder, with all its sources."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AUTO, OFF = "auto", "off"
-"""Values of `recall.embeddings` that name no model."""
+"""Values of `recall.embeddings` that do not name a model."""
 
 
 def recall_sources(
     store: Store, home: Home, workspace: Path, settings: Settings, notes: MemoryProvider
 ) -> list[RecallSource]:
-    """Return the sources that a search ranks together with messages in a workspace, as the settings say."""
+    """Return the sources that a search covers besides messages, as the settings choose them."""
     from agent.integrations.plugins.shelf import skill_catalog
     from agent.knowledge.recall.sources import RecalledLearnings, RecalledSkills
 
@@ -45,7 +45,7 @@ def recall_sources(
 
 
 def open_meaning(store: Store, settings: Settings, environ: Mapping[str, str]) -> Meaning | None:
-    """Return the search by meaning that the settings choose; None if they choose none.
+    """Return the search by meaning that the settings choose; None if it is disabled or cannot be used.
 
     Reads only names of files: models are loaded on first use.
     """
@@ -83,7 +83,7 @@ def embedder_of(
 
 
 async def open_recall(store: Store, home: Home, workspace: Path) -> Recall:
-    """Open the search over messages and notes (recall) for a workspace."""
+    """Open the search over messages and notes (recall) for a workspace, outside a session."""
     from agent.core.config.loader import load
 
     loaded = await asyncio.to_thread(lambda: load(home, dict(os.environ), workspace))

@@ -1,4 +1,4 @@
-"""Routes to the configured models: clients, codecs, the local server."""
+"""Routes to the configured models: clients, codecs and the local server."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ Closer = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """The models to use, in order, and the profile of the first one."""
+    """The models to use, in the order in which they are tried, and the profile of the first one."""
 
     targets: tuple[Target, ...]
     profile: Profile
     meter: Meter
     side: Target | None = None
-    """The side model of the smart mode."""
+    """The side model of the smart mode; None if there is none."""
     problem: str = ""
-    """The reason there is none although one is wanted."""
+    """Problems with the side or summary model; empty if there are none."""
     summary: Target | None = None
-    """The model for summaries; None: the first one."""
+    """The model for summaries; None for the first one."""
     servers: ServerWatches = field(default_factory=ServerWatches)
 
     @property
     def all(self) -> tuple[Target, ...]:
-        """Return every model that may be used."""
+        """Every model that may be used."""
         return (*self.targets, *(each for each in (self.side, self.summary) if each is not None))
 
 
@@ -78,7 +78,8 @@ async def plan_routes(
     problems: Sequence[SettingProblem] = (),
     home: Home | None = None,
 ) -> RoutePlan:
-    """Return the models to use. Their windows are those that earlier refusals named, which `home` stores.
+    """Return the models to use. Their context windows are limited to those that earlier refusals named, which
+    are stored in `home`.
 
     Raises `ConfigError`, or `NoModelError` with the possible next steps if no model is configured. Both
     messages begin with the `problems` of the settings, because these may be the cause.
@@ -138,7 +139,7 @@ def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
 
 
 def _window_notice(target: Target) -> str:
-    """Return a notice if the window is smaller than the settings say; else an empty text."""
+    """Return a notice if the window in use is smaller than the settings say; otherwise an empty text."""
     chosen, window = target.chosen.context_window, target.info.context_window
     if not chosen or not window or window >= chosen:
         return ""
@@ -149,7 +150,7 @@ def _window_notice(target: Target) -> str:
 
 
 def untooled_notice(target: Target) -> str:
-    """Return a notice if calls are sent as text because the server requires it; else an empty text."""
+    """Return a notice if calls are sent as text because the server requires it; otherwise an empty text."""
     if not target.untooled:
         return ""
     return (
@@ -159,7 +160,7 @@ def untooled_notice(target: Target) -> str:
 
 
 def profile_of(target: Target) -> Profile:
-    """Return the profile of a model."""
+    """Return the profile for a model: local, compact for a small context window, or standard."""
     if target.kind != "local":
         window = target.info.context_window
         return COMPACT if window is not None and window < SMALL_WINDOW else STANDARD
@@ -177,7 +178,7 @@ def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
 
 
 def book_of(home: Home, emit: Callable[[Event], None]) -> DialectBook:
-    """Return the dialects of one session. Notices about learned rules are passed to `emit`."""
+    """Return the dialects that a session reads and learns. `emit` receives events about learned rules."""
 
     def tell(learned: LearnedRule) -> None:
         emit(
@@ -202,7 +203,7 @@ def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
 async def _side(
     settings: Settings, environ: Mapping[str, str], servers: ServerWatches
 ) -> tuple[Target | None, str]:
-    """Return the side model, or None and a sentence on why it is not available."""
+    """Return the side model or None, and a sentence on why it cannot be used, or an empty text."""
     name = settings.safety.smart.model.strip()
     if not name:
         return None, ""
@@ -218,9 +219,7 @@ async def _side(
 async def _summary(
     settings: Settings, environ: Mapping[str, str], servers: ServerWatches
 ) -> tuple[Target | None, str]:
-    """Return the model for summaries, or None, and a sentence on why it is not available, or an
-    empty text.
-    """
+    """Return the model for summaries or None, and a sentence on why it cannot be used, or an empty text."""
     name = settings.context.summary_model.strip()
     if not name:
         return None, ""
@@ -233,7 +232,7 @@ async def _summary(
 async def _resolve_alone(
     settings: Settings, environ: Mapping[str, str], name: str, servers: ServerWatches
 ) -> Target:
-    """Return the target of a name, with what its server says about it. Raises `ConfigError`."""
+    """Return the target of a model's name, with what its server reports. Raises `ConfigError`."""
     target = await servers.inform(resolve(settings, environ, name)[0])
     if problem := unlisted_problem(target):
         raise ConfigError(problem)
@@ -248,7 +247,7 @@ def open_summary_route(
     emit: Callable[[Event], None],
     closers: list[Closer],
 ) -> ModelRoute | None:
-    """Return the route to the model for summaries; None if that is the first model. Opens no connection."""
+    """Return the route for summaries; None if the first model writes them. Opens no connection."""
     target = plan.summary
     if target is None:
         return None
@@ -278,7 +277,7 @@ async def open_routes(
 ) -> tuple[ModelRoute, ...]:
     """Return one route for each model of the plan. Opens no connection.
 
-    Functions that close connections are added to `closers`.
+    Functions that close the clients are added to `closers`.
     """
     routes = []
     book = book_of(home, emit)
@@ -314,10 +313,10 @@ def open_adviser(
     closers: list[Closer],
     metered: Callable[[ModelClient, str], ModelClient] = lambda client, _: client,
 ) -> Adviser | None:
-    """Return the adviser of the smart mode, which uses the side model; None if there is none. Opens no
+    """Return the adviser of the smart mode, which asks the side model; None if there is none. Opens no
     connection.
 
-    `metered` wraps a client, given with the name of its model, so that its requests are paid for.
+    `metered` wraps a client, given with the name of its model, so that its requests are counted.
     """
     target = plan.side
     if target is None:
@@ -386,7 +385,7 @@ def _remote(
 
 
 class LocalClient:
-    """A client of the embedded model. The first request starts its server, which stops with the session."""
+    """A client for the embedded model. The first request starts its server, which stops with the session."""
 
     def __init__(self, target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""The plugins of an open session, and their slash commands for every surface."""
+"""The plugins of an open session, and their slash commands for all surfaces."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ async def open_plugins(
 
 
 class PluginCommands:
-    """The slash commands that the plugins of the session registered, and the failures of plugins."""
+    """The slash commands that the session's plugins provide, and the failures of plugins."""
 
     def __init__(self, plugins: SessionPlugins, emit: Callable[[Event], None]) -> None:
         self._plugins = plugins
         self._emit = emit
 
     async def commands(self) -> Sequence[PluginCommand]:
-        """Return all commands, by plugin."""
+        """Return all commands, in the order of the plugins."""
         return self._plugins.commands()
 
     async def run(self, name: str, text: str, show: bool = True) -> str:
-        """Run a command with the text after its name; return its output. With `show` it becomes a notice."""
+        """Run a command with the text after its name; return its output. `show` also makes it a notice."""
         said = await self._plugins.run_command(name, text)
         if show and said.strip():
             self._emit(Noticed(kind="info", text=said))
@@ -57,7 +57,7 @@ class PluginCommands:
     async def run_called(self, text: str, *, show: bool = True) -> str | None:
         """Run the plugin command of a message such as `/name rest`; return its output.
 
-        Returns None if the message names no plugin command.
+        Returns None if the message does not begin with a plugin's command.
         """
         name, _, rest = text[1:].strip().partition(" ")
         if not text.startswith("/") or all(name != command.name for command in self._plugins.commands()):
@@ -65,5 +65,5 @@ class PluginCommands:
         return await self.run(name, rest.strip(), show)
 
     async def failures(self) -> Sequence[PluginFailure]:
-        """Return the last failure of each plugin that failed."""
+        """Return the last failure of each plugin that has failed."""
         return self._plugins.failures()

@@ -1,4 +1,4 @@
-"""Pictures, speech and messages of a session, and the services that each agent uses for them."""
+"""Images, speech and messages of a session, and the services that each agent uses for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def offer_ready(base: SharedServices) -> None:
-    """Make those tools of the senses available that can work in this session. Reads the disk."""
+    """Make the tools for images, speech and messages available that can work here. Reads the disk."""
     target = base.plan.targets[0]
     sees = target.info.images is not False and target.tool_mode == "native"
     brought = {tool: service.name for tool, service in plugin_services(base.plugins).items()}
@@ -35,7 +35,7 @@ def offer_ready(base: SharedServices) -> None:
 
 
 class SessionSenses:
-    """Creates the senses of each agent of a session."""
+    """Creates the services for images, speech and messages for each agent of a session."""
 
     def __init__(
         self, base: SharedServices, talk: Conversation, voice: Callable[[str], Awaitable[Voice]]
@@ -45,7 +45,7 @@ class SessionSenses:
         self._voice = voice
 
     def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
-        """Return the senses of an agent that uses `routes` and reads `turn_queue`."""
+        """Return the services for an agent that uses `routes` and reads `turn_queue`."""
         # The `Door` and its libraries are imported on first use.
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats

@@ -1,4 +1,4 @@
-"""The MCP servers of an engine: finding them, offering their tools, answering their questions."""
+"""The MCP servers of an engine: finding them, offering their tools, answering their requests."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 FIRST_LOOK = 5.0
-"""Seconds that opening a session waits for the tools of servers passed in with it."""
+"""Seconds that the opening of a session waits for the tools of servers passed in with it."""
 FIRST_TURN = 10.0
-"""Seconds that the first message waits for those which are still starting."""
+"""Seconds that the first message waits for those servers that are still starting."""
 
 
 class SessionAnswers:
-    """Answers requests of servers in a session. Until `begin`, all are declined."""
+    """Answers requests from MCP servers in a session. Until `begin` is called, all are refused."""
 
     def __init__(self) -> None:
         self.asker: FormAsker | None = None
@@ -57,15 +57,15 @@ class SessionAnswers:
         return await self.sampling.ask(server, params)
 
     def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: FormAsker) -> None:
-        """Set the person and the model that answer requests from now on."""
+        """Let the user (`asker`) and a model answer requests from now on."""
         self.asker = asker
         routes = talk.metering.routes([talk.summary_route or talk.routes[0]])
         self.sampling = Sampling(routes[0], base.plan.meter, gate, lambda: _is_bounded(base))
 
 
 class ServerArrivals:
-    """Has the first message wait for servers that were passed in with the session, and tells the model which
-    are not there yet and which came later. A supplement of messages.
+    """A supplement of messages: lets the first one wait for servers that were passed in with the session, and
+    tells the model which are still missing and which came later.
     """
 
     def __init__(self, service: McpService, names: Sequence[str], learning: asyncio.Task[None]) -> None:
@@ -103,11 +103,11 @@ class ServerArrivals:
 async def open_servers(
     base: SharedServices,
 ) -> tuple[McpService, SessionAnswers, list[str], ServerArrivals | None]:
-    """Return the servers of the session, with their tools in its registry, notices about them, and the
-    arrivals of those passed in that have not started.
+    """Return the servers of the session, whose tools are registered, the object that answers them, notices,
+    and the arrivals of servers passed in that have not started, or None.
 
-    Only servers whose tools are unknown are started. In an unattended session that happens at once, since it
-    is the only chance; otherwise in the background.
+    Only servers whose tools are unknown are started: in an unattended session at once, as there is no later
+    chance, otherwise in the background.
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
@@ -152,7 +152,7 @@ async def open_servers(
 
 
 def resource_reader(service: McpService, scratch: Path) -> ResourceReader:
-    """Return a reader of resources that a message refers to. `scratch` is the agent's scratch folder.
+    """Return a reader of resources to which a message refers. `scratch` is the agent's scratch folder.
 
     It returns None for a server that the session does not have, and an empty text for an empty address.
     """
@@ -173,7 +173,7 @@ def resource_reader(service: McpService, scratch: Path) -> ResourceReader:
 
 
 def _is_bounded(base: SharedServices) -> bool:
-    """Return whether a person attends the session, or a ceiling limits what servers may spend."""
+    """Return whether the session is attended, or a ceiling limits what requests of servers may cost."""
     budget = base.settings.budget.session
     return base.options.attended or budget.tokens is not None or budget.money is not None
 
@@ -185,7 +185,7 @@ def _say(base: SharedServices, kind: str, text: str) -> None:
 def session_references(
     base: SharedServices, place: AgentWorkspace, servers: McpService, web: WebServices | None
 ) -> ReferenceReader:
-    """Return the reader of references in the person's messages."""
+    """Return the reader of `@` references in user messages."""
     meter, share = base.plan.meter, base.settings.context.references_share
 
     def room() -> int:
@@ -206,7 +206,7 @@ def session_references(
 
 
 async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
-    """Fetch a page as text through gate and `Door`, like a page for the model. Raises `ToolError`."""
+    """Fetch a page as text, through the gate as for the model. Raises `ToolError`."""
     from agent.integrations.web.extracting import fetch_page
     from agent.integrations.web.services import CallGate
 

@@ -27,20 +27,19 @@ if TYPE_CHECKING:
 Closer = Callable[[], Awaitable[None]]
 
 MAIN_AGENT = "main"
-"""The session's own agent, as its events and requests name it."""
+"""The name of the session's own agent in its events and requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Automation:
-    """The services for unattended work that agents may use. The code that opens a session passes them in.
-
-    So the session does not depend on its callers.
+    """The services for unattended work that agents may use. The code that opens a session passes them in, so
+    that the session does not depend on its callers.
     """
 
     jobs: Callable[[SharedServices, Path], JobKeeper] | None = None
-    """The jobs of the home, for an agent that works in a folder."""
+    """Returns the scheduled jobs for an agent that works in this folder."""
     training: Callable[[SharedServices], TrainingKeeper | None] = lambda _: None
-    """The service for training runs."""
+    """Returns the service for training runs, or None."""
 
 
 NO_AUTOMATION = Automation()
@@ -58,18 +57,18 @@ class SharedServices:
     plan: RoutePlan
     environ: Mapping[str, str]
     variables: Mapping[str, str]
-    """`environ` with `~/.hermes/.env` below it, in which keys of providers are looked up."""
+    """`environ` plus variables of `~/.hermes/.env` that it lacks; keys of providers are looked up here."""
     store: Store
     recall: Recall
     notes: MemoryProvider
-    """The notes that outlive a session: in files, or kept by a plugin."""
+    """The notes that outlive a session, stored in files or by a plugin."""
     tools: Registry
     """The tools of this session: those of the program, of plugins and of servers."""
     plugins: SessionPlugins
     """The plugins of the session."""
     stream: EventStream
     secrets: Mapping[str, str]
-    """Values masked in all text that is shown, stored or sent, by name."""
+    """Values that are masked in all text shown, stored or sent, by name."""
     closers: list[Closer]
     """Functions that close services, in the order of opening."""
 
@@ -78,7 +77,7 @@ class SharedServices:
         return self.stream.emit
 
     def tool_options(self) -> dict[str, Any]:
-        """Return the settings that tools read, by name."""
+        """Return the settings that tools read, by setting name."""
         terminal, code, home = self.settings.terminal, self.settings.code, self.home
         return {
             "terminal.timeout": terminal.timeout,

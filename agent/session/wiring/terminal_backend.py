@@ -1,4 +1,4 @@
-"""The backend that runs commands on another machine, created from settings."""
+"""The backend that runs commands on another machine or in a container, created from settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def backend_options(settings: TerminalSettings, environ: Mapping[str, str]) -> BackendOptions | None:
-    """Return the configured backend; None for this machine. Raises `ConfigError` if settings are missing."""
+    """Return the configured backend; None for this machine. Raises `ConfigError` if a setting is missing."""
     kind = settings.backend
     if kind == "local":
         return None

@@ -1,4 +1,4 @@
-"""Transcription of voice messages, by the configured service or a plugin, charged to the session."""
+"""Transcription of voice messages by the configured service or a plugin, charged to the session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.session.spending.request_log import RequestLog
 
 ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
-"""File suffixes of recordings as the transcription services know them."""
+"""Suffixes of recordings, and those by which transcription services know the same format."""
 
 
 async def transcribe(
@@ -55,7 +55,7 @@ async def transcribe(
 
 
 def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) -> Transcriber:
-    """Return the transcriber of the settings, charged to the session."""
+    """Return the transcriber that the settings configure; its requests are charged to the session."""
     from agent.core.net.door import Door
     from agent.integrations.senses.hearing import Transcriber
     from agent.integrations.senses.online import Online
@@ -80,4 +80,4 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
 
 
 async def _sent_for_this(_action: Action) -> None:
-    """Permit the action without a question, because the person sent the message and chose the service."""
+    """Permit the action without a question, because the user sent the message and chose the service."""
