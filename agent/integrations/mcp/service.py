@@ -536,7 +536,7 @@ class McpService:
             raise ServerError(server, f"its tool {tool} {why_parked(catalog, found)}", mend)
 
     async def _list_if_due(self, kept: _Kept) -> None:
-        """List a server's tools if it was started or has changed since the last list."""
+        """List a server's tools and prompts if it was started or has changed since the last list."""
         try:
             about = await kept.server.connect()
         except HermesError:
@@ -585,7 +585,7 @@ class McpService:
                     self._write(name, level, text)
 
     def _probe_later(self, kept: _Kept) -> None:
-        """Try a failed server again in the background if it is parked or if its tools are not known."""
+        """Try a failed server again in the background, unless that is switched off or already happening."""
         if self._around.probes and not kept.is_probed:
             self._beside(self._probe(kept))
 

@@ -1,6 +1,6 @@
-"""Import from other agents: what they keep on this machine, and how it is taken over.
+"""Import from other agents: where they store their data on this machine, and how it is copied.
 
-The names and places of the programs stand here, so that the help can name them without loading the readers.
+The names and folders of the programs are here, so that the help can show them without loading the readers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class ImportSource:
 
     name: str
     folder: str
-    """Its usual place in the home of the person."""
+    """Its usual folder, relative to the user's home folder."""
     reads: str
-    """What is taken over."""
+    """The kinds of data that are imported."""
     variable: str = ""
-    """The variable that names another place, as the program itself reads it."""
+    """The environment variable with which the program itself is given another folder."""
 
 
 _USUAL = "sessions, notes, skills, MCP servers"

@@ -28,17 +28,17 @@ from agent.integrations.migration.transcript import TranscriptBuilder, call_of, 
 from agent.safety.permissions.subjects import RuleVerdict
 
 HEAD = 60
-"""Lines of a session that are read for its title and folder."""
+"""The number of lines of a session that are read for its title and folder."""
 
 _RULE = re.compile(r"([A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL)
 _TAG = re.compile(r"<(command-name|local-command-stdout|command-message|bash-input|bash-stdout|bash-stderr)>")
 _NOTES = ("[Request interrupted by user", "<task-notification>")
-"""How lines begin that the program wrote in the person's name."""
+"""The beginnings of messages that the program wrote as the user."""
 _FILES = {"Read": "read_file", "Edit": "write_file", "Write": "write_file", "MultiEdit": "write_file"}
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Claude Code in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
     beside = ForeignFiles(root.parent)
@@ -76,7 +76,7 @@ def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
 
 
 def _folder_of(reader: ForeignFiles, kept: Path) -> str:
-    """Return the folder in which a project's sessions worked."""
+    """Return the folder in which a project's sessions ran; empty if it is not recorded."""
     for path in reader.files(kept, "*.jsonl")[:5]:
         if folder := _head(path)[1]:
             return folder
@@ -91,7 +91,7 @@ def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
 
 
 def _head(path: Path) -> tuple[str, str, str]:
-    """Read title and folder from the beginning of a session file. Raises `OSError` and `ValueError`."""
+    """Return title, folder and id from the beginning of a session file. Raises `OSError` and `ValueError`."""
     title = folder = ""
     for count, line in enumerate(records(path)):
         folder = folder or str(line.get("cwd") or "")
@@ -104,13 +104,13 @@ def _head(path: Path) -> tuple[str, str, str]:
 
 
 def _title(line: dict[str, Any]) -> str:
-    """Return the title that a line gives the session, if it gives one."""
+    """Return the title that a line gives the session; empty if it gives none."""
     names = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
     return text_of(line.get(names.get(str(line.get("type")), "")))
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
-    """Read one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
+    """Return one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int | None] = {}
     """Where each line went, by its uuid."""
@@ -152,12 +152,12 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
 
 
 def _is_copy(line: dict[str, Any]) -> bool:
-    """Whether a line stands in another session too, which counts its tokens: forks begin with copies."""
+    """Return whether a line was copied from another session, as forks do; its tokens are counted there."""
     return bool(line.get("requestSessionId") or line.get("forkedFrom"))
 
 
 def _is_said(line: dict[str, Any]) -> bool:
-    """Whether a line is part of the conversation itself."""
+    """Return whether a line is part of the conversation itself."""
     return (
         line.get("type") in ("user", "assistant") and not line.get("isSidechain") and not line.get("isMeta")
     )
@@ -237,7 +237,7 @@ def words_of(content: Any) -> str:
 
 
 def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
-    """Translate permission rules; return them, and a sentence for each rule that cannot be translated."""
+    """Return the translated permission rules, and a sentence for each rule that cannot be translated."""
     rules, left = [], []
     verdicts: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
     for verdict in verdicts:
@@ -252,7 +252,7 @@ def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
 
 
 def translate_rule(text: str, verdict: RuleVerdict) -> str:
-    """Translate a permission rule of Claude Code to our form.
+    """Return a permission rule of Claude Code in the form of Hermes.
 
     The result is empty if that is not possible, or if the translation would allow more than the original.
     """

@@ -26,11 +26,11 @@ from agent.integrations.migration.transcript import TranscriptBuilder, call_of, 
 
 _WRAPPED = re.compile(r"<user_input[^>]*>(.*?)</user_input>", re.DOTALL)
 _AROUND = re.compile(r"<(mode_notice|environment_details)>.*?</\1>", re.DOTALL)
-"""What the program puts beside the person's words."""
+"""The texts that the program adds to the user's messages."""
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Cline in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     data = root / "data" if (root / "data").is_dir() else root
     settings = reader.json(data / "settings" / "cline_mcp_settings.json")
@@ -120,7 +120,7 @@ def _answer(transcript: TranscriptBuilder, message: dict[str, Any], created: flo
 
 
 def _result(block: dict[str, Any]) -> tuple[str, bool]:
-    """Return the text of a result, and whether the call failed. One call may hold several commands."""
+    """Return the text of a result, and whether the call failed. One call may have run several commands."""
     content = block.get("content")
     rows = [mapping(each) for each in sequence(content)]
     failed = bool(block.get("is_error")) or any(row.get("success") is False for row in rows)

@@ -41,11 +41,11 @@ _OWN = (
     "# AGENTS.md instructions",
     "<INSTRUCTIONS>",
 )
-"""How messages begin that the program wrote in the person's name."""
+"""The beginnings of messages that the program wrote as the user."""
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Codex in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")
     servers, left = codex_servers(mapping(config.get("mcp_servers")))
@@ -83,7 +83,7 @@ def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
 
 
 def _head(path: Path) -> tuple[str, str, str]:
-    """Read title, folder and id from the beginning of a session file. Raises `OSError` and `ValueError`."""
+    """Return title, folder and id from the beginning of a session file. Raises `OSError` and `ValueError`."""
     title = workspace = id = ""
     for count, line in enumerate(records(path)):
         kind, item = _item(line)
@@ -100,10 +100,10 @@ Line = dict[str, Any]
 
 
 def read_session(path: Path, name: str, others: Mapping[str, Path] | None = None) -> SessionRecord | None:
-    """Read one session; None if it is empty. Raises `OSError` and `ValueError`.
+    """Return one session; None if it is empty. Raises `OSError` and `ValueError`.
 
-    `others` are the files of all sessions by id: a fork holds only what came after it, and names the session
-    that holds the beginning.
+    `others` are the files of all sessions by id: a fork contains only what came after it, and names the
+    session with the beginning.
     """
     transcript = TranscriptBuilder(name)
     lines = _whole(path, others or {}, transcript, set())
@@ -156,7 +156,7 @@ class _Reading:
         """Where each turn began, to go back there."""
 
     def run(self, lines: Iterable[Line]) -> None:
-        """Add the lines to the transcript."""
+        """Add the content of the lines to the transcript."""
         for line in lines:
             kind, item = _item(line)
             created = seconds(line.get("timestamp"))
@@ -205,7 +205,7 @@ class _Reading:
                 self._transcript.rename(text_of(item.get("thread_name")))
 
     def _go_back(self, turns: Any) -> None:
-        """Continue from before the last turns of the person."""
+        """Continue from before the user's last `turns` messages, as after a rewind."""
         if isinstance(turns, int) and 0 < turns <= len(self._turns):
             starts = list(self._turns.items())
             self._transcript.go_to(starts[-turns][1])
@@ -246,7 +246,7 @@ class _Reading:
 
 
 def _item(line: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return kind and content of a line. Older files contain only the content."""
+    """Return the kind and content of a line. Older files have only the content."""
     if "payload" in line:
         return str(line.get("type")), mapping(line.get("payload"))
     if line.get("type") in ("message", "reasoning", "function_call", "function_call_output"):
@@ -268,7 +268,7 @@ def _text(item: dict[str, Any]) -> str:
 
 
 def _output(value: Any) -> tuple[str, Outcome]:
-    """Return the output of a call as text, and how it ended. Some versions have an object or blocks."""
+    """Return a call's output as text, and its outcome. In some versions the output is an object or blocks."""
     if isinstance(value, dict):
         failed = value.get("success") is False
         return text_of(value.get("content", value)), "failed" if failed else "done"

@@ -24,11 +24,11 @@ from agent.integrations.migration.reading import (
 from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
 
 HEAD = 40
-"""Lines of a session that are read for its title."""
+"""The number of lines of a session that are read for its title."""
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Gemini CLI in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
     servers, left = standard_servers(in_milliseconds(mapping(settings.get("mcpServers"))))
@@ -46,7 +46,7 @@ def look(root: Path) -> Findings:
 
 
 def _workspace(path: Path) -> str:
-    """Return the folder in which the sessions beside this one worked; empty if it is not recorded."""
+    """Return the folder in which the sessions next to this one ran; empty if it is not recorded."""
     mark = path.parents[1] / ".project_root"
     if mark.is_symlink() or not mark.is_file():
         return ""
@@ -55,7 +55,7 @@ def _workspace(path: Path) -> str:
 
 
 def _lines(path: Path, transcript: TranscriptBuilder | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records of a session; a file of the older form, one object, becomes such records."""
+    """Yield the records of a session; the single object of an older file is split into such records."""
     for line in records(path, transcript.left if transcript else None):
         messages = sequence(line.get("messages"))
         yield {name: value for name, value in line.items() if name != "messages"}
@@ -77,7 +77,7 @@ def _head(path: Path) -> tuple[str, str, str]:
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
-    """Read one session; None if it is empty. What was rewound stays as a branch.
+    """Return one session; None if it is empty. Rewound messages remain as a branch.
 
     Raises `OSError` and `ValueError`.
     """
@@ -137,7 +137,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
 
 
 def _answered(message: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the calls whose results are in a message of the person's side."""
+    """Return the ids of the calls whose results are in a message with the role of the user."""
     parts = map(mapping, sequence(message.get("content")))
     return {
         text_of(mapping(part["functionResponse"]).get("id")) for part in parts if "functionResponse" in part
@@ -152,7 +152,7 @@ def _add(
     kept: list[str] | None,
     places: dict[str, int],
 ) -> int:
-    """Add a message after a node; return the node that the next ones follow."""
+    """Add a message after the node `parent`; return the node that the next messages follow."""
     created, content = seconds(message.get("timestamp")), message.get("content")
     match message.get("type"):
         case "user" if folded:

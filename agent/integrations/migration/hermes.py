@@ -37,11 +37,11 @@ from agent.integrations.migration.transcript import (
 from agent.knowledge.memory.files import parse as parse_entries
 
 _HIDDEN = ("subagent", "tool")
-"""Sources of sessions that no person held."""
+"""Sources of sessions that were not conversations with the user."""
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Hermes Agent in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     try:
         config = parse_yaml(
@@ -132,7 +132,7 @@ def _read(base: Path, id: str, name: str, title: str, workspace: str, model: str
 
 
 def _spend(transcript: TranscriptBuilder, answer: int | None, about: Mapping[str, Any]) -> None:
-    """Set the tokens of the whole session, which is all that is recorded, at its last answer."""
+    """Set the tokens and cost of the whole session (no others are recorded) at its last answer."""
     cached, written = about.get("cache_read_tokens"), about.get("cache_write_tokens")
     known = about.get("cost_status") not in (None, "unknown")
     transcript.spend(

@@ -41,13 +41,13 @@ _REFUSALS: Mapping[str, Outcome] = {
     "prevents you from using": "denied",
     "aborted": "interrupted",
 }
-"""What stands in the errors of calls that did not run to their end."""
+"""Texts in the errors of calls that did not run to their end, each with the outcome."""
 Said = tuple[dict[str, Any], list[dict[str, Any]]]
 """A message and its parts."""
 
 
 def look(root: Path, settings: Path) -> Findings:
-    """Find all data that can be taken over, in OpenCode's data folder and settings folder. Only reads."""
+    """Return all data in OpenCode's data folder and settings folder that can be imported. Only reads."""
     reader, config_reader = ForeignFiles(root), ForeignFiles(settings)
     config: dict[str, Any] = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
@@ -69,7 +69,7 @@ def look(root: Path, settings: Path) -> Findings:
 
 
 def _rules(given: Any) -> tuple[list[ForeignRule], list[str]]:
-    """Translate permission rules; return them, and a sentence for each rule that cannot be translated.
+    """Return the translated permission rules, and a sentence for each rule that cannot be translated.
 
     OpenCode applies the last matching rule, Hermes the strictest. A rule that allows everything is therefore
     left out.

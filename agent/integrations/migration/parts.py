@@ -13,11 +13,11 @@ from agent.integrations.migration.transcript import Outcome, TranscriptBuilder, 
 
 _CODE = re.compile(r"^Exit Code: (-?\d+)$", re.MULTILINE)
 _OWN = ("<session_context>", "<system-reminder>", "<environment_context>")
-"""How texts begin that the program wrote in the person's name."""
+"""The beginnings of texts that the program wrote as the user."""
 
 
 def words_of(content: Any, *, thoughts: bool = False) -> str:
-    """Return the text of a content (a text, a part, or a list of parts), or its thoughts."""
+    """Return the text of a content (a text, a part, or a list of parts); with `thoughts`, its thoughts."""
     if isinstance(content, str):
         return "" if thoughts or content.lstrip().startswith(_OWN) else content
     pieces = []
@@ -51,7 +51,7 @@ def add_results(
 
 
 def result_of(response: Any, status: str = "") -> tuple[str, Outcome]:
-    """Return the text of a result, and how the call ended; `status` is the program's word for it."""
+    """Return the text of a result, and the outcome of the call; `status` is that given by the program."""
     told = mapping(response)
     error = told.get("error")
     text = text_of(error) if error is not None else text_of(told.get("output", told or response))

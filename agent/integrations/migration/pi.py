@@ -20,11 +20,11 @@ from agent.integrations.migration.reading import (
 from agent.integrations.migration.transcript import TranscriptBuilder, call_of, outcome_of, seconds, total
 
 HEAD = 40
-"""Lines of a session that are read for its title."""
+"""The number of lines of a session that are read for its title."""
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Pi in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     paths = reader.files(root / "sessions", "*/*.jsonl")
     sessions = tuple(sessions_in(reader, "pi", paths, _head, read_session))
@@ -50,7 +50,7 @@ def _head(path: Path) -> tuple[str, str, str]:
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
-    """Read one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
+    """Return one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int] = {}
     """Where each entry went, by its id."""
@@ -71,7 +71,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
 
 
 def _add(transcript: TranscriptBuilder, line: dict[str, Any], parent: int, placed: dict[str, int]) -> int:
-    """Add an entry after a node; return the node that the next entries follow."""
+    """Add an entry after the node `parent`; return the node that the next entries follow."""
     created = seconds(line.get("timestamp"))
     match line.get("type"):
         case "message":

@@ -23,11 +23,11 @@ from agent.integrations.migration.reading import (
 from agent.integrations.migration.transcript import TranscriptBuilder, outcome_of, seconds
 
 HEAD = 40
-"""Lines of a session that are read for its title."""
+"""The number of lines of a session that are read for its title."""
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Qwen Code in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
     servers, left = standard_servers(in_milliseconds(mapping(settings.get("mcpServers"))))
@@ -51,7 +51,7 @@ def _head(path: Path) -> tuple[str, str, str]:
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
-    """Read one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
+    """Return one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int] = {}
     """Where each line went, by its uuid."""
@@ -69,7 +69,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
 
 
 def _add(transcript: TranscriptBuilder, line: dict[str, Any], parent: int) -> int:
-    """Add a line after a node; return the node that the next lines follow."""
+    """Add a line after the node `parent`; return the node that the next lines follow."""
     created = seconds(line.get("timestamp"))
     parts = mapping(line.get("message")).get("parts")
     match line.get("type"):

@@ -21,18 +21,18 @@ from agent.core.store.importing import SessionRecord
 from agent.safety.permissions.subjects import RuleVerdict
 
 LARGEST = 4_000_000
-"""Bytes of a settings file that is read."""
+"""The maximum size of a settings file, in bytes."""
 LARGEST_SESSION = 512_000_000
 LONGEST_LINE = 64_000_000
 MOST = 20_000
-"""Entries of one folder that are looked at."""
+"""The maximum number of files read of one folder."""
 
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 
 class ForeignFiles:
-    """Reads files below one folder. Links that lead out of it are ignored."""
+    """The files below one folder. Links that lead out of it are ignored."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -61,7 +61,7 @@ class ForeignFiles:
             return None
 
     def is_inside(self, path: Path) -> bool:
-        """Return whether this is a plain file of the folder; name it if it is something else."""
+        """Return whether this is a plain file of the folder; if not, add a sentence to `problems`."""
         try:
             if path.is_file() and path.resolve().is_relative_to(self.root):
                 return True
@@ -79,7 +79,7 @@ class ForeignFiles:
         self.problems.append(f"{self._short_path(path)} cannot be read: {short_text(str(reason), 120)}.")
 
     def json(self, path: Path, largest: int = LARGEST) -> dict[str, Any]:
-        """Read a JSON object, which may have comments and trailing commas; empty if there is none."""
+        """Return a JSON object, which may have comments and trailing commas; empty if missing or invalid."""
         text = self.text(path, largest)
         if text is None:
             return {}
@@ -91,7 +91,7 @@ class ForeignFiles:
         return found if isinstance(found, dict) else {}
 
     def toml(self, path: Path) -> dict[str, Any]:
-        """Read a TOML table; empty if there is none."""
+        """Return a TOML table; empty if it is missing or invalid."""
         text = self.text(path)
         if text is None:
             return {}
@@ -117,14 +117,14 @@ class ForeignFiles:
         return sorted(found)
 
     def skills(self, *folders: Path) -> tuple[Path, ...]:
-        """Return the folders below these that contain a skill, each once."""
+        """Return the folders below `folders` that contain a skill, each once."""
         found = [file.parent for folder in folders for file in self.files(folder, "**/SKILL.md")]
         inside = [path for path in found if path.resolve().is_relative_to(self.root)]
         return tuple(dict.fromkeys(inside))
 
 
 def _parse_json(text: str) -> Any:
-    """Parse JSON that may have comments. Raises `ValueError` and `RecursionError`."""
+    """Return the data in JSON that may have comments. Raises `ValueError` and `RecursionError`."""
     try:
         return json.loads(text)
     except ValueError:
@@ -132,7 +132,7 @@ def _parse_json(text: str) -> Any:
 
 
 def without_comments(text: str) -> str:
-    """Remove comments and trailing commas from JSON, which some programs allow in it."""
+    """Return JSON without the comments and trailing commas that some programs allow in it."""
     plain = _COMMENTS.sub(lambda found: found[1] or " ", text)
     return _TRAILING.sub(lambda found: found[1] or "", plain)
 
@@ -170,7 +170,7 @@ def sessions_in(
     head: Callable[[Path], tuple[str, str, str]],
     read: Callable[[Path, str], SessionRecord | None],
 ) -> Iterator[ForeignSession]:
-    """Yield the sessions of an agent that keeps each in a file.
+    """Yield the sessions of an agent that stores each in a file.
 
     `head` returns title, folder and id (empty: the file's name); both functions may raise `OSError` and
     `ValueError`. Files that cannot be read are named in `reader.problems`.
@@ -196,19 +196,19 @@ def database(path: Path) -> sqlite3.Connection:
 
 
 def text_of(value: Any) -> str:
-    """Convert a value to text: text stays as it is, None becomes empty, anything else becomes JSON."""
+    """Return a value as text: text unchanged, None as an empty text, anything else as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object, else an empty object."""
+    """Return the value if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty list."""
+    """Return the value if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
@@ -221,13 +221,13 @@ class ForeignSession:
     """A session of another agent that can be read."""
 
     id: str
-    """Its id here, the same each time, so that it is taken over once."""
+    """Its id in Hermes, always the same, so that it is imported only once."""
     title: str
     workspace: str
     updated: float
-    """Seconds since the epoch."""
+    """The time of its last change, in seconds since the epoch."""
     read: Callable[[], SessionRecord | None]
-    """Reads all of it; None when nothing was said in it. Blocks; raises `OSError` or `ValueError`."""
+    """A function that reads the session; None if it is empty. Blocks; raises `OSError` or `ValueError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +243,17 @@ class ForeignNote:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRule:
-    """A permission rule, translated to our form."""
+    """A permission rule, translated to the form of Hermes."""
 
     rule: str
     verdict: RuleVerdict
     original: str
-    """As the other agent writes it."""
+    """The rule in the form of the other agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Everything that was found of one agent."""
+    """All data found of one agent."""
 
     agent: str
     root: Path
@@ -262,10 +262,10 @@ class Findings:
     skills: tuple[Path, ...] = ()
     """Folders with a SKILL.md."""
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """MCP servers by name, as `mcp_servers` takes them."""
+    """MCP servers by name, in the form of the setting `mcp_servers`."""
     rules: tuple[ForeignRule, ...] = ()
     left_out: tuple[str, ...] = ()
-    """What cannot be taken over, and why; a sentence each."""
+    """A sentence for each thing that cannot be imported."""
 
     def count(self, part: Part) -> int:
         """Return how many items of a kind were found."""
@@ -291,7 +291,7 @@ def findings_of(
     servers: Servers | None = None,
     left: Sequence[str] = (),
 ) -> Findings:
-    """Return what was found of an agent that keeps skills in `root` and the person's notes in one file."""
+    """Return the findings for an agent that stores skills in `root` and the user's notes in one file."""
     text = (reader.text(notes) or "").strip()
     return Findings(
         agent=agent,
@@ -305,9 +305,9 @@ def findings_of(
 
 
 def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Read MCP servers in the usual form: `command`, `args`, `env`, or `url`, `headers`.
+    """Return MCP servers that are in the usual form: `command`, `args`, `env`, or `url`, `headers`.
 
-    Returns the servers, and a sentence for each that cannot be used and for each key without a counterpart.
+    The second list has a sentence for each that cannot be used and for each key without a counterpart.
     """
     found: Servers = {}
     left: list[str] = []
@@ -332,7 +332,7 @@ _KNOWN = frozenset(
         *("connect_timeout", "include", "exclude", "includeTools", "excludeTools"),
     }
 )
-"""Keys of a server that are taken over."""
+"""Keys of a server that are imported."""
 
 
 def _server(each: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -387,7 +387,7 @@ def _seconds_field(name: str, value: Any, most: float) -> dict[str, Any]:
 
 
 def in_milliseconds(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return servers whose `timeout` is in milliseconds, with it in seconds."""
+    """Return servers with `timeout` converted from milliseconds to seconds."""
     changed: dict[str, Any] = {}
     for name, each in given.items():
         server = dict(mapping(each))
@@ -398,9 +398,10 @@ def in_milliseconds(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Read MCP servers in OpenCode's form: `type: local` with the command as a list, or `type: remote`.
+    """Return MCP servers that are in OpenCode's form: `type: local` with the command as a list, or `type:
+    remote`.
 
-    Returns the servers, and a sentence for each that cannot be used and for each key without a counterpart.
+    The second list has a sentence for each that cannot be used and for each key without a counterpart.
     """
     usual: dict[str, Any] = {}
     for name, each in in_milliseconds(given).items():
@@ -416,9 +417,9 @@ def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
 
 
 def codex_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Read MCP servers in Codex's form, with variables by name, times and lists of tools.
+    """Return MCP servers that are in Codex's form, with variables by name, timeouts and lists of tools.
 
-    Returns the servers, and a sentence for each that cannot be used and for each key without a counterpart.
+    The second list has a sentence for each that cannot be used and for each key without a counterpart.
     """
     names = {
         "env_vars": "env_passthrough",
@@ -447,7 +448,7 @@ def codex_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
 
 
 def listed_servers(given: Any) -> tuple[Servers, list[str]]:
-    """Read MCP servers in Vibe's form: a list with a `name` in each, `tool_timeout_sec` and the like."""
+    """Return MCP servers in Vibe's form: a list with a `name` in each, `tool_timeout_sec` and the like."""
     usual: dict[str, Any] = {}
     for each in map(mapping, sequence(given)):
         server = {key: value for key, value in each.items() if key != "name"}

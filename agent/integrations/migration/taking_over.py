@@ -1,4 +1,4 @@
-"""Copying what was found of another agent, item by item. One failure does not affect other items."""
+"""Copying the data found of another agent, item by item. One failure does not affect other items."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 SETTLED = 5.0
-"""Seconds that a file may be newer than its last message without being read again."""
+"""Seconds by which a file may be newer than its last message without being read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +54,22 @@ class Taken:
     name: str
     done: bool
     note: str = ""
-    """Why not, or what else to know."""
+    """The reason if it was not imported, or another remark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """Copies findings into one home folder."""
+    """The import of findings into one home folder."""
 
     home: Home
     store: Store
     settings: Settings
     hub: SkillHub
     setting: Setting
-    """What paths in rules are relative to."""
+    """The folders that paths in rules are relative to."""
 
     async def run(self, findings: Findings, parts: Collection[Part]) -> AsyncIterator[Taken]:
-        """Take over these parts, and yield the outcome of each item as soon as it is done."""
+        """Import these parts, and yield the outcome of each item as soon as it is done."""
         if "sessions" in parts:
             here = await self.known_ids(findings.sessions)
             for session in findings.sessions:
@@ -89,8 +89,8 @@ class Takeover:
                 yield await asyncio.to_thread(self._rule, rule.rule, rule.verdict)
 
     async def known_ids(self, sessions: Collection[ForeignSession]) -> dict[str, tuple[float, int]]:
-        """Return those sessions that were already taken over, with the time of the last change and the number
-        of entries here.
+        """Return, by id, those sessions that were already imported, with the time of the last change and the
+        number of entries here.
         """
         records = [importing.SessionRecord(session.id) for session in sessions]
         return await self.store.database.read(lambda c: importing.known_sizes(c, records))
@@ -164,7 +164,7 @@ class Takeover:
 
 
 def _growth(session: ForeignSession, updated: float, count: int) -> str:
-    """Return what to say about the entries that a session got since it was taken over. Blocks."""
+    """Return a remark on the entries that a session got since its import; empty without any. Blocks."""
     if session.updated <= updated + SETTLED:
         return ""
     try:
@@ -205,9 +205,9 @@ _LOOKS: Mapping[str, Callable[[Path], Findings]] = {
 
 
 def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Findings:
-    """Find the data of an agent, in the folder `given` or in its usual place. Blocks.
+    """Return the data of an agent in the folder `given` or in its usual folder. Blocks.
 
-    Raises `ConfigError` if the agent is not known or the folder does not exist.
+    Raises `ConfigError` if the agent is unknown or the folder does not exist.
     """
     if agent not in PROGRAMS:
         raise ConfigError(
@@ -224,7 +224,7 @@ def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Find
 
 
 def places(home: Path, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Return the folders of the programs that were used on this machine, by name. Blocks."""
+    """Return the existing data folders of the programs, by name. Blocks."""
     user = Path(environ.get("HOME") or Path.home())
     usual = {agent: _usual(agent, user, environ) for agent in PROGRAMS}
     return {
@@ -256,7 +256,7 @@ def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) ->
 async def open_takeover(
     home: Home, environ: Mapping[str, str], here: Path, secrets: Mapping[str, str]
 ) -> AsyncIterator[Takeover]:
-    """Open the object that copies data into `home`. `secrets` are masked in titles. Raises `HermesError`."""
+    """Open the import into `home`. `secrets` are masked in titles. Raises `HermesError`."""
     loaded = load(home, dict(environ), here)
     hub = open_hub(home, loaded.settings, loaded.environ, here)
     async with await Store.open(home.database, secrets=secrets) as store:

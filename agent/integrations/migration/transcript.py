@@ -1,4 +1,4 @@
-"""Building of a session from the entries of another program's files."""
+"""Building a session from the entries of another program's files."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class _Draft:
 
 
 class TranscriptBuilder:
-    """Builds a session from the entries of a file.
+    """A session that is built from the entries of a file.
 
     Nodes are numbered from 1. A node without `parent` follows the last one; `parent` 0 makes it a first node.
-    Messages from before `begins` (seconds since the epoch) were copied from another session, which counts
-    their tokens.
+    Messages from before `begins` (seconds since the epoch) were copied from another session, for which their
+    tokens are counted.
     """
 
     def __init__(self, name: str, begins: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class TranscriptBuilder:
 
     @property
     def last(self) -> int | None:
-        """The number of the newest node."""
+        """The number of the newest node; None if there is none."""
         return len(self._nodes) or None
 
     @property
@@ -67,23 +67,23 @@ class TranscriptBuilder:
         return len(self._nodes) if self._head is None else self._head
 
     def go_to(self, number: int) -> None:
-        """Make the next node without `parent` follow this one (0: none), and end the branch in use there."""
+        """Make the next node without `parent` follow this one (0: none); the current branch ends there."""
         self._head = number
 
     def describe(self, *, title: str = "", workspace: str = "", model: str = "") -> None:
-        """Set what is known about the session as a whole. Fields that are already set stay."""
+        """Set the properties of the session that are given. Those that are already set stay."""
         for name, value in (("title", title), ("workspace", workspace), ("model", model)):
             if not getattr(self._record, name) and (words := " ".join(storable(clean(value)).split())[:200]):
                 setattr(self._record, name, words)
 
     def rename(self, title: str) -> None:
-        """Set the title that a person or a later line gave."""
+        """Replace the title, unless the new one is empty."""
         if title.strip():
             self._record.title = ""
             self.describe(title=title)
 
     def user(self, text: str, created: float, parent: int | None = None) -> int | None:
-        """Add a message of the person; return the number of its node, or of its parent if the message is
+        """Add a message of the user; return the number of its node, or of its parent if the message is
         empty.
         """
         if not text.strip():
@@ -97,10 +97,10 @@ class TranscriptBuilder:
     def compaction(
         self, summary: str, created: float, parent: int | None = None, start: int | None = None
     ) -> int:
-        """Add the place where another program made room; return the number of its node.
+        """Add the place at which another program compacted the session; return the number of its node.
 
-        From here on the summary is sent instead of what stands before `start` (the new node, if it is not
-        given). An answer of the model before it that is the summary becomes this node, and keeps its tokens.
+        From here on the summary is sent instead of what comes before `start` (the new node, if it is not
+        given). If the model's answer just before is the summary, it becomes this node, and keeps its tokens.
         """
         number = self.here if parent is None else 0
         before = self._nodes[number - 1] if number else None
@@ -136,7 +136,7 @@ class TranscriptBuilder:
     def extend(
         self, number: int, text: str = "", *, calls: Sequence[ToolCall] = (), reasoning: str = ""
     ) -> None:
-        """Append to a message of the model."""
+        """Append text, calls or reasoning to a message of the model."""
         draft = self._nodes[number - 1]
         if text:
             draft.text.append(text)
@@ -152,8 +152,9 @@ class TranscriptBuilder:
         self._nodes[number - 1].data["state"] = "interrupted"
 
     def spend(self, number: int | None, **counts: Any) -> None:
-        """Set the tokens and cost of a message, once: `input` (with what was cached and written), `output`,
-        `cached`, `written`, `reasoning`, `cost` in US dollars. Anything but a positive number is unknown.
+        """Set the tokens and cost of a message: `input` (including `cached` and `written`), `output`,
+        `cached`, `written`, `reasoning`, `cost` in US dollars. Anything but a finite number from 0 on is
+        unknown.
         """
         if not number:
             return
@@ -164,7 +165,7 @@ class TranscriptBuilder:
             draft.data["usage"] = {name: usage.get(name) for name in names}
 
     def add_cost(self, cost: Any) -> None:
-        """Set the cost of the whole session in US dollars, where its messages have none of their own."""
+        """Set the cost of the whole session in US dollars, unless its messages have costs of their own."""
         own = [draft for draft in self._nodes if "usage" in draft.data]
         if own and _is_count(cost) and not any(draft.data["usage"]["cost"] for draft in own):
             own[-1].data["usage"]["cost"] = cost
@@ -192,7 +193,7 @@ class TranscriptBuilder:
         return number
 
     def judge(self, call: str, outcome: Outcome) -> None:
-        """Set the outcome of a call, before or after its result; one that failed by itself stays so."""
+        """Set the outcome of a call, before or after its result; one other than `done` is not replaced."""
         call = key(call)
         if (number := self._results.get(call)) is not None:
             data = self._nodes[number - 1].data
@@ -201,7 +202,7 @@ class TranscriptBuilder:
             self._outcomes[call] = outcome
 
     def build(self) -> SessionRecord | None:
-        """Return the session; None if neither person nor model wrote anything."""
+        """Return the session; None if neither user nor model wrote anything."""
         if not any(draft.kind in ("user", "assistant") for draft in self._nodes):
             return None
         before = 0.0
@@ -229,7 +230,7 @@ def _is_count(value: Any) -> bool:
 
 
 def total(*counts: Any) -> int | None:
-    """Add counts of tokens up; None if none of them is known."""
+    """Return the sum of the counts that are known; None if none of them is."""
     known = [int(each) for each in counts if _is_count(each)]
     return sum(known) if known else None
 
@@ -240,7 +241,7 @@ def key(id: str) -> str:
 
 
 def call_of(id: Any, name: Any, arguments: Any) -> ToolCall:
-    """Make a tool call. Its arguments are always converted to the text of a JSON object."""
+    """Return a tool call. Its arguments are always converted to the text of a JSON object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -253,7 +254,7 @@ def call_of(id: Any, name: Any, arguments: Any) -> ToolCall:
 
 
 def outcome_of(status: Any, code: Any = None) -> Outcome:
-    """Return how a call ended, from the word another program has for it and from the exit code of a
+    """Return how a call ended, from another program's name for the status and from the exit code of a
     command.
     """
     match str(status).lower():
@@ -276,7 +277,7 @@ def object_in(text: Any) -> Mapping[str, Any]:
 
 
 def seconds(value: Any) -> float:
-    """Convert a time to seconds since the epoch, from ISO text, seconds or milliseconds; 0 for anything
+    """Return a time as seconds since the epoch, from ISO text, seconds or milliseconds; 0 for anything
     else.
     """
     if isinstance(value, str):

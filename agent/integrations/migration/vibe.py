@@ -31,7 +31,7 @@ from agent.integrations.migration.transcript import (
 
 
 def look(root: Path) -> Findings:
-    """Find all data that can be taken over. Only reads."""
+    """Return all data of Mistral Vibe in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")
     servers, left = listed_servers(config.get("mcp_servers"))
@@ -55,7 +55,7 @@ def _sessions(reader: ForeignFiles, kept: Path) -> Iterable[ForeignSession]:
 
 
 def _preview(reader: ForeignFiles, folder: Path) -> str:
-    """Return the beginning of the first message."""
+    """Return the beginning of a session's first message; empty if it cannot be read."""
     generation = text_of(reader.json(folder / "CURRENT").get("generation"))
     if not generation.isdigit():
         return ""
@@ -82,7 +82,7 @@ def _read(reader: ForeignFiles, folder: Path, about: dict[str, Any], name: str) 
 
 
 def _unified(reader: ForeignFiles, folder: Path, transcript: TranscriptBuilder) -> None:
-    """Read the newest snapshot of a session, and the journal of what came after it."""
+    """Add the newest snapshot of a session, and the journal of later entries, to the transcript."""
     generation = text_of(reader.json(folder / "CURRENT").get("generation"))
     if not generation.isdigit():
         raise ValueError("its CURRENT names no generation")
@@ -117,7 +117,7 @@ def _unified(reader: ForeignFiles, folder: Path, transcript: TranscriptBuilder) 
 
 
 def _chunks(reader: ForeignFiles, folder: Path, part: Any) -> Iterator[Any]:
-    """Yield what the chunks of one part of a snapshot hold, in order."""
+    """Yield the entries in the chunks of one part of a snapshot, in order."""
     for name in sequence(mapping(part).get("chunks")):
         if not isinstance(name, str) or not name.isalnum():
             continue
@@ -127,7 +127,7 @@ def _chunks(reader: ForeignFiles, folder: Path, part: Any) -> Iterator[Any]:
 
 
 def _times(reader: ForeignFiles, folder: Path, manifest: dict[str, Any], place: Path) -> Iterator[float]:
-    """Yield the times of the person's messages, which only the displayed history records."""
+    """Yield the times of the user's messages, which only the displayed history records."""
     history = mapping(mapping(reader.json(place / "projection-state.json").get("snapshot")).get("history"))
     entries = [
         *sequence(history.get("entries")),
@@ -139,7 +139,7 @@ def _times(reader: ForeignFiles, folder: Path, manifest: dict[str, Any], place: 
 
 
 def _command(transcript: TranscriptBuilder, command: dict[str, Any], created: float) -> None:
-    """Add what one input of the journal says."""
+    """Add the messages that one entry of the journal describes."""
     result = mapping(command.get("result"))
     match command.get("type"):
         case "user_message":
@@ -179,7 +179,7 @@ def _answer(transcript: TranscriptBuilder, parts: list[Any], created: float) -> 
 
 
 def _old_message(transcript: TranscriptBuilder, message: dict[str, Any], begun: float) -> None:
-    """Add a message of the form of version 2, that of chat completions."""
+    """Add a message in the form of version 2, which is that of chat completions."""
     text = _words(message.get("content"))
     match message.get("role"):
         case "user":

@@ -30,7 +30,7 @@ class PluginCase:
     called: str
     given: Any
     expected: Mapping[str, Any]
-    """By `result`, `contains` or `error`."""
+    """The expectation, under the key `result`, `contains` or `error`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class CaseResult:
 
     name: str
     wrong: str = ""
-    """What came instead, as a sentence; empty if it passed."""
+    """A sentence on how the result differs; empty if the case passed."""
 
 
 def read_cases(root: Path) -> tuple[PluginCase, ...]:
-    """Read the test cases of a plugin. Raises `PluginError`."""
+    """Return the test cases of a plugin. Raises `PluginError`."""
     for name in FILES:
         try:
             content = read_part(root, name)

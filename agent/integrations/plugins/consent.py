@@ -1,4 +1,4 @@
-"""Approvals of plugins by the hash of their files, and copies of the approved files. Uses the disk."""
+"""Approvals of plugins by the hash of their files, and copies of the approved files. Touches the disk."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agent.integrations.plugins.registrations import Registrations
 from tools.kit.files import read_owned, write_atomically
 
 LONGEST_TEXT = 256_000
-"""Bytes of a file up to which its text is kept."""
+"""The maximum size in bytes of a file whose text is stored."""
 MOST_TEXT = 8_000_000
-"""Bytes of all texts of a plugin together."""
+"""The maximum size in bytes of all stored texts of a plugin together."""
 LARGEST = 20_000_000
-"""Bytes of what is kept of a plugin, packed or not."""
+"""The maximum size in bytes of a plugin's stored files, packed or unpacked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +31,19 @@ class AgreedFile:
     """One file as it was when it was approved."""
 
     kind: str
-    """That of `PluginFile`, as text."""
+    """The `kind` of the `PluginFile`, as text."""
     size: int
-    """Bytes."""
+    """The size in bytes."""
     sha256: str
-    """The hash of its bytes alone, as other programs work it out."""
+    """The SHA-256 of its bytes alone, as other programs compute it."""
     text: str | None = None
-    """None where `lacks` says why."""
+    """The text; None for the reason in `lacks`."""
     lacks: str = ""
-    """Why its text is not kept, as words."""
+    """The reason why its text is not stored."""
 
     @classmethod
     def of(cls, file: PluginFile, room: int = LONGEST_TEXT) -> AgreedFile:
-        """Make the record of a file's current state.
+        """Return the record of a file's current state.
 
         It includes the text if that has at most `room` bytes.
         """
@@ -59,13 +59,13 @@ class AgreedFile:
         )
 
     def is_of(self, digest: str) -> bool:
-        """Whether the stored text has this hash."""
+        """Return whether the stored text has this hash."""
         kind = self.kind.encode("utf-8", "surrogateescape")
         return self.text is not None and PluginFile(self.text.encode(), kind).digest == digest
 
 
 def _text(content: bytes) -> tuple[str | None, str]:
-    """Return the text of a file with its line endings, and an empty reason; or None and the reason for it."""
+    """Return the text of a file unchanged, and an empty reason; or None and the reason for it."""
     if len(content) > LONGEST_TEXT:
         return None, f"more than {LONGEST_TEXT:,} bytes"
     try:
@@ -92,9 +92,9 @@ class AgreedFiles:
             raise ConfigError(f"Cannot write {path}: {error.strerror or error}.") from error
 
     def read(self, digest: str, hashes: Mapping[str, str]) -> dict[str, AgreedFile]:
-        """Read the stored files of the plugin with this hash.
+        """Return the stored files of the plugin with this hash; empty if they cannot be read.
 
-        Texts that do not match the approved `hashes` are left out.
+        Files whose text does not match the approved `hashes` are left out.
         """
         packed = read_owned(self._path(digest), LARGEST)
         if packed is None:
@@ -125,7 +125,7 @@ class AgreedFiles:
 
 
 def agreed_files(files: Iterable[tuple[str, PluginFile]]) -> Iterator[tuple[str, AgreedFile]]:
-    """Convert files to the stored form. Texts are included until the size limit is reached."""
+    """Yield each file in the stored form. Texts are included until the size limit is reached."""
     room = MOST_TEXT
     for name, file in files:
         agreed = AgreedFile.of(file, room)
@@ -135,17 +135,17 @@ def agreed_files(files: Iterable[tuple[str, PluginFile]]) -> Iterator[tuple[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginConsent:
-    """What a person approved about one plugin."""
+    """The user's approval of one plugin."""
 
     name: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """What stood for each file then."""
+    """The hash of each approved file, by path."""
     in_process: bool = False
-    """Whether it may run within Hermes, without a boundary."""
+    """Whether it may run inside the process of Hermes, without a sandbox."""
     unconfined: bool = False
-    """Whether its process may run where the machine offers no boundary."""
+    """Whether its process may run if the machine has no sandbox."""
     registered: Registrations = Registrations()  # noqa: RUF009 - frozen
-    """What its code registered when the person agreed."""
+    """What its code registered when it was approved."""
 
     @property
     def digest(self) -> str:
@@ -153,7 +153,7 @@ class PluginConsent:
         return digest(self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that is stored in the file."""
+        """Return the form in which the approval is stored."""
         return {
             "name": self.name,
             "files": dict(self.files),
@@ -164,7 +164,7 @@ class PluginConsent:
 
     @classmethod
     def of(cls, data: Any) -> PluginConsent:
-        """Read the form that is stored in the file.
+        """Return the approval in its stored form.
 
         Raises `ValueError`, `KeyError` or `TypeError` if it is invalid.
         """
@@ -189,7 +189,7 @@ class PluginConsents(ConsentFile):
         """The files of plugins as they were agreed to."""
 
     def read(self) -> dict[str, PluginConsent]:
-        """Return all approvals by folder."""
+        """Return all valid approvals by folder."""
         entries, found = self.data().get("plugins"), dict[str, PluginConsent]()
         for folder, entry in entries.items() if isinstance(entries, dict) else ():
             with suppress(ValueError, KeyError, TypeError, AttributeError):

@@ -25,13 +25,13 @@ from tools.text.words import brief
 
 
 class PluginError(ConfigError):
-    """A plugin cannot be used as requested. The message is one sentence with the cause and the fix."""
+    """The error that a plugin cannot be used as requested. The message is one sentence with cause and fix."""
 
 
 class PluginFailedError(HermesError):
-    """A plugin failed while running: it hung, crashed, flooded or gave an invalid answer.
+    """The failure of a running plugin: it hung, crashed, sent too much or gave an invalid answer.
 
-    Names the plugin.
+    The message names the plugin.
     """
 
     exit_code = ExitCode.FAILED
@@ -42,17 +42,17 @@ class SkippedPart:
     """A part of a plugin that is not used, and the reason as a clause."""
 
     part: str
-    """Its file, with the entry in it where only that is meant."""
+    """Its file, followed by the entry if only that is meant."""
     reason: str
 
 
 LARGEST = 1_000_000
-"""Bytes of a file that is read as a part of the plugin's description."""
+"""The maximum size in bytes of a file that is read as part of the plugin's description."""
 MOST_FILES = 5_000
 MOST_BYTES = 50_000_000
-"""Of all files of a plugin together."""
+"""The maximum size in bytes of all files of a plugin together."""
 _PASSED_OVER = frozenset({".git", "__pycache__", ".DS_Store"})
-"""What is not part of a plugin: nothing of it is run, as the plugin's Python reads no compiled files."""
+"""Names that are not part of a plugin: nothing in them is run, because compiled files are not read."""
 
 
 class OutsideError(Exception):
@@ -100,22 +100,22 @@ class PluginFile:
     """One file or link of a plugin."""
 
     content: bytes
-    """Of a link: what it names."""
+    """The content of the file, or the target of the link."""
     kind: bytes
-    """What it is: `file`, `program`, `special`, `outside`, or `link` and what that leads to."""
+    """`file`, `program`, `special`, `outside`, or `link` and the resolved target."""
 
     @property
     def digest(self) -> str:
-        """The hash that the approval refers to."""
+        """The hash that an approval refers to."""
         return hashlib.sha256(self.kind + self.content).hexdigest()
 
 
 def hashes(root: Path, below: Path | None = None) -> dict[str, str]:
-    """Return the hash of each file by its path relative to `root`. With `below`, only files in that folder
-    count.
+    """Return the hash of each file by its path relative to `root`; with `below`, only of files in that
+    folder.
 
-    For a link inside the plugin, the content of its target is hashed. For a link that leads out, only the
-    link itself is, because its target is never read. Raises `PluginError` if a file cannot be read.
+    For a link, its target's path is hashed; a file inside the plugin is hashed under its own path as well.
+    Raises `PluginError` if a file cannot be read.
     """
     return {name: file.digest for name, file in read_files(root, below)}
 
@@ -139,7 +139,7 @@ def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, Plu
 
 
 def digest(parts: Mapping[str, str]) -> str:
-    """Return one hash for all files, from the result of `hashes`."""
+    """Return one hash for all files, computed from the result of `hashes`."""
     total = hashlib.sha256()
     for name in sorted(parts):
         total.update(f"{name}\0{parts[name]}\n".encode("utf-8", "surrogateescape"))
@@ -161,7 +161,7 @@ def walk(root: Path) -> Iterator[Path]:
 
 
 def read_file(root: Path, path: Path) -> PluginFile:
-    """Read one file or link of the plugin in `root`. Raises `OSError`."""
+    """Return one file or link of the plugin in `root`. Raises `OSError`."""
     if path.is_symlink():
         target = os.fsencode(path.readlink())
         try:
@@ -180,7 +180,7 @@ def read_file(root: Path, path: Path) -> PluginFile:
 FILE = "plugin.json"
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 NAMESPACE = "dev.hermes-tui"
-"""Our own extension namespace: the folder of a plugin that holds what only Hermes reads."""
+"""The extension namespace of Hermes: the folder of a plugin with files that only Hermes reads."""
 LONGEST_NAME = 64
 
 _TEXTS = ("version", "description", "homepage", "repository", "license")
@@ -197,11 +197,11 @@ class Manifest:
     version: str = ""
     description: str = ""
     skipped: tuple[SkippedPart, ...] = ()
-    """Fields that are not read."""
+    """Fields that are not used."""
 
 
 def is_name(text: object) -> bool:
-    """Whether a text can be the name of a plugin."""
+    """Return whether a text can be the name of a plugin."""
     return (
         isinstance(text, str)
         and len(text) <= LONGEST_NAME
@@ -227,7 +227,7 @@ def read_object(content: bytes) -> dict[str, Any]:
 
 
 def manifest_of(content: bytes) -> Manifest:
-    """Read a manifest. Raises `PluginError`, which names the invalid field.
+    """Return a manifest. Raises `PluginError`, which names the invalid field.
 
     Unknown fields, and `extensions` that is not an object, are reported and ignored, as the format requires.
     """
@@ -285,7 +285,7 @@ def _check_author(data: dict[str, Any]) -> None:
 
 
 MOST = 64
-"""Entries of one list that are read."""
+"""The maximum number of entries read of one list."""
 TOOL_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEVER_PASSED = lazy_pattern(
@@ -301,18 +301,18 @@ class DeclaredCapabilities:
     tools: tuple[str, ...] = ()
     """Names of tools it registers."""
     read: tuple[str, ...] = ()
-    """Files and folders it reads: absolute, with `~`, or from the workspace on."""
+    """Files and folders it reads: absolute, with `~`, or relative to the workspace."""
     write: tuple[str, ...] = ()
     """Files and folders it changes."""
     hosts: tuple[str, ...] = ()
-    """Hosts it reaches, as in `sandbox.hosts`."""
+    """Hosts it connects to, as in `sandbox.hosts`."""
     events: tuple[HookEvent, ...] = ()
-    """What its hooks hear of."""
+    """The events for which it has hooks."""
     env: tuple[str, ...] = ()
-    """Variables of the person it is given."""
+    """The user's environment variables that it is given."""
 
     def lines(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield title and values of each declared capability, in the words shown when a person is asked."""
+        """Yield title and values of each declared capability, in the words shown when the user is asked."""
         for title, values in (
             ("adds tools", self.tools),
             ("reads", self.read),
@@ -336,9 +336,9 @@ class DeclaredCapabilities:
 
 
 def capabilities_of(given: Any, origin: str) -> tuple[DeclaredCapabilities, tuple[SkippedPart, ...]]:
-    """Read `capabilities` from the `plugin.yaml` called `origin`.
+    """Return the capabilities in the `plugin.yaml` called `origin`.
 
-    Returns the capabilities, and the invalid entries, which are not granted.
+    The second value lists the invalid entries, which are not granted.
     """
     if given is None:
         return DeclaredCapabilities(), ()

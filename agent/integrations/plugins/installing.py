@@ -50,12 +50,12 @@ class PluginEnvironment:
     home: Home
     workspace: Path
     environ: Mapping[str, str]
-    """The person's variables, those of `.env` among them."""
+    """The user's environment variables, including those of `.env`."""
     sandbox: Sandbox
     user: Path
-    """The home folder of the person."""
+    """The home folder of the user."""
     secrets: Mapping[str, str]
-    """Values, by name, that never leave through the network of a plugin."""
+    """Values, by name, that a plugin's network never lets out."""
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class PluginEnvironment:
         mode: SandboxMode,
         secrets: Mapping[str, str] | None = None,
     ) -> PluginEnvironment:
-        """Make the environment of this machine. Tests the sandbox, which blocks for a moment."""
+        """Return the environment of this machine. Tests the sandbox, which blocks for a moment."""
         try:
             user = Path.home()
         except RuntimeError:  # nobody knows where the person's home is
@@ -81,7 +81,7 @@ class PluginEnvironment:
         )
 
     def launch(self, plugin: PluginPackage, data: Path) -> PluginLaunch:
-        """Return how to start the process of a plugin in this environment."""
+        """Return the data to start the process of a plugin in this environment."""
         granted = {name: self.environ.get(name, "") for name in plugin.capabilities.env}
         own = frozenset(granted.values())
         return PluginLaunch(
@@ -101,16 +101,16 @@ class PluginEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What a person approves beyond the plugin itself: no sandbox, or no process of its own."""
+    """The user's approval beyond the plugin itself: no sandbox, or no process of its own."""
 
     in_process: bool = False
-    """It may run within Hermes, without a boundary."""
+    """Whether it may run inside the process of Hermes, without a sandbox."""
     unconfined: bool = False
-    """Its process may run where the machine offers no boundary."""
+    """Whether its process may run if the machine has no sandbox."""
 
 
 def card(shelved: ShelvedPlugin, around: PluginEnvironment) -> Iterator[str]:
-    """Yield what a person must know before approving a plugin, line by line. Reads the disk."""
+    """Yield what the user must know before approving a plugin, line by line. Reads the disk."""
     plugin = _usable(shelved)
     version = f" {plugin.version}" if plugin.version else ""
     yield f"{plugin.name}{version} in {brief(shelved.folder, 300)}"
@@ -146,7 +146,7 @@ def _of_code(plugin: PluginPackage, around: PluginEnvironment) -> Iterator[str]:
 
 
 AgreeTo = Callable[[Sequence[RegisteredProvider]], Awaitable[bool]]
-"""Asks a person whether services of a plugin are used, which is known only once its code is loaded."""
+"""A function that asks the user to approve services of a plugin, known only after its code was loaded."""
 
 
 async def _all(_services: Sequence[RegisteredProvider]) -> bool:
@@ -163,10 +163,9 @@ async def enable(
     """Approve a plugin with its current files, and return what it registers.
 
     `taken` are existing names of tools. `agree_to` is asked about the plugin's services, such as a memory.
-    Without approval they are not used.
-
-    The plugin's code is loaded once, inside its sandbox. Raises `PluginError` if the plugin cannot be
-    enabled, and `PluginFailedError` if its code cannot be loaded and it has nothing else to offer.
+    Without approval they are not used. The plugin's code is loaded once, inside its sandbox unless it was
+    approved without. Raises `PluginError` if the plugin cannot be enabled, and `PluginFailedError` if its
+    code cannot be loaded and it has nothing else to offer.
     """
     plugin = _usable(shelved)
     if plugin.runs and around.sandbox.name == "none" and not (agreement.unconfined or agreement.in_process):
@@ -200,7 +199,7 @@ async def enable(
 
 
 def _as_they_are(root: Path) -> tuple[dict[str, str], dict[str, AgreedFile]]:
-    """Return the hash of each file of a plugin, and the form in which each is stored.
+    """Return the hash of each file of a plugin, and the form in which each is stored, both by path.
 
     Reads every file once.
     """
@@ -216,7 +215,7 @@ def _as_they_are(root: Path) -> tuple[dict[str, str], dict[str, AgreedFile]]:
 
 
 def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]:
-    """Return the names of the program's tools and of all plugins' tools except those in `except_for`.
+    """Return the names of the program's tools and of the enabled plugins' tools except those in `except_for`.
 
     Reads files.
     """
@@ -231,7 +230,7 @@ def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]
 
 
 def withdraw(home: Home, folder: Path) -> bool:
-    """Withdraw the approval of the plugin in `folder`; return False if there is none.
+    """Withdraw the approval of the plugin in `folder`, and delete its skins; return False if there is none.
 
     Raises `ConfigError`.
     """
@@ -308,8 +307,8 @@ _STAGED = ".new-"
 
 @contextmanager
 def stage_copy(home: Home, source: Path) -> Iterator[PluginPackage]:
-    """Copy a plugin into the home folder, next to the installed ones. The copy is deleted unless it is put in
-    place.
+    """Copy a plugin into the home folder, next to the installed ones. Unless it is put in place, the copy is
+    deleted after the block.
 
     Links inside the plugin are replaced by their targets; links that lead out are left out. Raises
     `PluginError`.
@@ -351,7 +350,7 @@ def put_in_place(home: Home, plugin: PluginPackage) -> Path:
 
 
 def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) -> None:
-    """Remove a plugin from the home folder, with its approval and its data. Raises `PluginError`."""
+    """Remove a plugin from the home folder, with approval and data. Raises `PluginError`."""
     if shelved.place != "home":
         where = "comes with the project" if shelved.place == "project" else "was installed by pip"
         raise PluginError(

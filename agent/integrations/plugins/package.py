@@ -1,6 +1,6 @@
 """A plugin as read from its folder: parsed and checked, without running any of it.
 
-Two forms are supported: an Agent Plugin (`plugin.json`, `skills/`, `mcp.json`, and our own files in
+Two forms are supported: an Agent Plugin (`plugin.json`, `skills/`, `mcp.json`, and the files of Hermes in
 `dev.hermes-tui/`), and a folder with `plugin.yaml` and `handler.py`. An invalid part is skipped with a
 reason, and the other parts are still used.
 """
@@ -39,7 +39,7 @@ from tools.text.words import brief
 SERVERS_FILE = "mcp.json"
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json"
 ROOT, DATA = "PLUGIN_ROOT", "PLUGIN_DATA"
-"""Variables and placeholders for the folder of the plugin, and the folder where it keeps what is its own."""
+"""Variables and placeholders for the folder of the plugin, and for the folder of its own data."""
 
 ServerKind = Literal["stdio", "streamable-http", "sse"]
 _SERVER_FIELDS: Mapping[ServerKind, frozenset[str]] = {
@@ -59,11 +59,11 @@ class PluginServer:
     name: str
     kind: ServerKind
     command: str = ""
-    """One program: a bare name, or the path of one in the plugin, without links."""
+    """The program: a bare name, or the path of a file in the plugin, without links."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
-    """Where it runs; empty means the root of the plugin."""
+    """The folder in which it runs; empty means the root of the plugin."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -88,12 +88,12 @@ class _EntryError(ValueError):
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders in `text`. Placeholders inside the inserted values are not replaced."""
+    """Return `text` with its placeholders replaced, though not those inside the inserted values."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
 
 
 def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, ...], tuple[SkippedPart, ...]]:
-    """Read the servers in a file; return them and the parts that are not used.
+    """Return the servers in a file, and the parts that are not used.
 
     `data` is the folder for the plugin's own data. Reads the disk.
     """
@@ -246,7 +246,7 @@ def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
 EXTRAS_FILE, HANDLER, HOOKS = "plugin.yaml", "handler.py", "hooks.yaml"
 MOST_HOOKS = 64
 LONGEST_WAIT = 60.0
-"""Seconds a hook of `hooks.yaml` may have at most."""
+"""The maximum timeout of a hook of `hooks.yaml`, in seconds."""
 _EXTRAS_FIELDS = frozenset({"name", "version", "description", "in_process", "capabilities"})
 _HOOK_FIELDS = frozenset({"command", "match", "timeout", "required"})
 
@@ -259,7 +259,7 @@ class Extras:
     version: str = ""
     description: str = ""
     in_process: bool = False
-    """Whether it wants to run within Hermes, without a boundary."""
+    """Whether it asks to run inside the process of Hermes, without a sandbox."""
     capabilities: DeclaredCapabilities = DeclaredCapabilities()  # noqa: RUF009 - frozen
     skipped: tuple[SkippedPart, ...] = ()
 
@@ -269,7 +269,7 @@ class ExtrasError(ValueError):
 
 
 def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
-    """Read a `plugin.yaml` called `origin`. Raises `ExtrasError`.
+    """Return the content of a `plugin.yaml` called `origin`. Raises `ExtrasError`.
 
     With `named`, the file must give the plugin's name. Otherwise the manifest gives name and version, and
     those in this file are ignored.
@@ -311,9 +311,9 @@ def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
 
 
 def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[SkippedPart, ...]]:
-    """Read the hooks in the `hooks.yaml` called `origin`, which has the form of the setting `hooks`.
+    """Return the hooks in the `hooks.yaml` called `origin`, which has the form of the setting `hooks`.
 
-    Returns the hooks and the parts that are not used. Raises `ExtrasError`.
+    The second value lists the parts that are not used. Raises `ExtrasError`.
     """
     hooks: list[Hook] = []
     skipped: list[SkippedPart] = []
@@ -388,26 +388,26 @@ class PluginPackage:
     version: str
     description: str
     root: Path
-    """Its folder, without links."""
+    """Its folder, with links resolved."""
     form: PluginForm
     skills: tuple[PluginSkill, ...] = ()
     servers: tuple[PluginServer, ...] = ()
     handler: Path | None = None
-    """Its code, without links; None if it has none that can be used."""
+    """Its handler file, with links resolved; None if it has no usable one."""
     hooks: tuple[Hook, ...] = ()
-    """Commands that hear of events; they run inside the boundary of the plugin."""
+    """Commands that run at events, inside the sandbox of the plugin."""
     in_process: bool = False
-    """Whether it wants to run within Hermes, without a boundary."""
+    """Whether it asks to run inside the process of Hermes, without a sandbox."""
     capabilities: DeclaredCapabilities = DeclaredCapabilities()  # noqa: RUF009 - frozen
     skipped: tuple[SkippedPart, ...] = ()
 
     @property
     def runs(self) -> bool:
-        """Whether the plugin has code of its own besides skills and servers."""
+        """Whether the plugin has code of its own in addition to skills and servers."""
         return self.handler is not None or bool(self.hooks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `hermes plugin inspect --json` prints."""
+        """Return the data that `hermes plugin inspect --json` prints."""
         return {
             "name": self.name,
             "version": self.version,
@@ -427,9 +427,9 @@ class PluginPackage:
 
 
 def read_plugin(folder: Path, data: Path) -> PluginPackage:
-    """Read the plugin in a folder. `data` is the folder for its own data, which need not exist.
+    """Return the plugin in a folder. `data` is the folder for its own data, which need not exist.
 
-    Raises `PluginError` if the folder holds no plugin, or one without a usable manifest.
+    Raises `PluginError` if the folder contains no plugin, or one without a usable manifest.
     """
     try:
         root = folder.resolve(strict=True)
@@ -537,9 +537,9 @@ def _code(
 
 
 def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> tuple[PluginSkill, ...]:
-    """Read the skills directly below `skills/`; deeper folders are not searched.
+    """Return the skills directly below `skills/`; deeper folders are not searched.
 
-    With `strict`, each must be valid.
+    With `strict`, invalid skills are left out.
     """
     folder = root / SKILLS
     if not os.path.lexists(folder):
@@ -570,7 +570,7 @@ def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> 
 
 
 def read_skill(root: Path, path: Path, *, strict: bool = False) -> PluginSkill:
-    """Read the skill in a folder of the plugin. Raises `OutsideError`, `SkillFormatError` or `OSError`."""
+    """Return the skill in a folder of the plugin. Raises `OutsideError`, `SkillFormatError` or `OSError`."""
     folder = inside(root, path)
     file = inside(root, folder / "SKILL.md")
     if not file.is_file():
@@ -590,7 +590,7 @@ def _servers(root: Path, data: Path, skipped: list[SkippedPart]) -> tuple[Plugin
 
 
 def _fatal(root: Path, name: str) -> bytes:
-    """Read a file that every plugin must have. Raises `PluginError`."""
+    """Return the content of a file that every plugin must have. Raises `PluginError`."""
     try:
         content = read_part(root, name)
     except (OutsideError, OSError) as error:

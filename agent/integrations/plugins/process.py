@@ -40,19 +40,19 @@ from tools.text.words import brief
 
 LOADING = 10.0
 TOOL = 30.0
-"""Also for commands and for services that search."""
+"""Seconds for calls of tools, commands and search services."""
 HOOK = 5.0
-"""Also for notes of memory, which a session waits for when it begins."""
+"""Seconds for hooks, and for the memory notes that a session waits for when it begins."""
 MAKING = 180.0
-"""A picture, a sound, or what is said in a recording."""
+"""Seconds to make an image or speech, or to transcribe a recording."""
 
 
 LARGEST = 1_000_000
-"""Bytes after which a new file begins; the one before is kept."""
+"""The size in bytes after which a new log file begins; the previous one is kept."""
 
 
 class OutputLog:
-    """Writes a plugin's standard output and error to a log. The methods block, so call them in a thread."""
+    """A log of a plugin's standard output and error. The methods block, so call them in a thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,16 +87,16 @@ class OutputLog:
 
 
 PROGRAM = Path(__file__).resolve().parent / "child"
-"""The folder that holds the program of the child."""
+"""The folder with the program of the plugin process."""
 MEMORY = 512_000_000
-"""Bytes of private memory of one process of a plugin."""
+"""The maximum private memory of one plugin process, in bytes."""
 LIMITS = SandboxLimits(processes=128, files=512, data=MEMORY)
 
 _OF_PROGRAMS = frozenset(
     {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "nix", "gnu", "dev", "proc", "sys"}
     | {"run", "tmp", "var"}
 )
-"""What a program may need of the top of the file system; its folders of the person's are hidden below."""
+"""Top-level folders that programs may need; the user's folders inside them are hidden separately."""
 _HIDDEN_BELOW = tuple(
     Path(name) for name in ("/var/lib", "/var/log", "/var/mail", "/var/spool", "/var/backups", "/var/www")
 )
@@ -114,7 +114,7 @@ class GrantedPaths:
 def granted_paths(
     declared: DeclaredCapabilities, workspace: Path, user: Path, home: Home, environ: Mapping[str, str]
 ) -> GrantedPaths:
-    """Return the declared paths with links resolved.
+    """Return the declared paths with links resolved, and those that are refused.
 
     Secrets and the home folder of Hermes are never granted.
     """
@@ -208,7 +208,7 @@ def _hidden_paths(user: Path, home: Home, environ: Mapping[str, str]) -> Iterabl
 
 
 def _undeclared_paths(user: Path, workspace: Path, paths: GrantedPaths) -> list[Path]:
-    """Return the person's folders, except those that are granted or inside a granted path."""
+    """Return the user's folders, except those that are granted or inside a granted path."""
     own = (*_beside_programs(), *filter(Path.is_dir, _HIDDEN_BELOW), user, workspace)
     granted = (*paths.read, *paths.write)
     real = dict.fromkeys(Path(os.path.realpath(each)) for each in own)
@@ -216,7 +216,7 @@ def _undeclared_paths(user: Path, workspace: Path, paths: GrantedPaths) -> list[
 
 
 def _beside_programs() -> list[Path]:
-    """Return the top-level folders of the file system that running programs does not need."""
+    """Return the top-level folders of the file system that are not needed to run programs."""
     try:
         with os.scandir("/") as entries:
             return [
@@ -229,7 +229,7 @@ def _beside_programs() -> list[Path]:
 
 
 def _resolve_path(text: str, workspace: Path, user: Path) -> tuple[Path, str]:
-    """Return the target of a declared path, and what is wrong with it as a clause, or an empty text."""
+    """Return the target of a declared path, and a clause on what is wrong with it, empty if nothing is."""
     if text == "~" or text.startswith("~/"):
         return Path(os.path.realpath(user / text[2:])), ""
     if text.startswith("~"):
@@ -248,7 +248,7 @@ class PluginNetwork:
     """
 
     variables: Mapping[str, str] = VARIABLES
-    """What tells programs of the proxy."""
+    """The environment variables that name the proxy to programs."""
 
     def __init__(self, filtered: FilteredNetwork, hosts: Sequence[str]) -> None:
         self._filtered = filtered
@@ -276,7 +276,7 @@ class PluginNetwork:
         return cls(filtered, hosts)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close the network with every connection."""
         self._filtered.end(self._number)
         self._filtered.close()
 
@@ -295,14 +295,14 @@ def _decider(hosts: Sequence[str]) -> Decide:
 
 
 LARGEST_FRAME = 4_100_000
-"""Bytes of one answer; the child keeps to a little less."""
+"""The maximum size of one frame in bytes; the plugin process itself sends a little less."""
 MOST_PRINTED = 4_000_000
-"""Bytes of output of one process before it is taken for a flood."""
+"""The number of bytes of output after which a process is killed."""
 MOST_LOGGED = 500_000
-"""Bytes of it that are kept."""
+"""The number of bytes of output that are kept."""
 _READ_AT_ONCE = 65_536
 _GRACE = 2.0
-"""Seconds a handler has to end after nobody waits for it any more."""
+"""Seconds that a handler has to end after its caller no longer waits."""
 _START = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
     "from hermes_plugin_child.main import main; sys.exit(main())"
@@ -321,16 +321,16 @@ class PluginLaunch:
     workspace: Path
     home: Home
     environ: Mapping[str, str]
-    """The person's variables, of which the plugin gets those that it declared."""
+    """The user's environment variables; the plugin gets those that it declared."""
     sandbox: Sandbox
     user: Path
     memory: int = MEMORY
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Values, by name, that never leave through its network, but for those that it was given."""
+    """Values, by name, that never leave through its network, except for those that it was given."""
 
 
 class PluginProcess:
-    """One run of a plugin's process. If it fails, `failed` says why; this object is not started again."""
+    """One run of a plugin's process. If it fails, `failed` gives the reason; a new run needs a new object."""
 
     def __init__(self, launch: PluginLaunch) -> None:
         self.launch = launch
@@ -383,7 +383,8 @@ class PluginProcess:
         """Send a request and return the answer. Raises `PluginFailedError`, also if a handler raised an
         error.
 
-        If the answer takes too long, the process is killed. Cancelling this call stops the handler.
+        If the answer takes more than `seconds`, the process is killed. Cancelling this call stops the
+        handler.
         """
         if not self.is_alive or self._writer is None:
             raise self._error(self.failed or "has ended")
@@ -465,7 +466,7 @@ class PluginProcess:
         self._aside(self._drain(out))
 
     def _prepare(self) -> GrantedPaths:
-        """Create folders, paths and network before the start. Blocks."""
+        """Create folders and network before the start, and return the granted paths. Blocks."""
         launch = self.launch
         private_folder(launch.data)
         private_folder(launch.home.run)
@@ -557,7 +558,7 @@ class PluginProcess:
             log.finish()
 
     def _ending(self) -> str:
-        """Describe how the process ended by itself. Blocks for a moment."""
+        """Return a description of how the process ended by itself. Blocks for a moment."""
         process = self._process
         if process is None:
             return "has ended"
@@ -641,9 +642,9 @@ class PluginFailure:
     what: str
     """A sentence that names the plugin."""
     times: int
-    """How often something of it failed in this session."""
+    """The number of failures of the plugin in this session."""
     is_off: bool
-    """Whether it is left alone for the rest of the session."""
+    """Whether it is no longer used for the rest of the session."""
 
 
 class InProcessPlugin:
@@ -672,7 +673,7 @@ class InProcessPlugin:
         return context.entries()
 
     async def ask(self, do: str, seconds: float, **fields: Any) -> Any:
-        """Call a handler of the plugin and return its answer. Raises `PluginFailedError`."""
+        """Call a handler of the plugin and return its answer. May raise `PluginFailedError`."""
         if self._context is None or self.failed:
             raise PluginFailedError(f"The plugin {self.launch.name} {self.failed or 'has ended'}.")
         return await self._within(seconds, self._context.call(do, fields["name"], fields["given"]))

@@ -26,14 +26,14 @@ from tools.text.safe_text import clean
 from tools.text.words import brief
 
 MOST = 64
-"""Registrations of one kind."""
+"""The maximum number of registrations of one kind."""
 LONGEST_DESCRIPTION = 4_000
 LONGEST_SECTION = 4_000
-"""Characters of a section of the system prompt."""
+"""The maximum number of characters of a section of the system prompt."""
 LARGEST_SCHEMA = 20_000
-"""Characters of the parameters of a tool."""
+"""The maximum number of characters of a tool's parameters as JSON."""
 PROVIDER_KINDS = ("search", "memory", "image", "speech", "transcribe")
-"""Kinds of services that are asked."""
+"""The kinds of services that a plugin can provide."""
 _WORK = {
     "search": "answers searches of the web",
     "memory": "keeps the notes of memory, in place of your files",
@@ -41,7 +41,7 @@ _WORK = {
     "speech": "reads texts aloud",
     "transcribe": "writes down recordings",
 }
-"""What is said of a service before a person agrees to it."""
+"""The description of each kind of service when the user is asked to approve it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RegisteredProvider:
 
     @property
     def sentence(self) -> str:
-        """Describe the service for a person who is asked to approve it."""
+        """A description of the service for the user who is asked to approve it."""
         return f"{self.name} ({self.kind}) {_WORK[self.kind]}"
 
 
@@ -82,12 +82,12 @@ class Registrations:
     commands: tuple[RegisteredCommand, ...] = ()
     cli_commands: tuple[RegisteredCommand, ...] = ()
     events: tuple[HookEvent, ...] = ()
-    """Events that its hooks hear of."""
+    """The events for which it has hooks."""
     sections: tuple[PromptSection, ...] = ()
     skills: tuple[str, ...] = ()
-    """Folders of skills, from the root of the plugin on."""
+    """Folders of skills, relative to the root of the plugin."""
     skins: tuple[str, ...] = ()
-    """Files of skins, from the root of the plugin on."""
+    """Files of skins, relative to the root of the plugin."""
     providers: tuple[RegisteredProvider, ...] = ()
     skipped: tuple[SkippedPart, ...] = ()
 
@@ -97,7 +97,7 @@ class Registrations:
 
     @classmethod
     def of(cls, data: Any) -> Registrations:
-        """Read the result of `to_json`. Raises `ValueError`, `KeyError` or `TypeError` if it is invalid."""
+        """Return the result of `to_json` as an object. Raises `ValueError`, `KeyError` or `TypeError`."""
         return cls(
             tools=tuple(RegisteredTool(**each) for each in data["tools"]),
             commands=tuple(RegisteredCommand(**each) for each in data["commands"]),
@@ -111,7 +111,7 @@ class Registrations:
         )
 
     def titles(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Return the registered names by kind, with kinds in words for a person."""
+        """Return the registered names by kind, without empty kinds, which are named in words for the user."""
         kinds = (
             ("tools", tuple(each.name for each in self.tools)),
             ("slash commands", tuple(f"/{each.name}" for each in self.commands)),
@@ -134,7 +134,7 @@ def _plain(entry: Any) -> Any:
 def check_registrations(entries: Any, granted: DeclaredCapabilities) -> Registrations:
     """Return those registrations from a plugin's process that are well-formed and declared.
 
-    `entries` is untrusted: it should be a list of `{"kind": …, …}`. Each rejected entry is listed with a
+    `entries` is untrusted: it should be a list of `{"kind": …, …}`. Rejected entries are listed with a
     reason.
     """
     reader = _Reader(granted)
@@ -263,7 +263,7 @@ def _description(entry: dict[str, Any]) -> str:
 
 
 def clean_data(value: Any) -> Any:
-    """Remove control sequences from all texts in the data."""
+    """Return the data with control sequences removed from all texts."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -275,7 +275,7 @@ def clean_data(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PluginCommand:
-    """The name of a slash command, and its description."""
+    """A slash command of a plugin."""
 
     name: str
     description: str
@@ -283,8 +283,8 @@ class PluginCommand:
 
 
 def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...], tuple[SkippedPart, ...]]:
-    """Copy skins, whose paths are relative to the plugin's folder; return the copied ones and the skipped
-    ones.
+    """Copy skins, whose paths are relative to the plugin's folder, into the home; return the paths of the
+    copied ones, and the skipped ones.
     """
     taken = {each.name for each in list_skins(home.skins)}
     placed: list[str] = []
@@ -306,7 +306,7 @@ def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...]
 
 
 def remove(home: Home, skins: Sequence[str]) -> None:
-    """Delete the copies of skins."""
+    """Delete the copies of skins in the home."""
     for skin in skins:
         path = home.skins / PLUGINS / f"{Path(skin).stem}.yaml"
         if os.path.lexists(path):

@@ -30,16 +30,16 @@ from tools.text.safe_text import clean
 from tools.text.words import brief
 
 MOST_FAILURES = 3
-"""Times a plugin is cut off before it is left alone for the rest of the session."""
+"""The number of times that a plugin is killed before it is no longer used in the session."""
 
 
 class PluginRunner:
-    """Runs the code of one plugin. The process starts with the first request."""
+    """The code of one plugin, as a session calls it. The process starts with the first request."""
 
     def __init__(
         self, shelved: ShelvedPlugin, around: PluginEnvironment, tell: Callable[[str], None]
     ) -> None:
-        """`tell` receives a sentence when the plugin is no longer used because of failures."""
+        """Set up the runner. `tell` receives a sentence if failures end the use of the plugin."""
         self.shelved = shelved
         self._around = around
         self._tell = tell
@@ -56,7 +56,7 @@ class PluginRunner:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that the plugin declares and that its sandbox lets it reach."""
+        """The hosts that the plugin declares and that its sandbox allows."""
         plugin = self.shelved.plugin
         return plugin.capabilities.hosts if plugin is not None else ()
 
@@ -153,7 +153,7 @@ class PluginRunner:
             )
 
     def _note(self, process: PluginProcess | InProcessPlugin, error: PluginFailedError) -> None:
-        """Record a failure, and count it if it ended the process."""
+        """Record a failure; if it ended the process, count it towards `MOST_FAILURES`."""
         self._keep(error)
         if process.failed and process is self._process:
             self._count()
@@ -172,9 +172,9 @@ class PluginRunner:
 
 
 PLACE = 1_900
-"""After all tools of Hermes."""
+"""The position of plugin tools in the list: after all tools of Hermes."""
 _SHOWN = 20_000
-"""Characters of a result that open on demand."""
+"""The maximum number of characters of a result that can be expanded."""
 
 
 def register_tool(tool: RegisteredTool, runner: PluginRunner, registry: Registry) -> None:
@@ -250,11 +250,11 @@ class HandlerHook:
         return f"plugin {self.runner.name} {self.event}"
 
     def hears_of(self, tool: str) -> bool:
-        """Return True: the hook is called for every tool, and the handler itself decides."""
+        """Return True: the hook is called for every tool, and its handler decides what to do."""
         return True
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
-        """Call the handlers and return their answer. Raises `HookError`."""
+        """Call the handlers and return their combined answer. Raises `HookError`."""
         try:
             said = await self.runner.ask("hook", self.event, dict(payload), HOOK)
         except PluginFailedError as error:
@@ -287,11 +287,11 @@ class CommandHook:
         return f"plugin {self.runner.name} {self.hook.digest}"
 
     def hears_of(self, tool: str) -> bool:
-        """Whether the hook is called for a tool."""
+        """Return whether the hook is called for a tool."""
         return self.hook.hears_of(tool)
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
-        """Run the command and return its answer. Raises `HookError`."""
+        """Run the command and return the answer in its output. Raises `HookError`."""
         try:
             said = await self.runner.shell(self.hook, payload)
         except PluginFailedError as error:
@@ -323,12 +323,12 @@ def brought_servers(shelved: Iterable[ShelvedPlugin]) -> tuple[BroughtServer, ..
 
 
 class SessionPlugins:
-    """What the enabled plugins add to a session. It does not change while the session runs."""
+    """The parts that the enabled plugins add to a session. They do not change while the session runs."""
 
     def __init__(
         self, shelved: Sequence[ShelvedPlugin], around: PluginEnvironment, tell: Callable[[str], None]
     ) -> None:
-        """`tell` receives a sentence about each plugin that is no longer used."""
+        """Set up the plugins. `tell` receives a sentence about each plugin that is no longer used."""
         self._shelved = [each for each in shelved if each.is_on]
         self.problems: list[str] = [_changed_text(each) for each in shelved if each.standing == "changed"]
         """What a person should hear when the session begins, a sentence each."""
@@ -353,7 +353,7 @@ class SessionPlugins:
                     register_tool(tool, runner, registry)
 
     def run(self) -> bool:
-        """Whether any plugin's code runs."""
+        """Return whether any plugin's code runs."""
         return bool(self._runners)
 
     def hooks(self) -> list[HandlerHook | CommandHook]:

@@ -1,1 +1,1 @@
-"""Program that runs the code of a plugin. It needs only the standard library."""
+"""The program that runs the code of a plugin. It needs only the standard library."""

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 _DEEPEST = 60
-"""Levels of a result that are read."""
+"""The maximum nesting depth of a result."""
 
 
 class RegistrationError(TypeError):
@@ -21,7 +21,7 @@ class RegistrationError(TypeError):
 
 
 class Context:
-    """Records what a plugin registers, and finds the handler for each entry.
+    """The record of a plugin's registrations, with the handler for each entry.
 
     `root` is the plugin's folder, `data` the folder for its own data, and `workspace` the folder in which the
     session works.
@@ -90,7 +90,8 @@ class Context:
     async def call(self, kind: str, name: str, given: Any) -> Any:
         """Call the handlers of a registration with `given` and return their result.
 
-        Raises `KeyError` without a handler, and whatever a handler raises.
+        The answers of several hooks are combined. Raises `KeyError` without a handler, and whatever a handler
+        raises.
         """
         answer: Any = None
         for handler in self._handlers[kind, name]:
@@ -122,7 +123,7 @@ _STRICTNESS = {"allow": 0, "ask": 1, "block": 2}
 
 
 def _join_answers(first: Any, second: Any) -> Any:
-    """Combine two answers of hooks: the stricter decision, and the later arguments and result."""
+    """Return two answers of hooks combined: the stricter decision, and the later arguments and result."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return first if second is None else second
     is_stricter = _STRICTNESS.get(str(second.get("decision")), 0) >= _STRICTNESS.get(
@@ -135,7 +136,7 @@ def _join_answers(first: Any, second: Any) -> Any:
 
 
 def as_data(value: Any, depth: int = 0) -> Any:
-    """Convert a value to JSON data.
+    """Return a value as JSON data.
 
     A value without a JSON form is replaced by a note, never by `<object …>`.
     """

@@ -13,7 +13,7 @@ _MODULE = "handler"
 
 
 class _FromSource(importlib.machinery.SourceFileLoader):
-    """Loads a module by compiling its source every time."""
+    """A loader that compiles a module's source every time."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

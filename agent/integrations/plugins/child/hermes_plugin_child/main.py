@@ -20,13 +20,13 @@ from .context import Context, run
 from .loading import load, only_sources
 
 LARGEST = 4_000_000
-"""Bytes of one frame."""
+"""The maximum size of one frame, in bytes."""
 _LENGTH = struct.Struct(">I")
 _COMPLAINT = 4_000
 
 
 def main() -> int:
-    """Serve until Hermes closes the connection; return the exit code."""
+    """Answer requests until Hermes closes the connection, then end the process."""
     link = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -107,7 +107,7 @@ def _is_async(register: Any) -> bool:
 
 
 def _limit(memory: int) -> None:
-    """Limit the private memory of this process to `memory` bytes."""
+    """Limit the private memory of this process to `memory` bytes, and switch off core dumps."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -115,7 +115,7 @@ def _limit(memory: int) -> None:
 
 
 async def _shell(frame: dict[str, Any]) -> dict[str, Any]:
-    """Run a shell command from the plugin's hooks, with JSON as its input."""
+    """Run a shell command from the plugin's hooks, with JSON as its input; return exit code and output."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
         "-c",
