@@ -1,8 +1,8 @@
 """The verdict on a shell command by its effects: the strictest verdict on its programs and files.
 
-Inside a closed boundary everything is allowed, except effects that the boundary cannot stop and undo cannot
-restore. Without a boundary only a short list of effects is allowed. Whatever is not understood needs
-permission.
+Inside a closed boundary (a sandbox that confines files and network) everything is allowed, except effects
+that the boundary cannot stop and undo cannot restore. Without a boundary only a short list of effects is
+allowed. Whatever is not understood needs permission.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _RUNNING = {
 def names_programs(folder: str) -> bool:
     """Return whether git, when reading in `folder`, would run programs that the repository configures.
 
-    Blocking, never waits; in doubt True, outside of a repository False. Computed once per decision.
+    True in doubt, False outside of a repository. Blocking, but never waits for pipes. Computed once per
+    decision.
     """
     return current().once((names_programs, folder), lambda: _names_programs(folder))
 
@@ -75,7 +76,7 @@ def _names_programs(folder: str) -> bool:
 
 
 def _leads_elsewhere(git: Path) -> bool:
-    """Return whether git would read settings from outside of the repository."""
+    """Return whether git would read settings from outside of the folder `git`; True in doubt."""
     try:
         line = os.fsdecode(read_bytes(git / "commondir", _MAX_BYTES)[0]).strip()
         return (git / line).resolve() != git.resolve()
@@ -95,12 +96,12 @@ def _repository(folder: Path) -> Path | None:
 
 
 def _modules(common: Path) -> Iterator[Path]:
-    """Yield the settings files of submodules, which git also reads when it shows their state."""
+    """Yield the settings files of submodules, at most 200, which git also reads when it shows their state."""
     return islice((common / "modules").rglob("config"), _MAX_MODULES)
 
 
 def file_names_programs(file: Path) -> bool:
-    """Return whether git settings name programs that even reading would run; in doubt True. Blocking."""
+    """Return whether a git settings file names programs that even reading would run; True in doubt."""
     try:
         text = read_bytes(file.resolve(), _MAX_BYTES)[0].decode("utf-8", "replace").lstrip("\ufeff")
     except FileNotFoundError:
@@ -127,7 +128,7 @@ def _runs(section: str, key: str, value: str) -> bool:
 
 _BYTES = 200_000
 _STEPS = 200_000
-"""The limit of SQLite instructions for one query."""
+"""The interval in SQLite instructions after which a query is aborted."""
 _SVN_SENDS = ("commit", "ci", "import", "lock", "unlock")
 _SVN_VALUED = ("-m", "--message", "-F", "--file", "-r", "--revision", "--encoding", "--with-revprop")
 _OFF = frozenset({"0", "off", "no", "false", "pullonly"})
@@ -135,24 +136,24 @@ _OFF = frozenset({"0", "off", "no", "false", "pullonly"})
 
 @dataclass(frozen=True, slots=True)
 class CommitReach:
-    """The effects of a commit outside of its repository."""
+    """The effects of a commit beyond its repository."""
 
     stays: bool
-    """Whether no other machine is contacted."""
+    """True if no other machine is contacted."""
     runs: bool = False
-    """Whether settings of the repository name programs to run."""
+    """True if settings of the repository name programs to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The remotes that a repository sends to, and its hooks, from its settings."""
+    """The remotes that a repository sends commits to, and its hooks, as found in its settings."""
 
     sends: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
 
 
 class _DoubtError(Exception):
-    """A file needed for the decision could not be read."""
+    """Raised if something needed for the decision cannot be determined."""
 
 
 def commit_reach(
@@ -163,10 +164,10 @@ def commit_reach(
     inside: Callable[[str], bool],
     is_quiet: Callable[[str], bool],
 ) -> CommitReach:
-    """Return the effects of a commit by `program` in `folder`; in doubt it sends data to other machines.
+    """Return the effects of a commit by `program` in `folder`; in doubt, that it contacts other machines.
 
-    `inside` tells whether a path is in the workspace, `is_quiet` whether a command line sends nothing.
-    Blocking, never waits.
+    `inside` returns whether a path is in the workspace, `is_quiet` whether a command line sends nothing.
+    Blocking, but never waits for pipes.
     """
     try:
         if any(word.startswith(("--config", "-R", "--repo", "--cwd")) for word in arguments):
@@ -186,7 +187,7 @@ def _is_here(place: str, inside: Callable[[str], bool]) -> bool:
 
 
 def _above(folder: Path, *names: str) -> Path:
-    """Return the nearest entry with one of these names, in a folder or its parents."""
+    """Return the nearest entry with one of these names, in a folder or its parents. Raises `_DoubtError`."""
     for place in (folder, *folder.parents):
         for name in names:
             if os.path.lexists(place / name):
@@ -195,7 +196,7 @@ def _above(folder: Path, *names: str) -> Path:
 
 
 def _text(path: Path) -> str:
-    """Return the content of a file; empty if it is missing."""
+    """Return the content of a file; empty if it is missing. Raises `OSError` if it is unreadable."""
     try:
         return read_bytes(path, _BYTES)[0].decode("utf-8", "replace")
     except FileNotFoundError:
@@ -209,7 +210,7 @@ def _mercurial(folder: Path, home: Path, _: Sequence[str]) -> _Facts:
 
 
 def hooks_of_mercurial(file: Path) -> bool:
-    """Return whether Mercurial settings contain more than paths of repositories; in doubt True. Blocking."""
+    """Return whether Mercurial settings hold more than the user's name and paths; True in doubt. Blocking."""
     try:
         return any(
             (section, key) != ("ui", "username") and section != "paths"
@@ -220,7 +221,7 @@ def hooks_of_mercurial(file: Path) -> bool:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield section, key and value of settings, with continued values joined."""
+    """Yield (section, key, value) of a settings file, with continued values joined. Raises `_DoubtError`."""
     section = ""
     for line in re.sub(r"\n[ \t]+(?=\S)", " ", text).splitlines():
         if line.startswith("%include"):
@@ -249,7 +250,7 @@ def _subversion(folder: Path, _: Path, arguments: Sequence[str]) -> _Facts:
 
 
 def _scripts(root: str) -> Iterator[str]:
-    """Yield the hook scripts of the Subversion repository at an address."""
+    """Yield the texts of the hook scripts of the Subversion repository at an address."""
     place = Path(unquote(root.partition("://")[2]))
     hooks = next((each / "hooks" for each in (place, *place.parents) if (each / "db").is_dir()), None)
     for script in sorted(hooks.iterdir()) if hooks is not None and hooks.is_dir() else ():
@@ -301,7 +302,7 @@ def _pairs(file: Path, question: str) -> dict[str, str]:
 
 
 def _rows(file: Path, question: str) -> list[tuple[str, ...]]:
-    """Return the rows that a database query gives, as texts. Raises `sqlite3.Error`."""
+    """Return the rows of a database query as texts. Raises `sqlite3.Error` or `_DoubtError`."""
     if not file.is_file():
         raise _DoubtError
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as database:
@@ -329,19 +330,19 @@ _READERS: dict[str, Callable[[Path, Path, Sequence[str]], _Facts]] = {
 
 
 MOST_JUDGED = 120
-"""The number of judged programs in one command; further ones are only checked by the hardline."""
+"""The number of judged programs in one command; further ones are only checked against the hardline."""
 LONGEST_PART = 400
-"""Characters shown of a part; the judgement covers all of it."""
+"""The number of characters shown of a part of a command; the whole part is judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The verdict for one class of effects."""
+    """The rule for one class of effects."""
 
     passes_by: Literal["always", "boundary", "undo", "never"]
-    """What lets it pass unasked: nothing is needed; a closed boundary; undo of `.git`; nothing does."""
+    """What makes it allowed without asking: nothing; a closed boundary; undo of `.git`; nothing does."""
     reason: str
-    """Why it is asked about, as a clause for the user."""
+    """The reason for asking, as a clause for the user."""
 
 
 POLICIES: dict[EffectName, Policy] = {
@@ -354,7 +355,7 @@ POLICIES: dict[EffectName, Policy] = {
     "publishes": Policy("never", "sends something to another machine, which cannot be taken back"),
     "lost": Policy("never", "loses what nothing brings back"),
 }
-"""The decision by effect class, whichever tool causes it."""
+"""The rule for each class of effects, whichever tool causes it."""
 
 _PLAIN_VARIABLES = lazy_pattern(
     r"[a-z_][a-z0-9_]*|DEBUG|VERBOSE|CI|TZ|LANG|LC_\w+|TERM|COLUMNS|LINES|\w*COLOR\w*|NODE_ENV|RAILS_ENV|RACK_ENV"
@@ -370,7 +371,7 @@ _ONLY_NAMES = words(
     "echo printf ls stat test [ basename dirname realpath readlink which type file git find cd rm mkdir touch"
     " command sleep export"
 )
-"""Programs whose arguments are not files to read."""
+"""Programs that do not read the contents of files named in their arguments."""
 _GIT_KEY = lazy_pattern(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
 
 
@@ -380,16 +381,17 @@ class Assessment:
 
     verdict: Verdict
     only_looks: bool
-    """Whether it certainly changes nothing and contacts nobody."""
+    """True if the command certainly changes nothing and contacts no other machine."""
     hosts: frozenset[str] = frozenset()
-    """Named hosts that are asked about."""
+    """The hosts that the command names and that need permission."""
 
 
 class Assessor:
-    """Judges commands of one session.
+    """A judge of shell commands for one session.
 
-    `scratch` is a folder only this session writes to, `own` the home of Hermes (default: `.hermes` in the
-    user's home). `coverage` is the protection by the boundary, `undo` the files that checkpoints can restore.
+    `scratch` is a folder that only this session writes to, `own` Hermes's home folder (default: `.hermes` in
+    the user's home). `coverage` is the protection by the boundary, `undo` the files that checkpoints can
+    restore.
     """
 
     def __init__(
@@ -411,7 +413,7 @@ class Assessor:
     def assess(self, command: str, cwd: Path) -> Assessment:
         """Return the verdict on running `command` in `cwd`, with its reasons.
 
-        Never raises. Its work is bounded.
+        Never raises: if an error occurs, the command needs permission. Its work is limited.
         """
         with cached_paths():
             reading = read(command, str(cwd), self._places.home)
@@ -425,7 +427,7 @@ class Assessor:
 
 
 class _Judge:
-    """Collects the findings about every program and file."""
+    """A collector of findings about every program and file of one command."""
 
     def __init__(self, scope: Scope, closed: bool, undo: UndoCoverage, table: Table) -> None:
         self._scope = scope
@@ -450,7 +452,7 @@ class _Judge:
         self._parts[told, kind, reason, network] = None
 
     def look(self, reading: Reading) -> None:
-        """Judge all commands, reads and writes of the parsed text."""
+        """Judge all commands, reads and writes of the parsed text, and collect the findings."""
         for text, reason in forbidden(reading, self._scope.places):
             self.add(text, "hardline", reason)
         for command in reading.commands[:MOST_JUDGED]:
@@ -505,7 +507,7 @@ class _Judge:
             self.add(text, "allow", POLICIES[found.effect].reason if found.known else "", network=wants)
 
     def _reasons(self, command: Command, found: Deed, cwd: str) -> list[str]:
-        """Return why a command needs permission when it runs in `cwd`."""
+        """Return the reasons why a command needs permission when it runs in `cwd`; empty if it needs none."""
         reasons = [*self._by_effect(command, found, cwd), *self._of_files(command, found, cwd)]
         foreign = [host for host in found.hosts if not rules.is_known(host)]
         if UNKNOWN in foreign and self._closed:
@@ -637,7 +639,7 @@ class _Judge:
 
 
 def _readable_files(command: Command, found: Deed) -> list[str]:
-    """Return the files of a command that any program may read."""
+    """Return the arguments of a command that may be files whose contents it reads."""
     if command.name == "git":
         shows = {
             "show",
@@ -673,7 +675,7 @@ _GIT_READS = words("fetch pull ls-remote apply am")
 
 
 def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
-    """Return path-like arguments that git only reads: the address of a remote, or a patch."""
+    """Return the arguments that git only reads, such as the path of a remote or a patch; may return all."""
     verb = arguments[:2]
     if verb in (("remote", "add"), ("remote", "set-url")) or _GIT_READS.intersection(verb[:1]):
         return arguments
@@ -685,7 +687,7 @@ def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def git_folder_option(command: Command) -> str:
-    """Return the folder of `git -C`; empty without it."""
+    """Return the folder given by `git -C`; empty if the option is not given."""
     arguments = command.arguments
     return next((after for option, after in pairwise(arguments) if option == "-C"), "")
 

@@ -1,4 +1,4 @@
-"""The effects of one program in a command: its class, files, and hosts."""
+"""The effects of one program call in a command: its class of effect, files, and hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.safety.reader.tree import GLOBS, UNKNOWN, literal
 from tools.kit.lazy_pattern import lazy_pattern
 
 _ALONE = frozenset({"--version", "-version", "-v", "-V", "--help", "-h", "help", "version"})
-"""Options that only identify a harmless call if nothing else is given."""
+"""Options that make a call harmless only if nothing else is given."""
 _OUTPUT_TO = lazy_pattern(r"(?:of|--output|--output-document|--out|--outfile)=(.+)", re.DOTALL)
 _ADDRESS = lazy_pattern(r"(?:[a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?(\[[0-9a-f:]+\]|[^/:?#\s]*)", re.IGNORECASE)
 _HOST = lazy_pattern(r"(?:[^@/?#\s]*@)?(\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?:[/?#].*)?", re.DOTALL)
@@ -40,44 +40,44 @@ _BY_EFFECT: dict[EffectName, Operands] = {"looks": "read", "edits": "write", "lo
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """The effects of a program according to the table. Paths are marked text, as in the command."""
+    """The effects of a program call according to the table. Paths are marked text, as in the command."""
 
     effect: EffectName
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
     recursive: bool = False
-    """Whether it affects whole folders."""
+    """True if it affects whole folders."""
     hosts: tuple[str, ...] = ()
-    """Other machines it names; includes `UNKNOWN` if one is unknown."""
+    """The other machines it contacts; includes `UNKNOWN` if one is unknown."""
     sends: bool = False
-    """Whether it sends data to these machines."""
+    """True if it sends data to these machines."""
     known: bool = True
-    """Whether the program is in the table."""
+    """True if the program is in the table."""
     texts: tuple[str, ...] = ()
-    """Arguments that are not paths, such as the expression of `sed`."""
+    """The leading arguments that are not paths, such as the expression of `sed`."""
     notes: bool = False
-    """Whether it always keeps files outside of the workspace."""
+    """True if it always keeps files outside of the workspace."""
     local: bool = False
-    """Whether the repository's settings decide if it publishes anything."""
+    """True if the repository's settings decide whether it publishes anything."""
     unsure: bool = False
-    """Whether an unknown argument may be an option that changes its effect."""
+    """True if an unknown argument may be an option that changes its effect."""
 
 
 @dataclass(slots=True)
 class _Words:
-    """The arguments of a command by kind. There are many of these objects, so they are not frozen."""
+    """The arguments of a command by kind. Many of these objects are created, so they are not frozen."""
 
     operands: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
     values: list[tuple[str, str]] = field(default_factory=list)
     """Options with their values."""
     given: tuple[frozenset[str], frozenset[str], tuple[str, ...]] | None = None
-    """The options in the form in which they are looked up, once all are known."""
+    """The options prepared for look-up, once they have been looked up."""
 
 
 def deed(command: Command, table: Table) -> Deed:
-    """Return the effects of `command`."""
+    """Return the effects of `command` according to the table of programs."""
     program = find(command, table)
     if program is None:
         return Deed(
@@ -125,7 +125,7 @@ def deed(command: Command, table: Table) -> Deed:
 
 
 def _own_files(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the local files that a curl command only prints; empty if it may have other effects."""
+    """Return the local files that a curl command only prints; empty if it may do anything else."""
     named = [word for word in arguments if not _PLAIN_OPTION.fullmatch(word)]
     found = [match[1] for word in named if (match := _OWN_FILE.fullmatch(literal(word)))]
     return tuple(found) if len(found) == len(named) else ()
@@ -134,7 +134,7 @@ def _own_files(arguments: Sequence[str]) -> tuple[str, ...]:
 def find(command: Command, table: Table) -> Program | None:
     """Return the entry of a command's program in the table; None if there is none.
 
-    A program given as a path to an unusual folder is not looked up by its name.
+    A program in an unusual folder has no entry, whatever its name; one of the project counts as code.
     """
     folder, _, _ = command.word.rpartition("/")
     if folder and folder not in _SYSTEM_FOLDERS and not _PROJECT_FOLDER.fullmatch(folder):
@@ -172,7 +172,7 @@ def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
 
 
 def _option_value(word: str, program: Program) -> tuple[str, str] | None:
-    """Return the option in `word` that takes a value, and the value if it is part of the same word."""
+    """Return the option in `word` that takes a value, and the value if it is in the word, or None."""
     if word in program.valued or word in program.outputs:
         return word, ""
     if word.startswith("--") or len(word) < 3:
@@ -208,7 +208,7 @@ def _is_asked(quiet: str, said: str, options: Sequence[str]) -> bool:
 
 
 def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[EffectName, bool]:
-    """Return the stricter effect that options give to a program, and whether one of them sends data."""
+    """Return the effect after options have made it stricter, and whether one of them sends data."""
     sends = False
     said = told.operands[0] if told.operands else ""
     for key, other in program.options.items():
@@ -222,7 +222,7 @@ def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[E
 
 
 def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
-    """Return whether one of the wanted options is given, alone or among combined letters."""
+    """Return whether a wanted option is given, alone, abbreviated or among combined letters."""
     if not told.options:
         return False
     if told.given is None:
@@ -237,7 +237,7 @@ def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
 
 
 def _forms_of(options: Sequence[str]) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
-    """Return options with and without their values, the letters of short ones, and long ones."""
+    """Return options with and without their values, the letters of short options, and the long options."""
     given = dict.fromkeys(options)
     names = frozenset(name for option in given for name in (option, option.partition("=")[0]))
     letters = frozenset("".join(each[1:] for each in given if not each.startswith("--")))
@@ -283,7 +283,7 @@ def _is_output(option: str, program: Program) -> bool:
 
 
 def _archive(arguments: Sequence[str]) -> list[str]:
-    """Return the archive that `tar` creates or extends."""
+    """Return the archive that `tar` creates or extends; also `/` if it may leave the folder."""
     letters = arguments[0].lstrip("-")
     if arguments[0].startswith("--"):
         return []

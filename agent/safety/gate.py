@@ -1,11 +1,11 @@
-"""The gate: every effect on the outside world passes here first, whatever its cause.
+"""The gate: every effect on the outside world must pass this check first, whatever its cause.
 
 A tool describes its intention as an `Action`. The gate decides, asks the user if necessary, and raises
 `DeniedError` unless the answer is yes. In doubt, or if no user is present, the answer is no.
 
-The checks run in this order, and the first denial is final: the hardline, rules that deny, self-protection,
-rules that ask, grants of the session, rules that allow, the mode. An adviser can only make the result
-stricter.
+The checks run in this order, and the first denial is final: the hardline (what is never allowed), rules that
+deny, protection of Hermes's own files, rules that ask, grants of the session, rules that allow, the mode. An
+adviser can only make the result stricter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Outcome = Literal["allowed", "denied", "expired", "cancelled", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The decision about one action, for the audit log: who decided, and the outcome."""
+    """The decision about one action, for the audit log: what decided, and the outcome."""
 
     action: Action
     verdict: Verdict
@@ -49,17 +49,17 @@ class Ruling:
     outcome: Outcome
     feedback: str = ""
     grant: str = ""
-    """The id of the grant that was used or given."""
+    """The id of the grant that was used or given; empty without one."""
     by: str = ""
-    """Who answered and from where; empty for the user at the terminal."""
+    """The user who answered, and from where; empty for the user at the terminal."""
 
 
 Audit = Callable[[Ruling], Awaitable[None] | None]
-"""Records a decision before its action happens."""
+"""A function that records a decision before its action happens."""
 
 
 Advise = Callable[["Action", "Verdict"], Awaitable["Advice | None"]]
-"""Gives a second opinion on actions that would be allowed or asked about."""
+"""A function that gives a second opinion on actions that would be allowed or asked about."""
 
 
 class Approver(Protocol):
@@ -69,20 +69,13 @@ class Approver(Protocol):
 
 
 class Gate:
-    """Decides about actions of one session.
+    """The permission check for actions of one session.
 
-    `mode` comes from the settings, `permissions` are the user's rules. `chosen` is a mode for this session
-    that overrides both.
-
-    Tools never change the files and folders in `protected` (Hermes' own settings and store), and never read
-    those in `secret`. By default `secret` are the protected files named `.env` and `state.db`. Without
-    `approver` no user is present, so actions that need a yes are denied. `grants` hold lasting permissions,
-    by default only for the session.
-
-    `coverage` is the protection by the boundary, `undo` the files that checkpoints can restore.
+    `decider` applies the user's rules, the mode and the protection of files; `grants` hold lasting
+    permissions. Without `approver` no user is present, so actions that need a yes are denied.
 
     `audit` receives every decision and is awaited; if it raises, the action does not happen. `adviser` is
-    consulted about actions that would be allowed or asked about, but not about those the user allowed.
+    consulted about actions that would be allowed or asked about, but not about those with a grant.
     """
 
     def __init__(
@@ -123,7 +116,7 @@ class Gate:
         coverage: BoundaryCoverage = NO_COVERAGE,
         undo: UndoCoverage | None = None,
     ) -> Gate:
-        """Return a gate that guards the files of `home`."""
+        """Return a gate that also protects Hermes's own files in `home`."""
         # Commands may spell a linked folder either way.
         roots = dict.fromkeys((home.root, home.root.resolve()))
         guarded = (home.config, home.permissions, home.grants, home.env, home.database, home.trust)
@@ -159,7 +152,7 @@ class Gate:
         return other
 
     def within(self, limit: Callable[[Action], str]) -> Gate:
-        """Return a gate that also denies actions for which `limit` returns a reason, as a clause."""
+        """Return a gate that also denies actions for which `limit` returns a reason instead of ""."""
         other = copy.copy(self)
         other._limit = limit
         return other
@@ -167,14 +160,15 @@ class Gate:
     def for_agreed(self) -> Gate:
         """Return a gate for actions that the user just approved: those that would be asked about are allowed.
 
-        The objections of the adviser are new to the user, so those actions are asked about anyway.
+        If the adviser objects, the user is asked anyway, because the objection is new. Without an approver,
+        nothing changes.
         """
         if self._approver is None:
             return self
         return self.for_agent(_Agreed(self._approver), self._audit, self._agent)
 
     def follow(self, other: Gate) -> None:
-        """Use the mode chosen in `other` from now on."""
+        """Use the mode of the gate `other` from now on."""
         self._decider.follow(other._decider)
 
     @property
@@ -194,7 +188,7 @@ class Gate:
         return self._decider.policy
 
     def opens(self, action: Fetch) -> bool:
-        """Return whether the user's rules allow an address that is otherwise never requested."""
+        """Return whether the user's rules permit an address that is otherwise never requested."""
         return self.policy.opens(action)
 
     def decide(self, action: Action) -> Verdict:
@@ -202,14 +196,14 @@ class Gate:
         return self._decide(action)[0]
 
     def programs_that_look(self, action: RunCommand) -> frozenset[str] | None:
-        """Return the names of the programs of a command that certainly changes no file, as long as these
+        """Return the names of the programs in a command that certainly changes no file, as long as these
         names mean the usual programs; None if it may change one. Blocking.
         """
         return self._decider.programs_that_look(action)
 
     async def permit(self, action: Action) -> tuple[Path, ...]:
-        """Raise `DeniedError` if the action must not happen; else return the guarded paths that the user
-        allowed.
+        """Raise `DeniedError` if the action must not happen; otherwise return the protected paths that the
+        user allowed.
 
         The error's `extra` is `{"status": "blocked", "reasons": […], "outcome": …}`.
         """
@@ -250,7 +244,7 @@ class Gate:
         return self._decider.decide(action, self._grant_for)
 
     async def _advise(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
-        """Return the verdict with the adviser's objections, and who made the final decision."""
+        """Return the verdict with the adviser's objections, and the name of what made the final decision."""
         is_open = verdict.kind == "allow" or (verdict.kind == "ask" and self._approver is not None)
         if self._adviser is None or judge == "grant" or not is_open:
             return verdict, judge
@@ -269,7 +263,7 @@ class Gate:
         return None if grant is None else grant.reason
 
     def _tell(self) -> None:
-        """Report that the permission files were read again, once for each time."""
+        """Call `changed` with the policy if the permission files were read again since the last time."""
         permissions = self._decider.permissions
         policy = None if permissions is None else permissions.last
         if self.changed is not None and policy is not None and policy is not self._told:
@@ -277,7 +271,7 @@ class Gate:
             self.changed(policy)
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:
-        """Ask the user about an action; equal actions that wait at the same time are asked about once."""
+        """Ask the user; equal actions that wait at the same time share one question. Raises `DeniedError`."""
         # What guards the guard is asked each time.
         key = None if self._decider.guards(action) else subject(action)
         if key is None:
@@ -346,7 +340,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class _Agreed:
-    """An approver that says yes unless the adviser objects, because the user has already approved."""
+    """An approver that asks the user, who has already approved, only if the adviser objects."""
 
     person: Approver
 
@@ -355,7 +349,7 @@ class _Agreed:
 
 
 def _unlimited(_action: Action) -> str:
-    """Return an empty text: nothing limits further."""
+    """Return an empty text: there is no further limit."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Grants: lasting permissions that are listed and can be revoked.
+"""Grants: lasting permissions that the user can list and revoke.
 
 A grant covers only the action it was given for: the same command in the same folder run in the same way, the
 same file, the same address. Session grants are kept in memory. Permanent ones are in `~/.hermes/grants.json`,
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 Scope = Literal["session", "always"]
 Subject = tuple[str, ...]
-"""What a grant covers, as texts compared one by one."""
+"""The parts that identify what a grant covers; all of them must be equal."""
 
 _WAYS = {
     "background": "in the background",
@@ -36,17 +36,17 @@ _WAYS = {
     "outside": "outside of the sandbox",
     "network": "with the network",
 }
-"""The ways to run a command: each needs separate permission."""
+"""The ways to run a command, with their descriptions; each needs separate permission."""
 
 MOST = 2_000
-"""The number of permanent grants kept."""
+"""The number of permanent grants that are kept."""
 
 _SET_BACK = 60.0
-"""Seconds by which a clock may be set back without ending a temporary grant."""
+"""Seconds by which a clock may be set back without suspending a temporary grant."""
 
 
 class GrantsError(HermesError):
-    """The file of permanent grants cannot be used. The message is a sentence for the user."""
+    """Raised if the file of permanent grants cannot be used. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +58,14 @@ class Grant:
     kind: str
     """The kind of action, such as `RunCommand`."""
     rule: str
-    """What it covers, as the dialog said it. Outside text."""
+    """A description of what it covers, as shown in the dialog. Untrusted text."""
     covers: Subject
     workspace: str
     given: float
-    """The start, in seconds since the epoch."""
+    """The time when it was given, in seconds since the epoch."""
     by: str = "person"
     session: str = ""
-    """The session in which it was given."""
+    """The id of the session in which it was given."""
     agent: str = "main"
     expires: float | None = None
     """The end, in seconds since the epoch; None means never."""
@@ -82,16 +82,13 @@ class Grant:
     def holds(self, now: float) -> bool:
         """Return whether the grant is in force at `now`, in seconds since the epoch.
 
-        A grant with an end is not in force before it was given, so setting back the clock does not prolong
-        it.
+        A temporary grant is not in force before it was given, so setting back the clock does not prolong it.
         """
         return self.expires is None or self.given - _SET_BACK <= now < self.expires
 
 
 def subject(action: Action) -> Subject | None:
-    """Return what a lasting permission for `action` would cover; None if only a single permission is
-    possible.
-    """
+    """Return what a lasting permission for `action` would cover; None if it can only be permitted once."""
     match action:
         case RunCommand():
             ways = tuple(name for name in _WAYS if getattr(action, name))
@@ -112,7 +109,7 @@ def subject(action: Action) -> Subject | None:
 def rule_words(action: Action) -> str:
     """Return a description of a lasting permission for `action`; empty if none is possible.
 
-    It contains outside text.
+    It contains untrusted text.
     """
     match action:
         case RunCommand():
@@ -134,7 +131,7 @@ def rule_words(action: Action) -> str:
 
 
 class Grants:
-    """The grants of one session, with the permanent ones of its workspace. Queries are thread-safe.
+    """The grants of one session, with the permanent ones of its workspace. Look-ups are thread-safe.
 
     Without `path` nothing is stored: a permanent permission then ends with the session.
     """
@@ -172,7 +169,7 @@ class Grants:
     def prepare(
         self, action: Action, scope: Scope, *, by: str = "person", agent: str = "main"
     ) -> Grant | None:
-        """Return the grant for the user's yes, not yet in force; None if the action is never remembered."""
+        """Return the grant for the user's yes, not yet in force; None if the yes cannot be lasting."""
         covers = subject(action)
         if covers is None:
             return None
@@ -193,9 +190,9 @@ class Grants:
         )
 
     async def give(self, grant: Grant) -> Grant:
-        """Put a grant in force and return it.
+        """Put a grant in force and return it as stored.
 
-        A permanent one that cannot be written only lasts for the session; the log says why.
+        A permanent grant that cannot be written lasts only for the session; the reason is logged.
         """
         if grant.scope == "always":
             try:
@@ -208,7 +205,7 @@ class Grants:
         return grant
 
     async def revoke(self, grant: Grant) -> bool:
-        """Revoke a grant; False if it no longer exists. Raises `GrantsError`."""
+        """Revoke a grant; return False if it no longer exists. Raises `GrantsError`."""
         known = self._mine.get(grant.covers)
         if known is not None and known.id == grant.id:
             del self._mine[grant.covers]
@@ -228,7 +225,7 @@ class Grants:
                 del grants[id]
 
     def _permanent(self) -> Mapping[Subject, Grant]:
-        """Return the permanent grants of this workspace; none if the file is untrusted."""
+        """Return the permanent grants of this workspace; none if the file cannot be used."""
         if self._path is None:
             return {}
         stamp = _stamp(self._path)
@@ -244,7 +241,7 @@ class Grants:
 
 
 def load_grants(path: Path) -> dict[str, Grant]:
-    """Load all permanent grants by id, oldest first. Blocking. Raises `GrantsError`."""
+    """Return all permanent grants by id, oldest first. Blocking. Raises `GrantsError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -265,14 +262,14 @@ def load_grants(path: Path) -> dict[str, Grant]:
 
 
 def revoke_grant(path: Path, id: str) -> bool:
-    """Revoke one permanent grant; False if the id is unknown. Blocking. Raises `GrantsError`."""
+    """Revoke one permanent grant; return False if the id is unknown. Blocking. Raises `GrantsError`."""
     with _changing(path) as grants:
         return grants.pop(id, None) is not None
 
 
 @contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Grant]]:
-    """Yield the permanent grants for a change under a lock, and write them afterwards."""
+    """Yield the permanent grants, locked, and write them afterwards if changed. Raises `GrantsError`."""
     try:
         private_folder(path.parent)
         with file_lock(path.with_name(f"{path.name}.lock")):
@@ -291,7 +288,7 @@ def _changing(path: Path) -> Iterator[dict[str, Grant]]:
 
 
 def _grant(data: Mapping[str, Any]) -> Grant:
-    """Parse a grant of the file. Raises `TypeError` or `ValueError` for invalid data."""
+    """Parse a stored grant. Raises `TypeError`, `KeyError` or `ValueError` for invalid data."""
     grant = Grant(**{**data, "covers": tuple(data["covers"])})
     texts = (
         grant.id,

@@ -1,11 +1,11 @@
-"""Guarded places: files that run something later. Changing them needs permission in every mode.
+"""Guarded files: files that make programs run later. Changing them needs permission in every mode.
 
-A start-up file, a Git hook or a CI workflow runs programs later without asking. So these files, and Hermes'
+A start-up file, a Git hook or a CI workflow runs programs later without asking. So these files, and Hermes's
 own protections, are recognised by name, whether they exist yet or not. Every spelling counts that a file
 system may accept: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
 
-Paths may be marked text of the shell reader (see
-`agent.safety.reader.tree`); links are followed on the disk.
+Paths may be marked text of the shell reader, in which marker characters stand for unknown parts (see
+`agent.safety.reader.tree`); symbolic links are followed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ GIT_HARMLESS = frozenset(
         ("config.lock",),
     }
 )
-"""What may be written in `.git`: texts, and locks left by a dead process."""
+"""Files in `.git` that may be written: texts, and locks left by a dead process."""
 
 HOME_OPEN: tuple[tuple[str, ...], ...] = (
     ("bin",),
@@ -161,10 +161,10 @@ HOME_OPEN: tuple[tuple[str, ...], ...] = (
     (".config", "direnv"),
     (".config", "code"),
 )
-"""Places of the home folder that are guarded even if the workspace is inside them."""
+"""Paths in the home folder that are guarded even if the workspace is inside them."""
 
 HOME_STORES = tuple(tuple(row.lower().rstrip("*").split("/")) for row in rows(STORES_ANYWHERE + STORES))
-"""Places of keys and logins below the home folder."""
+"""Paths of keys and logins below the home folder."""
 
 HOME_FREE: tuple[tuple[str, ...], ...] = (
     (".cache",),
@@ -177,7 +177,7 @@ HOME_FREE: tuple[tuple[str, ...], ...] = (
     (".cargo", "registry"),
     (".cargo", "git"),
 )
-"""Hidden folders of the home that hold data and caches."""
+"""Hidden folders in the home folder that hold data and caches; they are not guarded."""
 
 SYSTEM: tuple[tuple[str, ...], ...] = (
     ("etc",),
@@ -200,7 +200,7 @@ SYSTEM: tuple[tuple[str, ...], ...] = (
     ("system",),
     ("applications",),
 )
-"""Folders of the system, free only if the workspace is inside them."""
+"""Folders of the system, guarded unless the workspace or the home folder is inside them."""
 
 START_UP = (
     ".bashrc",
@@ -220,7 +220,7 @@ START_UP = (
     ".vimrc",
     ".netrc",
 )
-"""Files below the home folder that are recognised under another name of the same file."""
+"""Files below the home folder that are recognised when a hard link gives them another name."""
 
 SHORT_NAMES = {
     "git~1": ".git",
@@ -230,12 +230,12 @@ SHORT_NAMES = {
     "hermes~1": ".hermes",
     "ssh~1": ".ssh",
 }
-"""Names as old Windows programs see them."""
+"""Short (8.3) names by which Windows file systems know guarded names."""
 
 
 _MARK = lazy_pattern(f"[{''.join(GLOBS)}{UNKNOWN}]")
 is_open = _MARK.search
-"""Whether a marked text may stand for other texts."""
+"""Returns whether a marked text may stand for other texts (a match, or None)."""
 _ENDING = lazy_pattern(r"[*?…]+\.\w+")
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
@@ -259,8 +259,8 @@ def guarded_reason(
 ) -> str | None:
     """Return why `action` needs permission in every mode, as a clause for the user; None if it does not.
 
-    Judges writing and deleting of files and changes of settings. `home` is the user's home folder, `own` the
-    home of Hermes (default: `.hermes` in `home`).
+    Only writing and deleting files and changing settings are judged. `home` is the user's home folder, `own`
+    Hermes's home folder (default: `.hermes` in `home`).
     """
     home = home or Path.home()
     match action:
@@ -291,15 +291,16 @@ def guarded_place(
 def known_name(path: str, *, whole: bool = False) -> str | None:
     """Return a description of the file at a relative path if it is guarded in any folder; otherwise None.
 
-    Only the names in `path` count (`.vscode/tasks.json`, `lib/.envrc`). The disk is not read. `whole` is
-    explained in `guarded_place`.
+    Only the names in `path` count (`.vscode/tasks.json`, `lib/.envrc`). The disk is not read. `whole` means
+    the same as in `guarded_place`.
     """
     names = parts(f"/{path}")
     return _by_name(names, tuple(map(_plain, names)), whole)
 
 
 def led_to(root: Path) -> dict[str, str]:
-    """Return the targets of guarded names in a folder that are links (`.envrc -> x`), with their kinds.
+    """Return the targets of guarded names in a folder that are links (`.envrc -> x`), with descriptions of
+    the names.
 
     Checks the names in the folder itself, and those in `.git`, `.github` and the like.
     """
@@ -320,9 +321,9 @@ def led_to(root: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
-    """Return guarded names in a folder that may be links, with their kinds.
+    """Return guarded names in a folder that may be links, with their descriptions.
 
-    The result is cached until the folder's modification time changes.
+    The result is cached until the folder's modification time changes. Raises `OSError`.
     """
     with os.scandir(folder) as entries:
         names = {each.name: each.is_symlink() for each in entries}
@@ -335,7 +336,7 @@ def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=32)
 def guard(workspace: Path, home: Path, own: Path | None = None) -> GuardedPlaces:
-    """Return the guarded places of one user and workspace, for a caller that checks many paths."""
+    """Return the guarded files of one user and workspace, for a caller that checks many paths. Cached."""
     return GuardedPlaces(workspace, home, own or home / ".hermes")
 
 
@@ -345,11 +346,11 @@ class _Answers:
     def __init__(self) -> None:
         self.paths: dict[tuple[str, bool], str | None] = {}
         self.below: dict[tuple[str, bool], str | None] = {}
-        """Answers for names without meaning, by their folder."""
+        """Results that hold for all names without special meaning in one folder."""
 
 
 class GuardedPlaces:
-    """The tables of guarded names with the folders of one user filled in."""
+    """The tables of guarded names, completed with the folders of one user and workspace."""
 
     def __init__(self, workspace: Path, home: Path, own: Path) -> None:
         self._home = home
@@ -360,7 +361,7 @@ class GuardedPlaces:
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
         self._telling = _TELLING | named | {name.casefold() for name in named}
         self.says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
-        """Whether nothing is known of a name: all paths with such ends below one folder get one answer."""
+        """Returns whether a name has no meaning: all paths with such ends below one folder get one result."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
         """Return a description of the guarded file at a marked absolute path; see `guarded_place`."""
@@ -381,8 +382,9 @@ class GuardedPlaces:
         return found
 
     def reason(self, does: str, path: str, *, whole: bool = False) -> str | None:
-        """Return the reason against an effect on a marked absolute path, such as `deletes a start-up file` or
-        `may delete a start-up file`, where only a pattern in it may match one; None if there is none.
+        """Return the reason against an effect on a marked absolute path, such as `deletes a start-up file`,
+        or `may delete a start-up file` if only a pattern in the path may match one; None if there is no
+        reason.
         """
         place = self.leads_to(path, whole=whole)
         if place and is_open(path):
@@ -400,7 +402,7 @@ class GuardedPlaces:
         return look.once((self, told, whole), lambda: self._find(path, look, whole))
 
     def _telling_part(self, path: str) -> str | None:
-        """Return the path without trailing names that have no meaning here; None if there are none."""
+        """Return the path without trailing names that have no special meaning; None if it has none."""
         names = path.split("/")
         known = len(names)
         while known > 1 and self.says_nothing(names[known - 1]):
@@ -419,8 +421,8 @@ class GuardedPlaces:
         return place or (None if whole else _other_name(path, self._home, look))
 
     def _led_to(self, path: str, whole: bool, look: PathCache) -> str | None:
-        """Return the kind of the guarded link in the workspace that leads to this path; None if there is
-        none.
+        """Return the description of the guarded link in the workspace that leads to this path; None without
+        one.
         """
         found = look.once((self, "led to"), lambda: led_to(self._workspace))
         if not found or is_open(path):
@@ -458,7 +460,7 @@ class GuardedPlaces:
         return None
 
     def _in_copy(self, names: tuple[str, ...], own: tuple[str, ...]) -> bool:
-        """Return whether the path is in a workspace copy made by Hermes."""
+        """Return whether the path is in a copy of the workspace made by Hermes."""
         copies = (*own, "copies")
         # Names with marks are not certainly inside it.
         return any(
@@ -466,8 +468,8 @@ class GuardedPlaces:
         )
 
     def _in_home(self, names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
-        """Return the kind of a hidden entry in the home folder, unless it holds data, caches or the
-        workspace.
+        """Return a description of a guarded entry in the home folder; None for other paths, data, caches and
+        the workspace.
         """
         for home in self._homes:
             rest = _below(names, home)
@@ -483,8 +485,8 @@ class GuardedPlaces:
         return None
 
     def _is_free(self, names: tuple[str, ...], below: tuple[str, ...], entry: tuple[str, ...]) -> bool:
-        """Return whether a hidden entry of the home holds data or caches, or a workspace that contains the
-        path.
+        """Return whether a hidden entry of the home folder holds data or caches, Hermes's own files, or a
+        workspace that contains the path.
         """
         if any(_starts(below, free, False) for free in HOME_FREE):
             return True
@@ -502,7 +504,7 @@ class GuardedPlaces:
 
 
 def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
-    """Return the kind of a path that is guarded by its name in any folder."""
+    """Return the description of a path that is guarded in any folder by its names; otherwise None."""
     if _KNOWN.isdisjoint(plain) and not _any_open(plain):
         return _by_ending(plain) if plain else None
     for at, name in enumerate(plain):
@@ -520,7 +522,7 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
 
 
 def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
-    """Return the kind of a path that is guarded by its prefix or extension; `anywhere` ignores the folder."""
+    """Return the description of a path guarded by prefix or extension; `anywhere` ignores its folder."""
     last = plain[-1]
     if last.endswith(".code-workspace"):
         return "settings of an editor, which can run programs"
@@ -532,7 +534,7 @@ def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
 
 
 def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
-    """Return the kind of a path that is guarded by several names, as `.github/workflows` is.
+    """Return the description of a path that is guarded by several names, as `.github/workflows` is, or None.
 
     One of the names may be unknown.
     """
@@ -550,9 +552,10 @@ def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
 
 
 def _guess_name(name: str, above: Sequence[str]) -> str | None:
-    """Return the kind of a guarded file that a name with wildcards may match; None if there is none.
+    """Return the description of a guarded file that a name with wildcards may match; None if there is none.
 
-    A name of wildcards only does not count. A name like `*.py` counts only if the folder has a guarded file.
+    A name that is only wildcards does not count. A name like `*.py` counts only if the folder has such a
+    file.
     """
     text = literal(name)
     if not text.strip("*?[…."):
@@ -575,13 +578,13 @@ def _may_be(name: str, known: str) -> bool:
 
 
 def _is_simple(name: str) -> bool:
-    """Return whether file systems can differ only about upper and lower case of a name."""
+    """Return whether file systems can disagree about a name only in the case of its letters."""
     return name.isascii() and "~" not in name and name[-1:] not in (".", " ") and ":" not in name
 
 
 @lru_cache(maxsize=2_048)
 def _plain(name: str) -> str:
-    """Return a name in the form in which the most tolerant file system treats it."""
+    """Return a name in the form that the most tolerant file system would use to compare it."""
     if _is_simple(name):
         return name.casefold()
     visible = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
@@ -590,7 +593,7 @@ def _plain(name: str) -> str:
 
 
 def _on_disk(path: str, look: PathCache) -> str:
-    """Return the path with links followed, up to the first mark."""
+    """Return the path with links followed, as far as it has no marks for unknown parts."""
     known, rest = path, ""
     if not path.isascii() and (mark := _MARK.search(path)) is not None:
         at = path.rfind("/", 0, mark.start())
@@ -603,8 +606,7 @@ def _on_disk(path: str, look: PathCache) -> str:
 
 
 def _bare_repository(names: tuple[str, ...]) -> str | None:
-    """Return the kind of a guarded file in a bare repository: `config`, `HEAD` or `hooks` next to its
-    objects.
+    """Return a description of `config`, `HEAD` or `hooks` in a bare Git repository; otherwise None.
 
     `hooks` in a Subversion repository counts too.
     """
@@ -624,7 +626,7 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
 
 
 def _other_name(path: str, home: Path, look: PathCache) -> str | None:
-    """Return the kind of a file that is a hard link to a start-up file in the home folder; otherwise None."""
+    """Return the description of a file that is a hard link to a start-up file in the home; otherwise None."""
     if is_open(path) or look.missing(path):
         return None
     try:
@@ -643,12 +645,12 @@ def _other_name(path: str, home: Path, look: PathCache) -> str | None:
 
 
 def _both(path: Path) -> tuple[tuple[str, ...], ...]:
-    """Return the names of a folder's path as written and with links followed."""
+    """Return the components of a folder's path, as written and with links followed."""
     return tuple(dict.fromkeys((parts(str(path)), parts(os.path.realpath(path)))))
 
 
 def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names below `folder`; None if the path is not below it."""
+    """Return the names below `folder`, empty for the folder itself; None if the path is outside of it."""
     if len(names) < len(folder):
         return None
     start = tuple(names[: len(folder)])

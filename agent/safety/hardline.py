@@ -1,6 +1,6 @@
 """The hardline: commands that no mode and no permission allows.
 
-The list is deliberately short: only what destroys the machine, the home folder or Hermes' protections. It is
+The list is deliberately short: only what destroys the machine, the home folder or Hermes's protections. It is
 applied after quoting, variables, wrappers and inner shells are resolved. So text that only mentions such a
 command does not match.
 """
@@ -17,13 +17,13 @@ from agent.safety.reader.script import LONGEST, read
 
 
 class Hardline:
-    """Checks commands against one set of paths that must not be lost."""
+    """A check of commands against one set of paths that must not be lost."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
 
     def check(self, command: str, cwd: Path) -> tuple[str, ...]:
-        """Return why the command may never run, as clauses; empty if it may. Its work is bounded."""
+        """Return the first reason why the command may never run, as a clause; empty if it may."""
         if len(command) > LONGEST:
             return (f"it is longer than {LONGEST:,} characters; write its data to a file first",)
         reading = read(command, str(cwd), self._places.home)

@@ -1,6 +1,6 @@
 """The impact of an action, shown to the user with the question: files, network, and limits.
 
-It is only information. The gate has already judged, and the boundary applies in any case.
+It is only information. The gate has already decided, and the sandbox applies in any case.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tools.services.sandbox import NetworkMode, SandboxName
 from tools.text.words import plural, shorten
 
 LONGEST = 60
-"""Characters of a name in a sentence; the action below it shows all of it."""
+"""The number of characters of a name in a sentence; the whole action is shown below it."""
 INTERPRETERS = words("sh bash zsh dash ksh fish ash python python3 perl ruby node")
 
 BY_EFFECT: dict[EffectName, str] = {
@@ -55,7 +55,7 @@ BY_EFFECT: dict[EffectName, str] = {
     "publishes": "Sends data to other machines or changes them with {program}: nobody can take that back",
     "lost": "Removes for good with {program}: nothing brings it back",
 }
-"""What each class of effects does and why it is asked about."""
+"""A sentence for each class of effects: what happens and why it is asked about."""
 UNDO: dict[EffectName, str] = {
     "looks": "there is nothing to undo",
     "edits": "undo brings back the files of the workspace",
@@ -66,18 +66,18 @@ UNDO: dict[EffectName, str] = {
     "publishes": "undo brings back files of the workspace, nothing on other machines",
     "lost": "undo does not bring this back",
 }
-"""What undo could bring back afterwards."""
+"""What undo could restore afterwards, for each class of effects."""
 
 
 class _Case(NamedTuple):
-    """A shape of command that has a sentence of its own."""
+    """A kind of command with its own sentence."""
 
     programs: str
-    """Names of programs, separated by blanks."""
+    """Names of programs, separated by spaces."""
     words: str
-    """A pattern that the arguments match, from their beginning."""
+    """A pattern that the arguments match from their beginning."""
     sentence: str
-    """The sentence, with fields of `_fields`."""
+    """The sentence, with fields that `_fill_in` replaces."""
 
 
 _FORCED = r"push\b.*(?: (?:-\w*f\w*|--force\S*)(?: |$)| \+\S)"
@@ -116,11 +116,11 @@ CASES = (
     _Case("crontab at", r"", f"Changes what this machine runs by itself later: {_NOT_COVERED}"),
     _Case("gh", r"(?:pr|issue|release|repo) ", f"Changes something on the code host ({{all}}): {_TAKEN}"),
 )  # fmt: skip
-"""Commands with a sentence of their own; the first that fits counts."""
+"""The commands with their own sentence; the first match counts."""
 
 
 def _fill_in(sentence: str, command: Command, found: Deed) -> str:
-    """Return a sentence with the words of a command in its fields."""
+    """Return `sentence` with its fields replaced by the words of a command."""
     words = [_short(each) for each in command.arguments if not each.startswith("-")]
     branch = (words[2:3] or [""])[0].lstrip("+").removeprefix(":").partition(":")[0]
     options = [each for each in command.arguments if each.startswith("-")]
@@ -144,16 +144,16 @@ def _enumerate(names: Sequence[str], instead: str) -> str:
 
 
 class Account(NamedTuple):
-    """What a question for approval says about an action as a whole."""
+    """A description of an action for the user who is asked to approve it."""
 
     sentence: str
-    """What will happen, and why it is asked."""
+    """What will happen, and why the user is asked."""
     undo: str
-    """What undo could bring back, as a clause."""
+    """What undo could restore, as a clause."""
 
 
 def account(action: Action, verdict: Verdict, workspace: Path, reading: Reading | None = None) -> Account:
-    """Return the sentence about an action. `reading` is its command, read; none for other actions. Pure."""
+    """Return the description of an action. `reading` is its parsed command; None for other actions."""
     if reading is not None and isinstance(action, (RunCommand, SendInput)):
         return _of_command(action, verdict, reading)
     sentence, undo = _of_action(action, verdict, workspace)
@@ -201,7 +201,7 @@ def _text(command: Command) -> str:
 
 
 def _piped(deeds: Sequence[tuple[Command, Deed]]) -> str:
-    """Return the host whose download is piped into an interpreter; empty if none is."""
+    """Return the host from which a download is piped into an interpreter; empty if none is."""
     for (first, found), (then, _) in pairwise(deeds):
         program, *words = (then.name, *then.arguments)
         if program in ("sudo", "doas") and words:
@@ -278,16 +278,16 @@ def _of_action(action: Action, verdict: Verdict, workspace: Path) -> tuple[str, 
 
 
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
-"""`yes`: it certainly uses the network; `open`: nothing prevents that; `filtered`: unlisted hosts are
-asked about separately; empty: unknown.
+"""`yes`: it certainly uses the network; `no`: it cannot; `open`: nothing prevents that; `filtered`: unlisted
+hosts are asked about separately; empty: unknown.
 """
 SandboxImpact = Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"]
-"""Where it would run; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
+"""The sandbox it would run in; `outside`: it would leave the sandbox; empty: nothing runs, or elsewhere."""
 
 MOST_TOUCHED = 6
-"""The number of named paths; more are counted."""
+"""The number of paths that are named; further ones are only counted."""
 MOST_COUNTED = 1_000
-"""The number of files counted in a folder."""
+"""The number up to which files in a folder are counted."""
 
 _CHANGERS = DELETERS | OWNERS | WRITERS | words("touch mkdir rmdir tee truncate shred")
 _ONTO = words("cp install ln rsync scp")
@@ -296,19 +296,19 @@ _ONTO = words("cp install ln rsync scp")
 
 @dataclass(frozen=True, slots=True)
 class ActionEnvironment:
-    """The workspace, home, sandbox and network with which actions of a session are carried out."""
+    """The workspace, home folder, sandbox and network that apply to the actions of a session."""
 
     workspace: Path
     home: Path
     sandbox: SandboxName = "none"
     network: NetworkMode = "on"
     commands_elsewhere: bool = False
-    """Whether commands run in a container or on another machine, unknown here."""
+    """True if commands run in a container or on another machine, whose files are unknown here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """The impact of one action. `touches` are paths, relative to the workspace if they are in it."""
+    """The impact of one action. `touches` are changed paths, relative to the workspace if they are in it."""
 
     touches: tuple[str, ...] = ()
     network: NetworkImpact = ""
@@ -316,7 +316,7 @@ class Impact:
 
 
 def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impact:
-    """Return the impact of `action`. Reads the disk; use a thread."""
+    """Return the impact of `action`. Reads the disk; call it in a thread."""
     match action:
         case RunCommand() if around.commands_elsewhere:
             return Impact()
@@ -343,7 +343,7 @@ def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impac
 
 
 def account_of(action: Action, verdict: Verdict, around: ActionEnvironment) -> Account:
-    """Return the sentence about `action`, and what undo could bring back. Reads no files."""
+    """Return what `action` will do, why it is asked about, and what undo could restore. Reads no files."""
     reading = None
     if isinstance(action, RunCommand):
         reading = read(action.command, str(action.cwd), str(around.home))
@@ -366,7 +366,7 @@ def _network(action: RunCommand, verdict: Verdict, around: ActionEnvironment) ->
 
 
 def _changed(reading: Reading) -> Iterator[str]:
-    """Yield marked absolute paths that the command would visibly write or delete."""
+    """Yield marked absolute paths that the command would recognisably write or delete."""
     for each in reading.writes:
         yield from (joined(folder, each.path) for folder in each.cwds[:1])
     for command in reading.commands:

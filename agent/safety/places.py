@@ -1,7 +1,7 @@
-"""Paths on the disk whose loss cannot be undone, and the path patterns that match them.
+"""Paths on the disk whose loss cannot be undone, the patterns that match them, and a cache of links.
 
-Only names are compared: paths are absolute and are compared component by component, with shell globs (`*`,
-`?`, `[…]`) as patterns. Nothing here reads the disk.
+Most functions compare only names: paths are absolute and are compared component by component, with shell
+globs (`*`, `?`, `[…]`) as patterns. Only `PathCache` reads the disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VITAL_FILES = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/group", "/etc
 KERNEL_FILES = ("/proc/sysrq-trigger", "/proc/kcore", "/dev/mem", "/dev/kmem", "/dev/port")
 
 LONGEST_PATH = 4_096
-"""Characters; the system opens no longer paths."""
+"""The limit in characters above which the system opens no path."""
 
 _has_glob = re.compile(f"[{''.join(GLOBS)}]").search
 _DISK = lazy_pattern(
@@ -42,7 +42,7 @@ _DISK = lazy_pattern(
     r")"
 )
 _SHORT = 256
-"""The length in characters of paths whose parts are cached, because several judges need them."""
+"""The limit in characters on paths whose components are cached, because several checks need them."""
 _UNTIDY = frozenset({"", ".", ".."})
 _SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
 # Unlike names, so that a pattern which matches two of them matches nearly everything.
@@ -50,12 +50,12 @@ _PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """Return the names in a marked absolute path, with `.`, `..`, doubled and closing slashes resolved."""
+    """Return the names in a marked absolute path, with `.`, `..`, doubled and trailing slashes resolved."""
     return _known_parts(path) if len(path) <= _SHORT else _parts(path)
 
 
 def is_tidy(path: str) -> bool:
-    """Return whether an absolute path certainly has no `.`, `..`, doubled or closing slash."""
+    """Return whether an absolute path certainly has no `.`, `..`, doubled or trailing slash."""
     return (
         path[:1] == "/" and path[-1:] != "/" and "/." not in path and "//" not in path and path[:5] != "/proc"
     )
@@ -84,7 +84,7 @@ _known_parts = lru_cache(maxsize=16_384)(_parts)
 
 
 def absolute(path: str) -> str:
-    """Return a marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
+    """Return a marked absolute path with `.`, `..`, doubled and trailing slashes resolved."""
     return _known_absolute(path) if len(path) <= _SHORT else _absolute(path)
 
 
@@ -96,12 +96,12 @@ _known_absolute = lru_cache(maxsize=16_384)(_absolute)
 
 
 def joined(cwd: str, path: str) -> str:
-    """Return a marked path as absolute. A relative path is prefixed by `cwd`."""
+    """Return a marked path unchanged if it is absolute, otherwise appended to `cwd`."""
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 
 class Places:
-    """The paths that must not be lost: system folders, home folders, and the files of Hermes.
+    """The paths that must not be lost: system folders, home folders, and Hermes's files.
 
     `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed. The
     folders that contain them must not be lost either. `other_homes` are further spellings of the home folder.
@@ -121,14 +121,13 @@ class Places:
         self._files = _vital((*guarded, *secret))
         own = ["".join([f"/{name}" for name in parts(path)]) for path in (*guarded, *secret)]
         self._near_files = (*own, *VITAL_FILES, *KERNEL_FILES, "/private", "/dev")
-        """The prefixes of all paths that must not be overwritten, or that contain such files."""
+        """The prefixes of all paths that must not be overwritten, and of paths that may contain them."""
         self._guarded = _Own(tuple(parts(path) for path in (*guarded, *secret)))
         self._secret = _Own(tuple(parts(path) for path in secret))
         self._secret_names = tuple(dict.fromkeys(names[-1] for names in self._secret.paths))
 
     def disaster(self, path: str) -> str | None:
-        """Return a description of the vital files lost by deleting or moving a marked path; None if there are
-        none.
+        """Return a description of what is lost by deleting or moving a marked path; None if it is not vital.
 
         The path may end in a glob: `/*` and `~/*` mean all content of the folder.
         """
@@ -148,8 +147,8 @@ class Places:
         return _find(names, self._folders) or _somebodys_home(names, whole)
 
     def wreck(self, path: str) -> str | None:
-        """Return a description of the vital files destroyed by writing to a marked path; None if there are
-        none.
+        """Return a description of the vital file destroyed by writing to a marked path; None if it is not
+        vital.
         """
         if path.isascii() and not path.startswith(self._near_files) and absolute(path) == path:
             return None
@@ -163,11 +162,11 @@ class Places:
         return "Hermes' own files" if self._guarded.covers(names) else None
 
     def hides(self, path: str) -> bool:
-        """Return whether the marked path contains keys or conversations that tools must not read."""
+        """Return whether the marked path is a file of keys or conversations that tools must not read."""
         return self.may_hide(path) and not _impossible(path) and self._secret.covers(parts(path))
 
     def may_hide(self, text: str) -> bool:
-        """Return whether `hides` may be true of any marked path in a text."""
+        """Return whether `hides` may be true for any marked path in a text; False is certain."""
         for name in self._secret_names:
             if name in text:
                 return True
@@ -175,7 +174,7 @@ class Places:
 
 
 class _Own:
-    """The files and folders of Hermes, for fast lookup."""
+    """Hermes's own files and folders, for fast look-up."""
 
     def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
         self.paths = tuple(dict.fromkeys(names for names in paths if names))
@@ -184,8 +183,8 @@ class _Own:
         self._folders = frozenset(names[:-1] for names in self.paths)
 
     def covers(self, names: tuple[str, ...]) -> bool:
-        """Return whether a path is one of these files, inside one of these folders, or a journal next to
-        one.
+        """Return whether a path is one of these files, inside one of these folders, or a journal next to one
+        of them.
         """
         if not _plain(names) and any(map(_has_glob, names)):
             return any(_covers(own, names) for own in self.paths)
@@ -196,13 +195,13 @@ class _Own:
 
 
 Index = dict[tuple[str, ...], str]
-"""Names of a path, and their meaning."""
+"""A description for each path, given as the tuple of its names."""
 
 
 def _precious(homes: Sequence[str], own: Sequence[str]) -> Index:
     """Return the paths that must not be deleted, with a description for each.
 
-    They are homes and Hermes' files with all their parent folders, and system folders.
+    They are home folders and Hermes's files with all their parent folders, and system folders.
     """
     index: Index = {}
     for path in (*own, *homes):
@@ -224,12 +223,12 @@ def _vital(own: Sequence[str]) -> Index:
 
 
 def _plain(names: tuple[str, ...]) -> bool:
-    """Return whether the names certainly have no mark. Marks are not ASCII."""
+    """Return whether the names certainly have no marks. Marks are not ASCII."""
     return "".join(names).isascii()
 
 
 def _find(names: tuple[str, ...], index: Index) -> str | None:
-    """Return the description of a path in the index; None if there is none. The names may be globs."""
+    """Return the description of a path in the index, or None. The names may be globs."""
     if (found := index.get(names)) is not None:
         return found
     if _plain(names) or not any(map(_has_glob, names)):
@@ -262,7 +261,7 @@ def is_disk(path: str) -> bool:
 
 
 def _is_everything(name: str) -> bool:
-    """Return whether a component of a path is a glob that matches nearly any name."""
+    """Return whether a component of a path is a glob that matches almost any name."""
     if not _has_glob(name):
         return False
     expression = pattern(name)
@@ -288,21 +287,21 @@ def _covers(own: tuple[str, ...], names: tuple[str, ...]) -> bool:
 
 
 _DEEPEST = 128
-"""The nesting depth up to which every folder is cached."""
+"""The number of components in a path up to which every folder is cached."""
 _MANY = 24
 """The number of names looked up in one folder after which the folder is listed instead."""
 _MOST_LISTED = 4_096
 """The number of entries up to which listing a folder is faster than single lookups."""
 _LISTS_ALL = sys.platform == "linux"
-"""Whether a name missing in a folder's list certainly does not exist, if `_is_listed` says so."""
+"""True if a name missing in a folder's listing certainly does not exist; `_is_unlisted` has exceptions."""
 _UNLISTED = lazy_pattern(r"/(?:proc(?!/\d+/fd$)|sys|dev|run)\b")
-"""Folders that contain unlisted names."""
+"""Folders that may contain names which a listing does not show."""
 
 Answer = TypeVar("Answer")
 
 
 class PathCache:
-    """Cached results of reading links and folders on the disk."""
+    """A cache of what reading links and folders on the disk returned."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {"": "/"}
@@ -340,7 +339,7 @@ class PathCache:
         return real
 
     def _deep(self, path: str) -> str:
-        """Resolve a path of very many folders. After the first missing ones the disk is not read again."""
+        """Resolve a path of very many folders. If the first ones do not exist, the disk is not read again."""
         names = path.split("/")
         head = self.real("/".join(names[:_DEEPEST]))
         rest = names[_DEEPEST:]
@@ -351,7 +350,7 @@ class PathCache:
         return real
 
     def missing(self, path: str) -> bool:
-        """Return whether nothing exists at an absolute path. True only if that is certain."""
+        """Return whether nothing exists at an absolute path, links followed. True only if that is certain."""
         try:
             return self.real(path) in self._missing
         except (OSError, ValueError):
@@ -367,7 +366,7 @@ class PathCache:
             return False
 
     def is_itself(self, path: str) -> bool:
-        """Return whether no component of an absolute path is a link, and the file has no second name.
+        """Return whether no component of an absolute path is a link, and the file has only this name.
 
         The file need not exist. True only if that is certain.
         """
@@ -377,7 +376,7 @@ class PathCache:
             return False
 
     def _step(self, folder: str, name: str) -> str:
-        """Return the path of `name` in `folder`, following links. `folder` must already be resolved."""
+        """Return the path of `name` in `folder`, following links. `folder` must be resolved already."""
         if name in ("", "."):
             return folder
         if name == "..":
@@ -417,14 +416,14 @@ class PathCache:
         return plain and listed is not None and name.casefold() not in listed
 
     def once(self, question: object, find: Callable[[], Answer]) -> Answer:
-        """Return the result of `find`, computed once for each question."""
+        """Return the result of `find`, computed only once for each `question`."""
         if question not in self._answers:
             self._answers[question] = find()
         return self._answers[question]  # type: ignore[return-value]
 
 
 def _names_in(folder: str) -> frozenset[str] | None:
-    """Return the lower-case names in a folder; None if it cannot be listed or has too many."""
+    """Return the lower-case names in a folder; None if it cannot be listed reliably or has too many."""
     if not _LISTS_ALL or _UNLISTED.match(folder):
         return None
     try:
@@ -445,7 +444,7 @@ def current() -> PathCache:
 
 @contextmanager
 def cached_paths() -> Iterator[PathCache]:
-    """Cache disk reads inside this block. An enclosing cache is used again."""
+    """Yield a cache of disk reads, which `current` returns in this block. An enclosing cache is reused."""
     if (look := _CURRENT.get()) is not None:
         yield look
         return

@@ -1,8 +1,8 @@
-"""The decision on a command's network connection: by hosts, by mode, then by the gate.
+"""The decision about a command's network connection: by the list of hosts, by mode, then by asking.
 
 Connections are reported in the proxy's thread; questions are asked in the session's loop. Each host is asked
 about only once, however many connections wait for the answer. A single yes, and a no, apply until all
-commands have ended that were running then.
+commands that were running at the time have ended.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEADLINE = 600.0
-"""Seconds that a connection waits for the user."""
+"""The seconds for which a connection waits for the user."""
 GRACE = 20.0
-"""Seconds that a question stays open after the last connection has given up, because programs retry."""
+"""Seconds that a question stays open after the last connection gave up, because programs retry."""
 _UNLISTED = "is not on the list of hosts"
 _SILENT: tuple[Mode, ...] = ("plan", "deny")
 
 
 @dataclass(slots=True)
 class _Question:
-    """A host that was asked about. Changed only in the proxy's loop, except `running`."""
+    """A host that was asked about. It is changed only in the proxy's loop, except `running`."""
 
     answer: Future[str | None]
     running: set[int]
@@ -46,11 +46,12 @@ class _Question:
 
 
 class HostDecider:
-    """Decides about connections of one session. `loop` is the loop of `permit`; `mode` returns the mode, in
-    any thread.
+    """The decisions about connections of one session. `loop` is the loop in which `permit` runs; `mode`
+    returns the mode, in any thread.
 
-    `running` returns the running commands. `allows` tells whether a host was allowed for one of them.
-    `asking` returns the function to ask with instead of `permit`, if it is known whose command it is.
+    `running` returns the ids of running commands. `allows` returns whether a host was allowed for one of
+    them. `asking` returns a function to ask with instead of `permit`, if it is known whose command it is, or
+    None.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class HostDecider:
         self._questions: dict[tuple[str, int], _Question] = {}
 
     async def decide(self, host: str, port: int) -> str | None:
-        """Return None if the connection is allowed, else the reason as a clause. Must run on the proxy's
+        """Return None if the connection is allowed, else the reason as a clause. Must run in the proxy's
         loop.
         """
         mode = self._mode()
@@ -103,7 +104,7 @@ class HostDecider:
                 question.closing = closing
 
     def forget_ended(self, running: frozenset[int]) -> None:
-        """Forget answers for commands that have all ended. Thread-safe."""
+        """Forget answers all of whose commands have ended, given the running ones. Thread-safe."""
         for key, question in tuple(self._questions.items()):
             question.running &= running
             if not question.running:
@@ -130,8 +131,8 @@ class HostDecider:
 
 
 def let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
-    """Have `gate` decide, in this loop, about hosts that are neither on the list nor among the user's
-    `own`.
+    """Make `gate` decide, in this loop, about hosts that are neither on the built-in list nor among the
+    user's `own`.
     """
     decider = HostDecider(
         host_list(own),

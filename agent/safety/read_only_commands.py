@@ -1,4 +1,4 @@
-"""Commands that certainly change no file, so that nobody needs to look at all files before and after them."""
+"""Commands that certainly change no file, so that files need not be compared before and after them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LOOKERS = words(
     "ls cat head tail wc nl grep egrep fgrep rg find sed stat du df file diff cmp sort uniq cut tr tac echo"
     " printf true false pwd cd basename dirname realpath readlink which git tree jq sha256sum md5sum sleep"
 )
-"""Programs that leave no cache behind either where the table says that they only look."""
+"""Programs that do not even leave a cache behind when the table classes them as only looking."""
 _QUOTED = lazy_pattern(r"'[^']*'")
 _EXPANDED = lazy_pattern(r"[$`]|\[\[|\(\(")
 
 
 def programs_that_look(assessor: Assessor, command: str, cwd: Path, home: str) -> frozenset[str] | None:
-    """Return the names of the programs of a command that certainly changes no file, as long as these names
+    """Return the names of the programs in a command that certainly changes no file, as long as these names
     mean the usual programs; None if it may change one. Blocking.
     """
     with cached_paths():
@@ -37,7 +37,7 @@ def programs_that_look(assessor: Assessor, command: str, cwd: Path, home: str) -
 
 
 def _may_run_others(command: Command) -> bool:
-    """Return whether it is git, and the settings of a repository that it reads may name programs."""
+    """Return whether the command is git in a repository whose settings may name programs to run."""
     folder = git_folder_option(command) or "."
     return command.name == "git" and any(
         names_programs(absolute(joined(joined(cwd, folder), "."))) for cwd in command.cwds

@@ -1,7 +1,7 @@
 """The rules of the hardline, one function per kind of program.
 
-Each checks one command line (marked text, with wrappers removed). It returns the damage that the command
-would do, as the end of the sentence "it would …", or None.
+Each function checks one command line (marked text, with wrappers removed). It returns the damage that the
+command would do, as the end of the sentence "it would …", or None.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from agent.safety.reader.tree import UNKNOWN, words
 from tools.kit.lazy_pattern import lazy_pattern
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
-"""Who decided: a rule, the mode, an earlier permission, the user, nobody because none was there, or the
-side model of the smart mode, which only makes a verdict stricter.
+"""What decided: a rule, the mode, an earlier permission, the user, `nobody` because no user answered, or the
+side model (`model`), which only makes a verdict stricter.
 """
 
 SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
-"""Verdicts from the mildest to the strictest; of several the strictest counts."""
+"""The kinds of verdicts from the mildest to the strictest; of several the strictest counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of the rules about an action."""
+    """The decision about an action: allow, ask, deny, or refuse in every mode."""
 
     kind: VerdictKind
     reasons: tuple[str, ...] = ()
     parts: tuple[VerdictPart, ...] = ()
-    """For commands: the verdict on each part, in order of execution."""
+    """For commands, the verdict on each part, in order of execution."""
     once: bool = False
-    """Whether permission only counts once, whatever the user says."""
+    """True if permission counts only once, whatever the user chooses."""
     advice: str = ""
-    """The side model's result, for the audit log; empty if it was not asked."""
+    """A note with the side model's opinion, for the audit log; empty if it was not asked."""
 
     @property
     def network(self) -> bool:
-        """Return whether any part of the command needs the network."""
+        """Return whether any part of the command is known to use the network."""
         return any(part.network for part in self.parts)
 
 
@@ -54,18 +54,18 @@ WRITERS = words("tee cp mv install ln rsync truncate sed perl sponge scp")
 
 @dataclass(frozen=True, slots=True)
 class UndoCoverage:
-    """The parts of a workspace that checkpoints record."""
+    """What checkpoints record, so that undo can restore it."""
 
     git: bool = True
-    """Whether refs, HEAD, index, settings and hooks of `.git` are recorded, and objects protected from
+    """True if refs, HEAD, index, settings and hooks of `.git` are recorded, and objects protected from
     pruning.
     """
     largest: int = 100_000_000
-    """The size in bytes of the largest recorded file; -1: nothing is recorded."""
+    """The size in bytes of the largest recorded file; -1 if nothing is recorded."""
 
 
 NO_UNDO = UndoCoverage(git=False, largest=-1)
-"""The coverage without recorded steps."""
+"""The coverage if no steps are recorded."""
 
 
 _LOOKED_UP = words(
@@ -74,24 +74,24 @@ _LOOKED_UP = words(
     "wikipedia.org docker.io 1.1.1.1 1.0.0.1 8.8.8.8 8.8.4.4 9.9.9.9 localhost ::1 "
     "example.com example.org example.net www.example.com"
 )
-"""Hosts that commands may name unasked; the proxy asks before it connects."""
+"""Hosts that commands may name without asking; the proxy still asks before it connects."""
 _LOCAL = lazy_pattern(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
 
 
 def is_known(host: str) -> bool:
-    """Return whether a host is on the list, or is this machine."""
+    """Return whether a host is on a list of known hosts, or is this machine."""
     return is_local(host) or host in _LOOKED_UP or any(host in names for names in _read_names().values())
 
 
 def is_local(host: str) -> bool:
-    """Return whether a name or address is that of this machine."""
+    """Return whether a name or address refers to this machine."""
     return host.endswith(".localhost") or _LOCAL.fullmatch(host) is not None
 
 
 def is_listed(host: str) -> bool:
     """Return whether a host is a public site for documentation or packages, where a request reveals nothing.
 
-    Servers on this machine do not count, because any request may have effects there.
+    Servers on this machine do not count, because a request may have any effect there.
     """
     listed = _read_names()
     return host in listed["documentation"] or host in listed["packages"]
@@ -106,7 +106,7 @@ def _read_names() -> dict[str, frozenset[str]]:
 class ProgramCall:
     """A program with its arguments and current folder.
 
-    It is never changed. There are many of these objects, so they are not frozen.
+    It is never changed, but not frozen, because many of these objects are created.
     """
 
     name: str
@@ -115,7 +115,7 @@ class ProgramCall:
     places: Places
 
     def operands(self, valued: str = "") -> list[str]:
-        """Return the arguments that are not options. `valued` are short options with a separate value."""
+        """Return the arguments that are no options nor values of the short options `valued`."""
         for argument in self.arguments:
             if argument[:1] == "-":
                 break
@@ -158,7 +158,8 @@ class ProgramCall:
         return False
 
     def value(self, short: str, *long: str) -> str | None:
-        """Return the value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`.
+        """Return the value of an option, None if not given: `-t value`, `-tvalue`, `--word value`,
+        `--word=value`.
 
         A prefix of a long option counts as well, because many programs accept it.
         """
@@ -178,11 +179,11 @@ class ProgramCall:
         return None
 
     def path(self, argument: str) -> str:
-        """Return a marked argument as an absolute path, from the current folder."""
+        """Return a marked argument as an absolute path, relative to the current folder."""
         return joined(self.cwd, argument)
 
     def disks(self, arguments: Sequence[str]) -> str | None:
-        """Return the first raw disk among the arguments."""
+        """Return the first raw disk or partition among the arguments; None if there is none."""
         return next((found for found in arguments if "dev" in found and is_disk(self.path(found))), None)
 
 
@@ -203,14 +204,14 @@ def forbidden(line: ProgramCall) -> str | None:
 
 
 def is_ruled(name: str, arguments: Sequence[str]) -> bool:
-    """Return whether `forbidden` may match this program, apart from reading files that must not be read."""
+    """Return whether `forbidden` may match this program, apart from its reading of secret files."""
     if name in RULES or name.startswith(_FILE_SYSTEMS):
         return True
     return any(argument[:1] in ("-", "o") for argument in arguments)
 
 
 def delete(line: ProgramCall) -> str | None:
-    """Check rm -r of paths that must not be lost, and rm of single vital files."""
+    """Return the damage of `rm -r` on paths that must not be lost, or of `rm` on single vital files."""
     # An unknown argument may be `-rf`.
     recursive = line.has("rR", "recursive") or any(UNKNOWN in argument for argument in line.arguments)
     if line.name in ("trash", "del", "rmtrash", "wipe"):
@@ -225,7 +226,7 @@ def delete(line: ProgramCall) -> str | None:
 
 
 def own(line: ProgramCall) -> str | None:
-    """Check chmod -R, chown -R and the like on system or home folders."""
+    """Return the damage of `chmod -R`, `chown -R` and the like on system or home folders."""
     if not line.has("R", "recursive"):
         return None
     for operand in line.operands():
@@ -235,7 +236,7 @@ def own(line: ProgramCall) -> str | None:
 
 
 def move(line: ProgramCall) -> str | None:
-    """Check mv of paths that must not be lost, and onto paths that must not be overwritten."""
+    """Return the damage of `mv` of paths that must not be lost, or onto vital files and disks."""
     operands = line.operands("tSZ")
     target = line.value("t", "target-directory")
     sources = operands if target is not None else operands[:-1]
@@ -246,13 +247,13 @@ def move(line: ProgramCall) -> str | None:
 
 
 def copy(line: ProgramCall) -> str | None:
-    """Check cp, install, ln and scp onto paths that must not be overwritten."""
+    """Return the damage of `cp`, `install`, `ln` and `scp` onto paths that must not be overwritten."""
     target = line.value("t", "target-directory")
     return _overwritten(line, [target] if target is not None else line.operands("tSmog")[-1:])
 
 
 def synchronise(line: ProgramCall) -> str | None:
-    """Check rsync --delete into folders that must not be lost."""
+    """Return the damage of `rsync`: deleting in folders that must not be lost, or overwriting vital files."""
     target = line.operands("efBT")[-1:]
     deletes = line.has("", "delete", "delete-before", "delete-after", "delete-excluded", "del")
     if deletes and target and (loss := line.places.disaster(line.path(target[0]))):
@@ -261,12 +262,12 @@ def synchronise(line: ProgramCall) -> str | None:
 
 
 def write(line: ProgramCall) -> str | None:
-    """Check tee, truncate, sponge and shred for writing to vital files and disks."""
+    """Return the damage of `tee`, `truncate`, `sponge` and `shred` on vital files and disks."""
     return _overwritten(line, line.operands("sn"))
 
 
 def edit(line: ProgramCall) -> str | None:
-    """Check sed -i and perl -i for changing vital files."""
+    """Return the damage of `sed -i` and `perl -i` on vital files."""
     if not line.has("i", "in-place"):
         return None
     return _overwritten(line, line.operands())
@@ -280,7 +281,7 @@ def _overwritten(line: ProgramCall, targets: Sequence[str | None]) -> str | None
 
 
 def any_program(line: ProgramCall) -> str | None:
-    """Check any program for output options onto disks and for reading Hermes' keys."""
+    """Return the damage of any program with output options onto vital files, or that reads Hermes's keys."""
     reads = line.name not in _ONLY_NAMES
     for place, argument in enumerate(line.arguments):
         target = None
@@ -302,7 +303,7 @@ _ONLY_NAMES = words("echo printf ls stat test [ file : basename dirname realpath
 
 
 def make_file_system(line: ProgramCall) -> str | None:
-    """Check mkfs and the like on a raw disk."""
+    """Return the damage of `mkfs` and the like on a raw disk."""
     if line.has("hV", "help", "version"):
         return None
     disk = line.disks(line.operands())
@@ -314,7 +315,7 @@ def _erased(line: ProgramCall, disk: str | None) -> str | None:
 
 
 def partition(line: ProgramCall) -> str | None:
-    """Check fdisk, sfdisk, gdisk and the like, unless they only list."""
+    """Return the damage of `fdisk`, `sfdisk`, `gdisk` and the like on a disk; None if they only list."""
     if line.has(
         "lpdJVhsFgT", "list", "dump", "json", "version", "help", "show-size", "getsz", "list-free", "verify"
     ):
@@ -323,7 +324,7 @@ def partition(line: ProgramCall) -> str | None:
 
 
 def sgdisk(line: ProgramCall) -> str | None:
-    """Check sgdisk with an option that changes something."""
+    """Return the damage of `sgdisk` on a disk, if an option changes something."""
     if not line.has("zZondgtcmGueRl", "zap", "zap-all", "clear", "new", "delete", "load-backup", "mbrtogpt"):
         return None
     return _erased(line, line.disks(line.arguments))
@@ -333,37 +334,37 @@ _PARTED_CHANGES = words("mklabel mktable mkpart rm resizepart resize name set re
 
 
 def split_off(line: ProgramCall) -> str | None:
-    """Check parted with a command that changes something."""
+    """Return the damage of `parted` on a disk, if a command changes something."""
     operands = line.operands("a")
     changes = _PARTED_CHANGES & set(operands[1:])
     return _erased(line, line.disks(operands)) if changes else None
 
 
 def wipefs(line: ProgramCall) -> str | None:
-    """Check wipefs -a or -o; without them it only lists."""
+    """Return the damage of `wipefs -a` or `-o` on a disk; without these it only lists."""
     if not line.has("ao", "all", "offset") or line.has("n", "no-act"):
         return None
     return _erased(line, line.disks(line.operands("ot")))
 
 
 def discard(line: ProgramCall) -> str | None:
-    """Check programs that erase the given disk."""
+    """Return the damage of a program that erases the given disk."""
     return _erased(line, line.disks(line.operands()))
 
 
 def badblocks(line: ProgramCall) -> str | None:
-    """Check badblocks -w."""
+    """Return the damage of `badblocks -w` on a disk."""
     return _erased(line, line.disks(line.operands())) if line.has("w") else None
 
 
 def hdparm(line: ProgramCall) -> str | None:
-    """Check hdparm with the options that erase."""
+    """Return the damage of `hdparm` on a disk, with the options that erase."""
     erases = any(re.match(r"--(?:security-erase|trim-sector|write-sector|format)", o) for o in line.options())
     return _erased(line, line.disks(line.arguments)) if erases else None
 
 
 def subcommand_disk(line: ProgramCall) -> str | None:
-    """Check nvme format, cryptsetup luksFormat, diskutil eraseDisk, zpool create."""
+    """Return the damage of `nvme format`, `cryptsetup luksFormat`, `diskutil eraseDisk`, `zpool create`."""
     operands = line.operands()
     erasing = re.compile(
         r"format|sanitize|write-zeroes|write|dsm|luksFormat|erase|create|labelclear|erase\w+|zeroDisk|randomDisk"
@@ -376,7 +377,7 @@ def subcommand_disk(line: ProgramCall) -> str | None:
 
 
 def volume(line: ProgramCall) -> str | None:
-    """Check lvremove, vgremove, zfs destroy, zpool destroy, which delete a whole volume."""
+    """Return the damage of `lvremove`, `vgremove`, `zfs destroy` and `zpool destroy` on a volume."""
     operands = line.operands()
     named = line.name in ("lvremove", "vgremove") or operands[:1] == ["destroy"]
     if line.name == "lvm":
@@ -387,7 +388,7 @@ def volume(line: ProgramCall) -> str | None:
 
 
 def array(line: ProgramCall) -> str | None:
-    """Check mdadm --zero-superblock."""
+    """Return the damage of `mdadm --zero-superblock` on a disk."""
     return _erased(line, line.disks(line.arguments)) if line.has("", "zero-superblock") else None
 
 
@@ -396,7 +397,7 @@ def pool(line: ProgramCall) -> str | None:
 
 
 def copy_raw(line: ProgramCall) -> str | None:
-    """Check dd and the like onto a disk or vital file."""
+    """Return the damage of `dd` and the like onto a disk or vital file."""
     targets = [argument[3:] for argument in line.arguments if argument.startswith("of=")]
     if line.name == "ddrescue":
         targets += line.operands()[1:2]
@@ -409,7 +410,7 @@ _POWER_UNITS = lazy_pattern(
 
 
 def power(line: ProgramCall) -> str | None:
-    """Check shutdown, reboot, halt, poweroff."""
+    """Return the damage of `shutdown`, `reboot`, `halt` and `poweroff`."""
     if line.has("", "help", "version") or any(
         option in ("-?", "-w", "--wtmp-only") for option in line.options()
     ):
@@ -420,12 +421,12 @@ def power(line: ProgramCall) -> str | None:
 
 
 def run_level(line: ProgramCall) -> str | None:
-    """Check init 0, init 6, telinit 0 and the switch to single-user mode."""
+    """Return the damage of `init 0`, `init 6`, `telinit 0` and of switching to single-user mode."""
     return "switch the machine off" if any(o in ("0", "6", "1", "s", "S") for o in line.operands()) else None
 
 
 def service(line: ProgramCall) -> str | None:
-    """Check systemctl poweroff and the like."""
+    """Return the damage of `systemctl poweroff` and the like."""
     operands = line.operands("HMnopPst")
     if not operands:
         return None
@@ -442,7 +443,7 @@ def service(line: ProgramCall) -> str | None:
 
 
 def kill(line: ProgramCall) -> str | None:
-    """Check kill of process -1, which means all processes."""
+    """Return the damage of `kill` with process -1, which means all processes."""
     arguments = list(line.arguments)
     if any(option in ("-l", "-L", "--list", "--table", "--help") for option in arguments):
         return None
@@ -454,7 +455,7 @@ def kill(line: ProgramCall) -> str | None:
 
 
 def kill_by_name(line: ProgramCall) -> str | None:
-    """Check killall5, and pkill with a pattern that matches every name."""
+    """Return the damage of `killall5`, and of `pkill` with a pattern that matches every name."""
     if line.name == "killall5":
         return "kill every process"
     if line.name != "pkill":
@@ -467,7 +468,7 @@ def kill_by_name(line: ProgramCall) -> str | None:
 
 
 def rescue_clock(line: ProgramCall) -> str | None:
-    """Check rtcwake and kexec, which stop the running system."""
+    """Return the damage of `rtcwake` and `kexec`, if they stop the running system."""
     if line.name == "rtcwake" and (line.value("m", "mode") or "") in ("off", "disable", "no", "show"):
         return "switch the machine off" if line.value("m", "mode") == "off" else None
     if line.name == "kexec":
@@ -476,7 +477,7 @@ def rescue_clock(line: ProgramCall) -> str | None:
 
 
 def let_in(line: ProgramCall) -> str | None:
-    """Check hermes commands that would give agents access that only the user may give."""
+    """Return the damage of `hermes context allow`, which accepts text that only the user may accept."""
     arguments = list(line.arguments)
     if line.name != "hermes":
         start = next((at for at, each in enumerate(arguments) if _HERMES.search(each)), None)

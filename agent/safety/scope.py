@@ -1,4 +1,4 @@
-"""Classification of paths: workspace, temporary files, or elsewhere, and objections to their use."""
+"""Classification of paths (workspace, temporary files, or elsewhere), and objections to their use."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _SAMPLES = (
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
 _has_start = re.compile(r"/\.|/Library/|/snap/|/etc/|/run/|/var/|/proc/|/dev/", re.IGNORECASE).search
-"""A test for the path parts of all folders with secrets."""
+"""Searches for a part that the paths of all folders with secrets have (a match, or None)."""
 
 
 def is_secret(path: str) -> bool:
-    """Return whether a marked absolute path likely names a secret file, or is a pattern that matches one."""
+    """Return whether a marked absolute path probably names a secret file, or is a pattern for one."""
     name = path.rpartition("/")[2]
     if path.isascii() or not any(mark in path for mark in GLOBS):
         known = _by_name(name)
@@ -70,7 +70,7 @@ def is_secret(path: str) -> bool:
 
 
 def _in_a_home(path: str) -> bool:
-    """Return whether a path is a store of secrets below any user's home."""
+    """Return whether a path is a store of secrets below any user's home folder."""
     own = os.environ.get("HOME", "").rstrip("/")
     if own and path.startswith(f"{own}/"):
         return _IN_HOME.match(path, len(own) + 1) is not None
@@ -111,14 +111,14 @@ def _may_be_secret(path: str) -> bool:
 
 
 def _may_be(name: str, known: str) -> bool:
-    """Return whether a name, which may be a pattern, can match a known name."""
+    """Return whether a marked name can match a known name."""
     return name == known or (
         any(map(name.__contains__, GLOBS)) and pattern(name).fullmatch(known) is not None
     )
 
 
 def _is_wide(name: str) -> bool:
-    """Return whether a pattern such as `*` matches nearly any name, except hidden files."""
+    """Return whether a name is a pattern such as `*` that matches almost any name, except hidden files."""
     return any(mark in name for mark in GLOBS) and pattern(name).fullmatch("main") is not None
 
 
@@ -127,15 +127,15 @@ DEVICES = frozenset(
 )
 TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
 _MOST_SIZES = 2_000
-"""The number of files whose size is checked before deleting."""
+"""The number of files whose size is checked before they are deleted."""
 _MEGABYTE = 1_000_000
 
 
 class Scope:
     """The folders of one session. Links are followed: a link that leads outside counts as outside.
 
-    `own_tmp` tells whether commands have private temporary folders. The machine's temporary folders hold
-    files of other programs, which count as outside.
+    `own_tmp` means that commands have private temporary folders. Otherwise temporary folders hold files of
+    other programs and count as outside.
     """
 
     def __init__(
@@ -163,8 +163,8 @@ class Scope:
         return UNKNOWN not in path and _within(_real(path), self._workspace)
 
     def keeps_git(self, path: str) -> bool:
-        """Return whether undo records the repository that contains a marked absolute path, if there is
-        one.
+        """Return whether undo records the repository that contains a marked absolute path; True if there is
+        none.
         """
         if UNKNOWN in path:
             return False
@@ -172,7 +172,7 @@ class Scope:
         return found.whole or found.reason == NO_REPOSITORY
 
     def holds_home(self, path: str) -> bool:
-        """Return whether a marked absolute path is the user's home, or a folder above it."""
+        """Return whether a marked absolute path is the home folder, one above it, or a system folder."""
         full = absolute(path)
         return _within(self.places.home, (full,)) or full in ("/root", "/home", "/etc", "/Users", "/proc")
 
@@ -221,7 +221,7 @@ class Scope:
         return f"{does} {what} outside of the workspace ({mark_text(full)})"
 
     def _too_large(self, full: str, does: str) -> str | None:
-        """Return a reason if a file is so large that undo has no copy of it; otherwise None."""
+        """Return a reason if undo has no copy of a file because of its size, or of any; otherwise None."""
         if UNKNOWN in full or (full.isascii() and current().is_free(full)):
             return None
         for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
@@ -235,7 +235,7 @@ class Scope:
 
 
 def _sizes(path: str, *, folders: bool) -> Iterator[tuple[str, int]]:
-    """Yield files at or below a marked path, with their sizes in bytes. Reads the disk."""
+    """Yield regular files at a marked path, and with `folders` below it, with their sizes in bytes."""
     found = iglob(literal(path)) if any(mark in path for mark in GLOBS) else (path,)  # noqa: PTH207 - of texts
     for each in found:
         try:
@@ -258,7 +258,7 @@ def _below(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def mark_text(path: str) -> str:
-    """Return a marked path for the user, with hidden characters shown and long paths shortened in the
+    """Return a marked path for display, with hidden characters made visible and long paths shortened in the
     middle.
     """
     text = reveal(literal(path))
@@ -267,9 +267,7 @@ def mark_text(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def temporary_entry(path: str) -> str | None:
-    """Return the top-level entry of a temporary folder that an absolute path is in; None if it is in
-    none.
-    """
+    """Return the entry of a temporary folder that is or contains an absolute path; None if it is in none."""
     for folder in TEMPORARY:
         if path.startswith(f"{folder}/"):
             return f"{folder}/{path[len(folder) + 1 :].partition('/')[0]}"
@@ -288,7 +286,7 @@ def _within(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _real(path: str) -> str:
-    """Return the path with links followed, up to its first wildcard."""
+    """Return the path with links followed, up to its first wildcard or unknown part."""
     full = absolute(path)
     at = -1
     if not full.isascii():  # marks are not ASCII characters

@@ -1,8 +1,8 @@
 """The smart mode: a side model also judges actions, and can only make the gate stricter.
 
-Pure: the question to the model, the parsing of its answer, and the combination of both opinions. An answer
-that allows, or that cannot be parsed, changes nothing. So orders hidden in a command or a file can at most
-cause a question.
+It contains the question to the model, the parsing of its answer, and the combination of both opinions. An
+answer that allows, or that cannot be parsed, changes nothing. So instructions hidden in a command or a file
+can at most cause a question.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from tools.text.safe_text import clean, truncate
 from tools.text.words import one_line, shorten
 
 MARK = "side model: "
-"""The prefix of every reason from the side model."""
+"""The prefix of every reason that comes from the side model."""
 LONGEST = 6_000
-"""Characters sent of one text of an action; of a longer one its start and end."""
+"""The number of characters sent of one text of an action; a longer text is cut in the middle."""
 REASONS_SENT = 10
 REASON_SENT = 300
-"""The number of the gate's reasons sent, and characters of each."""
+"""The limits on the gate's reasons that are sent: their number, and the characters of each."""
 REASONS = 3
 REASON = 160
-"""The number of the side model's reasons shown, and characters of each."""
+"""The limits on the side model's reasons that are shown: their number, and the characters of each."""
 LONGEST_ANSWER = 20_000
-"""Characters beyond which an answer is not read."""
+"""The limit in characters above which an answer is not parsed."""
 UNEXPLAINED = "it gave no reason"
 
 SYSTEM = """\
@@ -73,7 +73,7 @@ class SideModelOpinion:
 
 
 def matter(action: Action, verdict: Verdict, workspace: str, secrets: Mapping[str, str]) -> str:
-    """Return the action to judge as JSON text, with secrets masked and of limited length."""
+    """Return the action to judge as JSON text, with secrets masked and long texts cut."""
 
     def text(value: object, limit: int = LONGEST) -> str:
         return truncate(redact(str(value), secrets), limit)
@@ -96,7 +96,7 @@ def question(matter: str, mark: str) -> str:
 
 
 def read_answer(text: str) -> SideModelOpinion | None:
-    """Parse the opinion in an answer; None if it does not have the required form."""
+    """Return the opinion in an answer; None if the answer does not have the required form."""
     if len(text) > LONGEST_ANSWER:
         return None
     text = _THOUGHT.sub("", text.strip()).strip()
@@ -117,7 +117,7 @@ def read_answer(text: str) -> SideModelOpinion | None:
 
 
 def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
-    """Return the stricter of both opinions, never milder than `verdict`, with the side model's reasons
+    """Return the stricter of both verdicts, never milder than `verdict`, with the side model's reasons
     marked.
 
     An opinion that allows adds no reasons, because praise could influence the user.
@@ -133,12 +133,12 @@ def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
 
 
 MAX_OUTPUT = 2_000
-"""Tokens of an answer; models that think first need most of them."""
+"""The limit on an answer in tokens; models that reason first need most of them."""
 KEPT = 256
-"""The number of cached opinions, so that equal actions are asked about once."""
+"""The number of cached opinions, so that the model is asked only once about equal actions."""
 FAILURES = 3
 REST = 60.0
-"""The number of failures in a row after which it pauses, and the pause in seconds."""
+"""The number of consecutive failures after which the side model is not asked, and the pause in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ class Advice:
 class Adviser:
     """The side model of one session. Errors of the model are never raised.
 
-    `name` is the model's name for the user, `model` its name at the provider. `count` receives the tokens of
-    each request, `tell` a sentence for the user when the model stops answering.
+    `route` leads to the model. `count` receives the tokens of each request, `tell` a sentence for the user
+    when the model fails.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Adviser:
         self._resting_until = 0.0
 
     async def advise(self, action: Action, verdict: Verdict) -> Advice | None:
-        """Return the side model's advice on an action; None if this kind of action is not judged by it."""
+        """Return the side model's advice; None for reading inside the workspace, which is not judged."""
         if isinstance(action, ReadPath) and verdict.kind == "allow" and self._is_inside(action.path):
             return None
         # A long command takes a while to mask.
@@ -222,7 +222,7 @@ class Adviser:
         return self._advice_of(opinion)
 
     async def _ask(self, text: str) -> str:
-        """Return the model's answer as text. Raises `ModelError`, or `BudgetReachedError`."""
+        """Return the model's answer as text. Raises `ModelError` or `BudgetReachedError`."""
         asked = Message("user", question(text, chance.token_hex(8)))
         request = ModelRequest(
             model=self._route.model,
@@ -271,7 +271,7 @@ class Adviser:
 
 
 def _key(action: Action, verdict: Verdict) -> str:
-    """Return a key by which equal questions are recognised.
+    """Return a key that is the same for equal questions.
 
     It covers the whole action, even if only a part is sent.
     """

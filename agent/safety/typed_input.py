@@ -1,8 +1,8 @@
-"""Text typed into a running program, as a shell text that can be judged.
+"""Text typed into a running program, as shell text that can be judged.
 
 Text typed into a shell is a command. Text typed into an interpreter or a database client is a program in its
-language. The rules know such programs from command lines, so it is judged as one. A program other than the
-started one may read the input by now. So `follows` contains both readings.
+language. The rules know such programs from command lines, so it is judged as one. The program that now reads
+the input may not be the one that was started. So `follows` contains both readings.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
     (lazy_pattern(r"sqlite3"), "sqlite3 database {}"),
     (lazy_pattern(r"mongosh"), "mongosh --eval {}"),
 )
-"""Programs that read another language, and the command that runs such a text at once."""
+"""Programs that read another language, and the command line that runs a text in it."""
 
 _SHELLS = lazy_pattern(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|screen")
 
 
 def line_of(action: SendInput) -> str:
-    """Return the complete input line: the text typed on it before, and the new text."""
+    """Return the complete input line: the text typed on it before, followed by the new text."""
     return action.typed + action.data
 
 
 def as_command(action: SendInput, home: Path) -> str:
-    """Return a shell text that has the same effect as the input, as far as the program is known."""
+    """Return shell text that has the same effect as the input, as far as the program is known."""
     line = line_of(action)
     names = _programs(action.program, home)
     if any(_SHELLS.fullmatch(name) for name in names):
@@ -47,13 +47,13 @@ def as_command(action: SendInput, home: Path) -> str:
 
 
 def follows(action: SendInput, home: Path) -> str:
-    """Return all readings of the input as one text: as input of the program, and as shell commands."""
+    """Return both readings of the input as one text: as input of the program, and as shell commands."""
     line, command = line_of(action), as_command(action, home)
     return line if command == line else f"{command}\n{line}"
 
 
 def _programs(command_line: str, home: Path) -> tuple[str, ...]:
-    """Return the programs that a command line starts, the last first, because it reads the input."""
+    """Return the programs that a command line starts, the last one first, because it reads the input."""
     if not command_line:
         return ()
     reading = read(command_line, str(home), str(home))

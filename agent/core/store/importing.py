@@ -144,9 +144,7 @@ def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord
 def known_sizes(
     connection: sqlite3.Connection, sessions: Iterable[SessionRecord]
 ) -> dict[str, tuple[float, int]]:
-    """Return (time of the last change, number of nodes) of those sessions that exist here; (inf, 0) in
-    deletion.
-    """
+    """Return (time of the last change, number of nodes) of those sessions that this store has, by id."""
     query = (
         "SELECT updated, (SELECT count(*) FROM nodes WHERE session = sessions.id) FROM sessions WHERE id = ?"
     )

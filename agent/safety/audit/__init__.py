@@ -1,1 +1,1 @@
-"""The log of the gate's decisions: written, checked, read."""
+"""The log of the gate's decisions: writing, checking and reading it."""

@@ -1,4 +1,4 @@
-"""Verification that no line of an audit log was changed."""
+"""Verification that no line of an audit log was changed, removed, inserted or moved."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ from agent.safety.audit.log import (
 from tools.text.words import plural
 
 MOST_PROBLEMS = 200
-"""The number of problems after which the check ends."""
+"""The number of problems after which the check stops."""
 LONGEST_LINE = 64_000_000
-"""Bytes read of one line, more than any entry has."""
+"""The limit in bytes on one line that is read, larger than any entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """A problem or a note about one line, as a sentence. `line` counts from 1; 0 means the file or the whole
-    log.
-    """
+    """A sentence about a problem or note. `line` counts from 1; 0 means the whole file or log."""
 
     file: str
     line: int
@@ -47,9 +45,9 @@ class AuditReport:
     records: int
     files: int
     problems: tuple[AuditFinding, ...]
-    """Findings that no crash and no full disk can explain."""
+    """Findings that neither a crash nor a full disk can explain."""
     notes: tuple[AuditFinding, ...]
-    """Harmless findings: lines torn by a crash."""
+    """Harmless findings: lines left incomplete by a crash."""
 
     @property
     def sound(self) -> bool:
@@ -76,7 +74,7 @@ def verify(folder: Path) -> AuditReport:
 
 
 class _Check:
-    """Checks the chain of hashes. After an error it continues from the data of the faulty line."""
+    """A check of the chain of hashes. After an error it continues from the data of the faulty line."""
 
     def __init__(self, head: ChainMark | None) -> None:
         self._head = head
@@ -86,11 +84,11 @@ class _Check:
         self._last: ChainMark | None = None
         self._number = 0
         self._torn: bytes | None = None
-        """A line that is not an entry, until the next one says that a crash tore it."""
+        """A line that is not an entry, until the next line shows that a crash left it incomplete."""
         self._at = ("", 0)
 
     def file(self, path: Path, size: int) -> None:
-        """Check the next file of the log."""
+        """Check the next file of the log, up to `size` bytes."""
         place = number(path)
         self._at = (path.name, 0)
         if place != self._number + 1:
@@ -107,9 +105,7 @@ class _Check:
                 self._note(f"a crash tore the last line ({len(line):,} bytes); the next ruling will say so")
 
     def end(self, has_head: bool) -> None:
-        """Report problems that show only at the end of the log. `has_head` tells whether it has a `head`
-        file.
-        """
+        """Report problems that show only at the end of the log. `has_head` is true if `head` exists."""
         self._torn_unexplained()
         head, last = self._head, self._last or ChainMark()
         self._at = ("head", 0)
@@ -171,7 +167,7 @@ class _Check:
 
 
 def _lines(path: Path, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the lines in the first `size` bytes without line breaks, and whether each had a line break."""
+    """Yield the lines in the first `size` bytes without line breaks, and whether each had one."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         left = size

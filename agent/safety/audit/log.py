@@ -3,11 +3,11 @@
 The files `~/.hermes/audit/audit-000001.jsonl` and so on have mode 0600 and are only appended to. Every line
 is canonical JSON with a number (`seq`), the SHA-256 of the previous line (`previous`) and of this one
 (`hash`). So `agent.safety.audit.check` finds a changed, removed, inserted or moved line. The file `head`
-names the last line that is certainly on disk, so that missing lines at the end are noticed.
+names the last line that was written, so that missing lines at the end are noticed.
 
 Several processes may append at once: each append holds a lock that the system releases when the process dies.
-A line left incomplete by a crash is closed and followed by a line that says so. The chain continues from the
-last complete one.
+A line left incomplete by a crash is closed and followed by a line that records this. The chain continues from
+the last complete line.
 
 The chain reveals accidents and careless edits. Anyone who may write these files and knows their format can
 rewrite all of them.
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 MAX_FILE = 8_000_000
 """The size in bytes after which the next line begins a new file."""
 LOCK_SECONDS = 10.0
-"""Seconds an append waits for another process."""
+"""Seconds that an append waits for another process."""
 START = "0" * 64
 """The value of `previous` in the very first line."""
 MENDED = "mended"
 """The `kind` of a line that follows an incomplete one."""
 LONGEST_END = 4 * MAX_FILE
-"""The size in bytes above which a file's end is not searched and a new file is started."""
+"""The size in bytes above which a file's end is not searched and a new file is begun."""
 CHUNK = 65_536
 
 Record = dict[str, Any]
 
 
 class AuditError(HermesError):
-    """The audit log cannot be written or read. The action to be recorded does not happen."""
+    """Raised if the audit log cannot be written or read. The action to be recorded does not happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ChainMark:
 
 @dataclass(slots=True)
 class _End:
-    """The end of the newest file as this process knows it from its last append."""
+    """The end of the newest file as this process left it with its last append."""
 
     path: Path
     inode: int
@@ -79,7 +79,7 @@ class _End:
 
 
 class AuditLog:
-    """The log in one folder. Blocking: call it from a thread. Safe between threads and processes."""
+    """The log in one folder. All methods block; call them in a thread. Safe between threads and processes."""
 
     def __init__(self, folder: Path, max_file: int = MAX_FILE) -> None:
         self.folder = folder
@@ -89,8 +89,8 @@ class AuditLog:
     def append(self, record: Mapping[str, Any], *, durable: bool = True) -> ChainMark:
         """Append one line and return the new end of the chain.
 
-        `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the line is on disk.
-        Raises `AuditError`; then nothing of the line is in the log.
+        `record` is JSON without `seq`, `previous` and `hash`. With `durable`, the line is on disk on return.
+        Raises `AuditError`; the log then contains nothing of the line.
         """
         try:
             private_folder(self.folder)
@@ -133,9 +133,7 @@ class AuditLog:
         return mark
 
     def _own_end(self, path: Path) -> _End | None:
-        """Return the end of the file after this process's last append; None if another process has written
-        since.
-        """
+        """Return the end of the file after this process's last append; None if the file has changed since."""
         end = self._end
         if end is None or end.path != path:
             return None
@@ -164,7 +162,7 @@ class AuditLog:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the files of the log, oldest first."""
+    """Return the files of the log in `folder`, oldest first."""
     return sorted((path for path in folder.glob("audit-*.jsonl") if number(path)), key=number)
 
 
@@ -173,23 +171,23 @@ def file_name(place: int) -> str:
 
 
 def number(path: Path) -> int:
-    """Return the number in a file's name; 0 if it has none."""
+    """Return the number in a log file's name; 0 if the name is not that of a log file."""
     digits = path.name.removeprefix("audit-").removesuffix(".jsonl")
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 def canonical(record: Mapping[str, Any]) -> bytes:
-    """Return the canonical form of a record, without a line break."""
+    """Return the canonical JSON of a record, without a line break."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def digest(record: Mapping[str, Any]) -> str:
-    """Return the hash of a record, over everything but the hash."""
+    """Return the SHA-256 of a record without its field `hash`."""
     return sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
 def parse_record(line: bytes) -> Record | None:
-    """Parse a line; None if it is not a record. Does not check its position in the chain."""
+    """Parse a line; None if it is not a record. Checks neither its hash nor its position in the chain."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -201,7 +199,7 @@ def parse_record(line: bytes) -> Record | None:
 
 @contextmanager
 def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of a log. Raises `AuditError` if another process keeps it too long."""
+    """Hold the log's lock, `shared` among readers. Raises `AuditError` after `LOCK_SECONDS` of waiting."""
     path = folder / "lock"
     if shared and not path.exists():
         yield  # nothing was ever appended here
@@ -216,7 +214,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def read_head(folder: Path) -> ChainMark | None:
-    """Return number and hash of the last line according to `head`; None if it cannot be read."""
+    """Return number and hash of the last line from the file `head`; None if it is missing or invalid."""
     try:
         with os.fdopen(_open_plain(folder / "head", os.O_RDONLY), encoding="ascii") as file:
             seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
@@ -226,8 +224,8 @@ def read_head(folder: Path) -> ChainMark | None:
 
 
 def _note(folder: Path, mark: ChainMark) -> None:
-    """Write number and hash of the last line to `head`, in one short write of fixed length, so it is never
-    partial.
+    """Write number and hash of the last line to `head`, in one short write of fixed length, so that it is
+    never partial.
     """
     descriptor = _open_plain(folder / "head", os.O_WRONLY | os.O_CREAT)
     try:
@@ -237,7 +235,7 @@ def _note(folder: Path, mark: ChainMark) -> None:
 
 
 def _open_plain(path: Path, flags: int) -> int:
-    """Open a plain file. Opening a pipe fails instead of waiting. Raises `OSError`."""
+    """Open a regular file and return its descriptor. Links and pipes are refused. Raises `OSError`."""
     flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, PRIVATE_FILE)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -253,7 +251,7 @@ def _line(record: Record, after: ChainMark) -> tuple[bytes, ChainMark]:
 
 
 def _write(descriptor: int, line: bytes, size: int) -> None:
-    """Append a line completely or not at all: a write cut short by a full disk is removed."""
+    """Append a line completely or not at all: what a full disk cut short is removed. Raises `OSError`."""
     try:
         rest = memoryview(line)
         while rest:
@@ -264,7 +262,7 @@ def _write(descriptor: int, line: bytes, size: int) -> None:
 
 
 def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
-    """Return number and hash of the last complete line, and the bytes after it. Reads from the end."""
+    """Return number and hash of the last complete record, or None, and the bytes after the last line."""
     descriptor = _open_plain(path, os.O_RDONLY)
     try:
         at = os.fstat(descriptor).st_size
@@ -284,7 +282,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
 
 
 def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
-    """Close an incomplete line and record its length in a new line; return the end of the chain."""
+    """End the incomplete line `torn`, record it in a new line if it is damaged; return the chain's end."""
     record = parse_record(torn)
     if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
         whole = canonical(record) == torn and digest(record) == record["hash"]
@@ -313,12 +311,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 MAX_TEXT = 100_000
-"""Characters kept of one text; of a longer one start, end and SHA-256 are kept."""
+"""The number of characters kept of one text; of a longer one, start, end and SHA-256 are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder:
-    """Records the decisions of the gate about one agent of one session; it is the gate's `audit`."""
+    """A recorder of the gate's decisions about one agent of one session; it is the gate's `audit`."""
 
     log: AuditLog
     session: str
@@ -326,14 +324,15 @@ class AuditRecorder:
     """The user interface: `tui`, `plain`, `oneshot`, `json` …"""
     workspace: Path
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Exact values to mask, by name."""
+    """The exact values to mask, by name."""
     agent: str = "main"
     """The id of the agent."""
     name: str = ""
-    """The user's name for it, if it has one."""
+    """The user's name for the agent; empty if it has none."""
 
     async def __call__(self, ruling: Ruling) -> None:
-        """Record a decision. Unless the action only reads, the line is on disk before this returns.
+        """Record a decision. The line is on disk before this returns, except for an allowed action that only
+        reads.
 
         Raises `DeniedError` if that fails, because an action that cannot be recorded must not happen.
         """
@@ -379,7 +378,7 @@ class AuditRecorder:
         }
 
     def _text(self, text: str) -> str:
-        """Return the text without secrets, cut to a length that can be read back."""
+        """Return the text with secrets masked, and cut in the middle above `MAX_TEXT` characters."""
         masked = redact(text, self.secrets)
         if len(masked) <= MAX_TEXT:
             return masked
@@ -391,7 +390,7 @@ class AuditRecorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One line of the log. All its texts come from outside."""
+    """One line of the log. Its texts are untrusted: clean them before display."""
 
     seq: int
     time: float
@@ -409,24 +408,21 @@ class AuditEntry:
     outcome: str = ""
     feedback: str = ""
     record: Record = dataclasses.field(default_factory=dict, repr=False)
-    """The whole line."""
+    """The whole line as parsed JSON."""
 
 
 def asker(entry: AuditEntry) -> str:
-    """Return the user's name for the agent of an entry; empty for the main agent. Pure.
-
-    The name is outside text.
-    """
+    """Return the name (untrusted text) and id of the agent of an entry; empty for the main agent."""
     return "" if entry.agent in ("", "main") else agent_label(entry.agent, entry.agent_name)
 
 
 def agent_label(agent: str, name: str) -> str:
-    """Return an agent's name, if it has one, followed by its id. Pure."""
+    """Return an agent's name followed by its id, or only the id if it has no name."""
     return f"{name} ({agent})" if name else agent
 
 
 def entry(record: Record) -> AuditEntry:
-    """Return the fields of a parsed line; missing or invalid ones become empty."""
+    """Return the fields of a parsed line; missing or invalid fields become empty."""
 
     def text(name: str) -> str:
         value = record.get(name, "")
@@ -483,7 +479,7 @@ def _unreadable(path: Path, error: OSError) -> AuditError:
 
 
 class AuditTail:
-    """Reads new entries of the log across its files. Blocking; use it in a thread."""
+    """A reader of new entries of the log across its files. Blocking; use it in a thread."""
 
     def __init__(self, folder: Path, kept: int) -> None:
         self._folder = folder
@@ -523,5 +519,5 @@ class AuditTail:
 
 
 def _last_of(names: list[Path], limit: int) -> list[AuditEntry]:
-    """Return the last `limit` entries of the newest log file in `names`."""
+    """Return the last `limit` entries of the last file in `names`; empty without files."""
     return list(deque(_entries(names[-1]), maxlen=limit)) if names else []

@@ -1,1 +1,1 @@
-"""The user's permissions: rules by tool and pattern, modes, and the file that holds them."""
+"""The user's permissions: rules by tool and pattern, modes, and the files that hold them."""

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
-    """Yield a sentence for every failing example of the rule."""
+    """Yield a sentence for every example of the rule that contradicts it."""
     for name, examples, expected in (("match", rule.match, True), ("no_match", rule.no_match, False)):
         for example in examples:
             action = example_action(rule, example, setting)
@@ -73,14 +73,14 @@ def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
 
 
 def covers(rule: PermissionRule, action: Action, setting: Setting) -> bool:
-    """Return whether the rule, without any other, decides about the action."""
+    """Return whether the rule alone would decide about the action."""
     if rule.verdict == "allow":
         return bool(RuleSet([rule], setting).allowed(action))
     return rule.subject.touches(action).certainty is Certainty.YES
 
 
 def example_action(rule: PermissionRule, example: str, setting: Setting) -> Action | None:
-    """Return the action of an example; None for tools whose actions have no one-line form."""
+    """Return the action that an example stands for; None for tools whose actions have no one-line form."""
     tool = rule.subject.tool
     path = _path(example, setting)
     match tool:
@@ -114,7 +114,7 @@ SURFACES = (
     *("tui", "plain", "oneshot", "json", "cron", "serve", "acp", "batch", "eval", "gateway"),
     *(f"gateway.{name}{group}" for name in _GATEWAYS for group in ("", ".group")),
 )
-"""All surfaces. One with a dot also inherits from its first parts, so `gateway` applies to all messengers."""
+"""The names of all user interfaces. One with a dot inherits from its parts: `gateway` covers messengers."""
 VERDICTS = ("allow", "ask", "deny")
 
 _TOP = ("mode", "profiles", "rules")
@@ -129,19 +129,19 @@ class PermissionFile:
     rules: tuple[PermissionRule, ...] = ()
     mode: Mode | None = None
     modes: Mapping[str, Mode] = field(default_factory=dict)
-    """Modes by surface."""
+    """The mode for each user interface that has its own."""
     problems: tuple[SettingProblem, ...] = ()
     readable: bool = True
-    """False if nothing of it could be parsed, so that its denials are unknown."""
+    """False if none of it could be parsed, so that its denials are unknown."""
 
     @property
     def sound(self) -> bool:
-        """Return whether the file has no mistakes. Only then its rules that allow count."""
+        """Return whether the file has no mistakes. Its rules that allow count only then."""
         return not self.problems
 
 
 def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFile:
-    """Parse a permissions file. Never raises: mistakes become `SettingProblem`s."""
+    """Parse a permissions file. Never raises: mistakes are in the result's `problems`."""
     from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
     document = parse(content, origin)  # counts depth, nodes and aliases before anything is built
@@ -157,7 +157,7 @@ def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFi
 
 
 class _Reader:
-    """Reads the YAML nodes of one file. Can be used once."""
+    """A parser for the YAML nodes of one file. Can be used once."""
 
     def __init__(self, origin: Origin, setting: Setting) -> None:
         self._origin: Origin = origin
@@ -274,7 +274,7 @@ class _Reader:
         return tuple(self._rules)
 
     def _entries(self, node: Node, known: tuple[str, ...], where: str) -> Iterator[tuple[ScalarNode, Node]]:
-        """Yield the entries of a mapping with known keys; report all others as problems."""
+        """Yield the entries of a mapping with known keys; report unknown and repeated keys as problems."""
         from tools.kit.yaml_text import MappingNode, ScalarNode
 
         if _is_empty(node):
@@ -326,10 +326,10 @@ class Edit:
     old: RuleVerdict | None
     """The earlier verdict of the rule; None if there was no such rule."""
     widens: bool
-    """Whether more would pass than before."""
+    """True if it allows more than before."""
 
     def write(self) -> None:
-        """Write the edit to the file. Raises `ConfigError` if the file was changed in the meantime."""
+        """Write the edit to the file. Raises `ConfigError` on failure, or if the file has changed."""
         private_folder(self.home.root)
         if _content(self.home) != self.before:
             raise ConfigError(f"{self.home.permissions} was changed by someone else just now; try again.")

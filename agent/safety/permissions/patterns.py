@@ -1,4 +1,4 @@
-"""Rule patterns for addresses, paths and commands."""
+"""Patterns in permission rules for addresses, paths and commands."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 
 class Certainty(IntEnum):
-    """The degrees of certainty. An effect that a rule only may cover is asked about, even if the rule
-    denies.
-    """
+    """How certain a match is. What a rule covers only `MAYBE` is asked about, even if the rule denies."""
 
     NO = 0
     MAYBE = 1
@@ -43,8 +41,8 @@ _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 class AddressPattern:
     """A URL glob: `*` matches within one segment of the path, `**` across segments.
 
-    A pattern may be a host alone. A rule that allows then means http and https on their usual ports. Raises
-    `ValueError` with a clause about the mistake.
+    A pattern may be a host alone. A rule that allows then covers http and https on their default ports.
+    Raises `ValueError` whose text continues a sentence about the pattern.
     """
 
     def __init__(self, text: str) -> None:
@@ -62,7 +60,7 @@ class AddressPattern:
 
     @property
     def is_exact_place(self) -> bool:
-        """Return whether it names one address, or `localhost`, with scheme and port, without wildcards."""
+        """True if it names one IP address, or `localhost`, with scheme and port, without wildcards."""
         if self._scheme not in ("http", "https") or not self._port.isdigit():
             return False
         try:
@@ -71,9 +69,8 @@ class AddressPattern:
             return False
 
     def covers(self, url: str) -> bool:
-        """Return whether it matches strictly, for rules that allow.
-
-        The scheme must be known, the port the usual one, and nothing may be hidden in the address.
+        """Return whether it matches strictly, for rules that allow: the pattern's port, or else the default
+        one. Without a scheme, http and https match. An address with a user or a password never matches.
         """
         parts = _parts(url)
         if parts is None or parts.username is not None or parts.password is not None:
@@ -86,10 +83,10 @@ class AddressPattern:
         return expected in ("*", str(port)) and self._is_path(parts)
 
     def touches(self, url: str) -> bool:
-        """Return whether it matches loosely, for rules that ask or deny: with any scheme and port not
-        excluded.
+        """Return whether it matches loosely, for rules that ask or deny: http and https are the same, and any
+        port matches a pattern without one.
 
-        An address that cannot be parsed is matched by every pattern.
+        An address that cannot be parsed matches every pattern.
         """
         parts = _parts(url)
         if parts is None:
@@ -140,7 +137,7 @@ def _host(name: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def glob(text: str) -> re.Pattern[str]:
-    """Compile a glob: `**` is any text, `*` and `?` are text without a slash."""
+    """Compile a glob: `**` matches any text, `*` and `?` match text without a slash."""
     pieces = re.split(r"(/\*\*$|\*\*/|\*+|\?)", text)
     meaning = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
     expression = "".join(
@@ -154,7 +151,7 @@ _FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 
 class PathPattern:
-    """One compiled path pattern. Raises `ValueError` with a clause on the mistake in `text`."""
+    """One compiled path pattern. Raises `ValueError` whose text continues a sentence about `text`."""
 
     def __init__(self, text: str, workspace: Path, home: Path) -> None:
         if not text or text.startswith("!") or "\0" in text:
@@ -179,17 +176,17 @@ class PathPattern:
         self._prefix = "" if self._anywhere else _literal_prefix(self._glob)
 
     def covers(self, path: Path) -> bool:
-        """Return whether it matches strictly, for rules that allow. `path` is absolute and resolved."""
+        """Return whether it matches strictly, for rules that allow. `path` must be absolute and resolved."""
         return self._tight(_text(path), False)
 
     def may_touch(self, paths: str) -> bool:
-        """Return whether the `finder` may match any of the paths that are contained in the text `paths`."""
+        """Return whether the `finder` could match any of the paths contained in the text `paths`."""
         return any(needed in paths for needed, _ in self._specs())
 
     def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
         """Return a function that matches normalised paths loosely, for rules that ask or deny.
 
-        With `inside`, a folder also matches if its content would. Links in the pattern are resolved once.
+        With `inside`, a folder may match if a path below it would. Links in the pattern are resolved once.
         """
         linked = _linked(self._glob)
         specs = self._specs()
@@ -216,7 +213,7 @@ class PathPattern:
 
 
 Matcher = Callable[[str, bool], bool]
-"""A test whether a path is covered; the flag says whether it may be a folder with matching content."""
+"""A test whether a path is covered; the flag means that it may be a folder with matching content."""
 
 
 def _text(path: Path) -> str:
@@ -265,7 +262,7 @@ def _tidied(text: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _split(glob: str) -> tuple[str, str]:
-    """Return the folders before the first component with a wildcard, and the rest."""
+    """Return the part before the first path component with a wildcard, and the rest."""
     names = glob.split("/")
     at = next((place for place, name in enumerate(names) if re.search(r"(?<!\\)[*?\[]", name)), len(names))
     return "/".join(names[:at]), "/".join(names[at:])
@@ -273,12 +270,12 @@ def _split(glob: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1_024)
 def _literal_prefix(glob: str) -> str:
-    """Return the path before the first wildcard, without escapes."""
+    """Return the folders before the first path component with a wildcard, without escapes."""
     return re.sub(r"\\(.)", r"\1", _split(glob)[0])
 
 
 def _linked(glob: str) -> str:
-    """Return the glob with links resolved in the part before its first wildcard."""
+    """Return the glob with links resolved in the folders before its first wildcard."""
     prefix, rest = _split(glob)
     if not prefix.startswith("/"):
         return glob
@@ -294,11 +291,11 @@ _SYSTEM_FOLDERS = tuple(
     f"{folder}/"
     for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin")
 )
-"""Folders in which a program called by its full path counts as the one with its name."""
+"""Folders in which a program called by its full path counts as the program of that name."""
 
 
 class CommandPattern:
-    """One compiled command pattern. Raises `ValueError` with a clause on the mistake in `text`."""
+    """One compiled command pattern. Raises `ValueError` whose text continues a sentence about `text`."""
 
     def __init__(self, text: str, workspace: Path) -> None:
         words = _words(text)
@@ -318,14 +315,14 @@ class CommandPattern:
         self._letters = [option for option in self._options if _SHORT.fullmatch(option)]
         base = self._program.rpartition("/")[2]
         self.program = base if _LITERAL.fullmatch(base) else ""
-        """The program's plain name, if no other command can match; empty otherwise."""
+        """The program's plain name, if only a command of this name can match; otherwise empty."""
 
     @property
     def is_path(self) -> bool:
         return "/" in self._program
 
     def is_missing(self, used: Words) -> bool:
-        """Return whether a word or option that the pattern requires occurs in none of the commands."""
+        """Return whether a word or option that the pattern requires occurs in none of these arguments."""
         if any(word not in used.words for word in self._needed):
             return True
         return any(not used.letters.issuperset(option[1:]) for option in self._letters)
@@ -339,7 +336,7 @@ class CommandPattern:
         return max((self._fits_words(each) for each in _spellings(command)), default=NO)
 
     def exactly(self, command: Command) -> bool:
-        """Return whether all of `command` certainly matches the pattern."""
+        """Return whether the whole of `command` certainly matches the pattern."""
         if self._any:
             return True
         if _is_open(command.word) or not self._is_program(command):
@@ -347,7 +344,7 @@ class CommandPattern:
         return _exact(self._arguments, command.arguments)
 
     def _is_program(self, command: Command) -> bool:
-        """Return whether the program name matches strictly: a path does not match a name."""
+        """Return whether the program matches strictly: a path matches a name only in a system folder."""
         if "/" in self._program:
             paths = {absolute(joined(cwd, command.word)) for cwd in command.cwds}
             return "/" in command.word and all(fnmatchcase(path, self._program) for path in paths)
@@ -398,14 +395,14 @@ def _is_option(word: str) -> bool:
 _LITERAL = lazy_pattern(r"[\w.+-]+")
 _SHORT = lazy_pattern(r"-\w+")
 _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
-"""Whether a marked word stands for unknown text."""
+"""Returns whether a marked word stands for unknown text (a match, or None)."""
 
 
 @lru_cache(maxsize=8)
 def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
     """Return the indexes of a text's commands by possible program name, and those with unknown names.
 
-    A path counts by its last component. One that ends in `.`, `..` or a slash has an unknown name.
+    A path counts as its last component. A path that ends in `.`, `..` or a slash has an unknown name.
     """
     named: dict[str, list[int]] = {}
     unnamed: list[int] = []
@@ -444,7 +441,7 @@ class Words(NamedTuple):
     letters: frozenset[str]
     """The letters of all combined short options."""
     others: tuple[int, ...]
-    """Indexes of the commands with unknown arguments, or that give names to commands."""
+    """Indexes of the commands with unknown arguments, or with arguments that define Git aliases."""
 
 
 @lru_cache(maxsize=64)
@@ -468,7 +465,7 @@ def _words_of(reading: Reading, program: str) -> Words:
 
 
 def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
-    """Return the parsed commands that a pattern may match."""
+    """Return the parsed commands that a pattern may match; the others certainly do not."""
     if not pattern.program:
         return reading.commands
     named, unnamed = _by_program(reading)
@@ -480,7 +477,7 @@ def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
 
 
 def _spellings(command: Command) -> Iterator[Command]:
-    """Yield the command, and for Git also its equivalent forms."""
+    """Yield the command, and for Git also its equivalent forms and the aliases that it defines."""
     yield command
     if command.name.startswith("git-"):
         arguments = (command.name.removeprefix("git-"), *command.arguments)
@@ -522,7 +519,7 @@ def _has_option(option: str, arguments: Sequence[str]) -> Certainty:
 
 
 def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
-    """Return whether the arguments begin with these operands, ignoring options and their values."""
+    """Return how certainly the arguments begin with these operands, ignoring options and their values."""
     end = len(operands)
     # How sure it is that so many operands are matched: after a plain word, and right behind an option.
     plain = _closed([YES] + [NO] * end, operands)
@@ -552,7 +549,7 @@ def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty
 
 
 def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]:
-    """Extend the match states, because a `*` that is a word of its own may match no argument."""
+    """Extend and return the match states: a `*` that is a word of its own may match no argument."""
     for at, operand in enumerate(operands):
         if operand == "*":
             states[at + 1] = max(states[at + 1], states[at])
@@ -560,7 +557,7 @@ def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]
 
 
 def _exact(pattern: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Return whether the arguments match the pattern word by word."""
+    """Return whether the arguments match the pattern word by word; a word `*` matches any number."""
     states = {0}
     for argument in arguments:
         states = {

@@ -1,4 +1,4 @@
-"""The permissions in force: read again when the files change, and never loosened by a mistake in a file."""
+"""The permissions in force: read again when their files change, and never loosened by a mistake in a file."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ _EDITS = ("changes files of the workspace, which undo brings back",)
 
 
 class Defaults:
-    """The verdicts of all modes without rules, for one workspace. `assessor` judges commands, `scope` files.
+    """The verdicts of the modes where no rule decides, for one workspace.
 
-    `guarded` tells whether guarded files are protected from scripts in the sandbox.
+    `assessor` judges commands, `scope` files. `guarded` is true if guarded files are protected from scripts
+    in the sandbox.
     """
 
     def __init__(
@@ -82,9 +83,9 @@ class Defaults:
         self._guarded = guarded
 
     def verdict(self, mode: Mode, action: Action) -> Verdict:
-        """Return the mode's rules.
+        """Return the verdict that the mode has for an action.
 
-        `deny` asks about every effect; the decider turns asking into denying.
+        In mode `deny` this asks about every effect; the decider turns asking into denying.
         """
         if isinstance(action, ReadPath) and self._is_open(action.path) and not is_secret(str(action.path)):
             return Verdict("allow", ("reading inside the workspace",))
@@ -119,7 +120,7 @@ class Defaults:
         return verdict if verdict.reasons or verdict.kind == "allow" else Verdict("ask", self._why(action))
 
     def _by_effect(self, action: Action) -> Verdict:
-        """Return the verdict of mode `normal` on any action but a command."""
+        """Return the verdict of mode `normal` on any action except a command."""
         if action.effect is not None:
             return Verdict(action.effect.default, (action.effect.why,))
         match action:
@@ -143,7 +144,7 @@ class Defaults:
                 return Verdict("ask", self._why(action))
 
     def _typed(self, action: SendInput) -> Verdict:
-        """Judge typed input, which always needs permission because the program's state is unknown."""
+        """Judge typed input. It always needs permission, because the program's state is unknown."""
         typed = self._assessor.assess(as_command(action, self._setting.home), self._setting.workspace).verdict
         if typed.kind == "hardline":
             return typed
@@ -192,7 +193,7 @@ class Defaults:
 
 
 def _is_listed(address: str) -> bool:
-    """Return whether an address uses an encrypted connection to a listed host."""
+    """Return whether an address uses https on its default port to a listed host."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "https" and rules.is_known(parts.hostname or "") and parts.port in (None, 443)
@@ -210,7 +211,7 @@ _WHOLE = DELETERS | words("mv rsync rmdir")
 """Programs that affect everything inside a folder."""
 _NOWHERE = Places("/")
 _PLACERS = words("cp mv ln install rsync scp")
-"""Programs that put a file into a folder under its own name."""
+"""Programs that can put a file into a folder under its own name."""
 _GIT_ASKS = words("--get --get-all --get-regexp --list -l --show-origin get list")
 
 
@@ -223,8 +224,8 @@ _GIT_BRINGS = words(
 def brings_files(reading: Reading) -> bool:
     """Return whether a command makes git write other versions of files into the work tree.
 
-    Git would stop half-way if it could not write one of them. So it may write guarded ones, which are checked
-    afterwards.
+    Git would stop half-way if it could not write one of them. So it may write guarded files, which are
+    checked afterwards.
     """
     return any(
         command.name == "git" and not _GIT_BRINGS.isdisjoint(command.arguments)
@@ -233,7 +234,7 @@ def brings_files(reading: Reading) -> bool:
 
 
 def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
-    """Return a test whether the command deletes a given folder with its content, by name or glob."""
+    """Return a function that tests whether the command deletes a folder with its content, by name or glob."""
     found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
     named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
     places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]
@@ -250,21 +251,21 @@ def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
 
 
 class Protection:
-    """The guarded files and folders of one workspace. `own` is the home of Hermes."""
+    """The guarded files and folders of one workspace. `own` is Hermes's home folder."""
 
     def __init__(self, setting: Setting, own: Path | None) -> None:
         self._setting = setting
         self._own = own
 
     def reason(self, action: Action) -> str | None:
-        """Return why the action needs permission in every mode, as a clause for the user; None if not."""
+        """Return why the action needs permission in every mode, as a clause for the user; or None."""
         setting = self._setting
         if isinstance(action, (RunCommand, SendInput)):
             return next((reason for reason, _ in self._command(action)), None)
         return guarded_reason(action, setting.workspace, setting.home, own=self._own)
 
     def guarded_paths(self, action: Action) -> tuple[Path, ...]:
-        """Return the known guarded paths that the action changes. Permission for the action covers them."""
+        """Return the guarded paths that the action is known to change. Permission for it covers them."""
         if isinstance(action, (RunCommand, SendInput)):
             return tuple(Path(literal(path)) for _, path in self._command(action))
         writes = action.writes() if isinstance(action, ChangeFiles) else (action,)
@@ -274,7 +275,7 @@ class Protection:
         return tuple(paths)
 
     def _command(self, action: RunCommand | SendInput) -> Iterator[tuple[str, str]]:
-        """Yield a reason and the marked path for each guarded place that a command changes."""
+        """Yield a reason and the marked path for each guarded file that a command changes."""
         setting = self._setting
         text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
         cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
@@ -319,7 +320,7 @@ def _writes(commands: tuple[Command, ...]) -> Iterator[Written]:
 
 
 def _landings(command: Command) -> Iterator[str]:
-    """Yield the paths that copies would have if the target is a folder."""
+    """Yield the paths that copied or moved files get if the target is a folder."""
     line = ProgramCall(command.name, command.arguments, "/", _NOWHERE)
     operands = line.operands("tS")
     target = line.value("t", "target-directory")
@@ -336,7 +337,7 @@ def _landings(command: Command) -> Iterator[str]:
 
 
 def _known_settings(command: Command) -> tuple[str, ...]:
-    """Return settings that a known command makes without naming them, such as `git lfs install --local`."""
+    """Return Git settings that a known command makes without naming them: `git lfs install --local`."""
     if not command.name.startswith("git"):
         return ()
     words = (*command.name.split("-", 1), *command.arguments)
@@ -356,7 +357,7 @@ def _in_place(command: Command) -> bool:
 
 
 def _sets(command: Command) -> bool:
-    """Return whether a `git config` command changes a setting."""
+    """Return whether a `git config` command changes a setting in a way that needs permission."""
     arguments = [word for word in command.arguments if word]
     if "config" not in arguments:
         return False
@@ -386,7 +387,7 @@ USER: Origin = "permissions.yaml"
 PROJECT: Origin = ".hermes/permissions.yaml"
 
 _SETTLED = 0.1
-"""Seconds after which a change of a file certainly shows in its times."""
+"""Seconds after which a change to a file certainly shows in its times."""
 
 Stamp = tuple[int, ...] | None
 Signature = tuple[Stamp, ...]
@@ -402,20 +403,20 @@ class PermissionPolicy:
     project_mode: Mode | None = None
     """The mode requested by a trusted project; it counts only if stricter than the user's."""
     floor: Mode | None = None
-    """Set while the user's file has a mistake: modes more permissive than this do not apply."""
+    """The most permissive mode that applies because of a mistake in the user's file or a group chat."""
     problems: tuple[SettingProblem, ...] = ()
     project: str = "none"
-    """`trusted`, `untrusted` or `none`, as for settings."""
+    """The state of the project's file: `trusted`, `untrusted`, or `none` without a file."""
 
     def opens(self, action: Fetch) -> bool:
-        """Return whether the user's file allows an address that is otherwise never requested."""
+        """Return whether the user's file permits an address that is otherwise never requested."""
         return any(
             rule.verdict == "allow" and rule.origin == USER and rule.subject.opens(action)
             for rule in self.rules.rules
         )
 
     def mode_from(self, configured: Mode, chosen: Mode | None = None) -> Mode:
-        """Return the mode in force: chosen for the session, else from the files, else from the settings."""
+        """Return the mode in force: the session's, else the files', else `configured`; limited by `floor`."""
         mode = self.mode or configured
         if self.project_mode is not None:
             mode = stricter(mode, self.project_mode)
@@ -426,8 +427,8 @@ class PermissionPolicy:
 class Permissions:
     """The permissions of one workspace and user interface, kept up to date. Thread-safe.
 
-    Each use checks whether the files changed, without reading them. If one has a mistake, its new rules that
-    ask and deny are added to its previous ones, and nothing it allows counts.
+    Each use checks whether the files changed, without reading them. If a file has a mistake, its new rules
+    that ask and deny are added to its previous ones, and nothing it allows counts.
     """
 
     def __init__(
@@ -440,10 +441,8 @@ class Permissions:
         project: Path | None = None,
         allow: Iterable[str] = (),
     ) -> None:
-        """Set up the permissions. `project` is the folder of the project file if `workspace` is a copy of it.
-
-        `allow` are rules that allow in addition to those of the files. Raises `ValueError` for an invalid
-        rule.
+        """Set up the permissions. `project` is the original folder if `workspace` is a copy of it. `allow`
+        are rules that allow in addition to those of the files. Raises `ValueError` for an invalid rule.
         """
         self._home = home
         self._surface = surface
@@ -454,7 +453,7 @@ class Permissions:
             PermissionRule(text, "allow", RuleSubject(text, self.setting), "the job", 0) for text in allow
         )
         self._strict: dict[Origin, tuple[PermissionRule, ...]] = {}
-        """The asking and denying rules of each file's last correct state."""
+        """The rules that ask or deny, from the last state of each file that had no mistakes."""
         self._lock = threading.Lock()
         self._signature: Signature | None = None
         self._policy: PermissionPolicy | None = None
@@ -466,11 +465,11 @@ class Permissions:
 
     @property
     def last(self) -> PermissionPolicy | None:
-        """Return the policy that was read last; None before the first reading."""
+        """Return the policy that was read last; None if none was read yet."""
         return self._policy
 
     def current(self) -> PermissionPolicy:
-        """Return the current policy. Never raises, whatever a file contains."""
+        """Return the policy in force, read again if a file changed. Never raises for a file's content."""
         policy = self._policy
         if policy is not None and not self.stale:
             return policy
@@ -484,7 +483,7 @@ class Permissions:
             return policy
 
     def files(self) -> tuple[PermissionFile, PermissionFile]:
-        """Read the user's and the project's file as they are now, in force or not."""
+        """Read and return the user's and the project's file as they are now, whether in force or not."""
         return self._user_file(), self._project_file()[0]
 
     def _look(self) -> Signature:
@@ -515,7 +514,7 @@ class Permissions:
         return file.mode
 
     def _surfaces(self) -> tuple[str, ...]:
-        """Return the user interface and its kinds, narrowest first: `gateway.slack`, `gateway`."""
+        """Return the user interface and its kinds, most specific first: `gateway.slack`, `gateway`."""
         parts = self._surface.split(".")
         return tuple(".".join(parts[:end]) for end in range(len(parts), 0, -1))
 
@@ -572,22 +571,22 @@ def _stamp(path: Path) -> Stamp:
 
 
 Granted = Callable[[Action], str | None]
-"""A function returning why an earlier permission allows an action; None if none does."""
+"""A function that returns why an earlier permission allows an action; None if none does."""
 
 _PASSES_PLAIN: tuple[Mode, ...] = ("normal", "deny")
 _NAMED = 3
-"""The number of files a reason names."""
+"""The number of files that a reason names."""
 _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
 """Modes in which earlier permissions do not count."""
 
 
 class AgentFolders(NamedTuple):
-    """The folders that are an agent's own to work in, and the home of Hermes, which is not."""
+    """The folders in which an agent may work, and Hermes's home folder, in which it may not."""
 
     workspace: Path
     scratch: Path | None = None
     own: Path | None = None
-    """The home of Hermes."""
+    """Hermes's home folder."""
 
 
 class Decider:
@@ -626,7 +625,7 @@ class Decider:
 
     @property
     def policy(self) -> PermissionPolicy:
-        """The permissions in force."""
+        """The permissions in force; reads their files again if these have changed."""
         return self._empty if self.permissions is None else self.permissions.current()
 
     @property
@@ -644,11 +643,11 @@ class Decider:
         self._chosen = canonical(name)
 
     def follow(self, leader: Decider) -> None:
-        """Use the mode chosen in `leader` from now on."""
+        """Use the mode chosen in the decider `leader` from now on."""
         self._leader = leader
 
     def guards(self, action: Action) -> str | None:
-        """Return why the user must be asked each time, despite grants; None if that is not needed."""
+        """Return why the user must be asked each time, despite grants; None if grants count."""
         if isinstance(action, ChangeFiles):
             return next(filter(None, map(self._protection.reason, action.writes())), None)
         if isinstance(action, SetGitSettings) and action.effect is not None:
@@ -656,16 +655,16 @@ class Decider:
         return steps_over(action) or self._protection.reason(action)
 
     def programs_that_look(self, action: RunCommand) -> frozenset[str] | None:
-        """Return the names of the programs of a command that certainly changes no file; None if it may."""
+        """Return the names of the programs in a command that certainly changes no file; None if it may."""
         return programs_that_look(self._assessor, action.command, action.cwd, self._places.home)
 
     def places(self, action: Action) -> tuple[Path, ...]:
-        """Return the guarded paths that permission for the action covers; a folder covers its content."""
+        """Return the guarded paths that permission for the action covers; a folder includes its content."""
         return (Path("/"),) if steps_over(action) else self._protection.guarded_paths(action)
 
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
-        """Return the verdict and who made it. `granted` returns why an earlier permission applies to an
-        action.
+        """Return the verdict and the name of what made it. `granted` returns why an earlier permission covers
+        an action, or None.
         """
         with cached_paths():
             if isinstance(action, ChangeFiles):
@@ -676,7 +675,7 @@ class Decider:
             return self._decide(action, granted)
 
     def _restoring(self, action: ChangeFiles) -> tuple[Verdict, Judge]:
-        """Return the strictest verdict on the files to restore; grants for single files do not add up."""
+        """Return the strictest verdict on the files to restore. Grants for single files do not count."""
         found = [(*self._decide(each, _nothing_granted), each.path) for each in action.writes()]
         if not found:
             return Verdict("allow", ("nothing would change",)), "mode"
@@ -732,7 +731,7 @@ class Decider:
         return default, "mode"
 
     def _is_plain(self, command: Command) -> bool:
-        """Return whether one command, judged alone, needs no permission."""
+        """Return whether one command on its own needs no permission."""
         words = (command.word, *command.arguments)
         if any(mark in word for word in words for mark in (*GLOBS, UNKNOWN)):
             return False
@@ -740,7 +739,7 @@ class Decider:
         return all(self._assessor.assess(text, Path(cwd)).verdict.kind == "allow" for cwd in command.cwds)
 
     def _forbidden_reasons(self, action: Action) -> tuple[str, ...]:
-        """Return why the action is forbidden in every mode; empty if it is not."""
+        """Return the reasons why the action is forbidden in every mode; empty if it is not."""
         places = self._places
         match action:
             case RunCommand():
@@ -769,7 +768,7 @@ def _some(paths: Sequence[Path]) -> str:
 
 
 def _ask_verdict(mode: Mode, found: RuleFindings, guarded: str | None, default: Verdict) -> Verdict:
-    """Return a verdict that asks, with all reasons, those of the rules first."""
+    """Return a verdict that asks, or denies in mode `deny`, with all reasons, those of the rules first."""
     asked = found.asked if mode != "yolo" else ()
     doubts = default.reasons if default.kind == "ask" else ()
     reasons = (*((guarded,) if guarded else ()), *found.doubtful, *asked, *doubts)

@@ -1,7 +1,7 @@
 """The subject of a rule: `tool` or `tool(pattern)`, compiled for one workspace.
 
-A rule applies to an effect: `write_file(src/**)` covers writing there by any tool, `fetch(…)` any request. A
-tool's name restricts a rule to that tool. `browser.*` covers a family of tools, `*` everything.
+A rule applies to an effect: `write_file(src/**)` covers writing there by any tool, `fetch(…)` any request.
+Another tool's name restricts a rule to that tool. `browser.*` covers a family of tools, `*` everything.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from tools.services.actions import (
 )
 
 ONLY_NAMES = words("echo printf ls stat test [ basename dirname realpath readlink which type file")
-"""Programs to which a path is only text."""
+"""Programs that do not open the paths given to them."""
 READERS = ONLY_NAMES | words(
     "cat head tail less more grep egrep fgrep rg ag wc diff cmp cut tr nl od xxd hexdump strings "
     "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
 )
-"""Programs that do not change the given files."""
+"""Programs that do not change the files given to them."""
 
 
 Spell = Callable[[str], tuple[str, ...]]
-"""A function returning all spellings of an absolute path: as given, and its target after links."""
+"""A function that returns all spellings of an absolute path: as given, and with links followed."""
 
 
 def speller() -> Spell:
     """Return a function that returns the spellings of a path.
 
-    It caches them for a single decision only, because links may change.
+    It caches them only during a single decision, because links may change.
     """
     look = current()
     known: dict[str, tuple[str, ...]] = look.once("spelled", dict)
@@ -75,14 +75,14 @@ def speller() -> Spell:
 
 
 def spellings(path: Path) -> tuple[Path, ...]:
-    """Return the path as given, and with links followed."""
+    """Return the spellings of a path: as given, and with links followed."""
     return tuple(Path(each) for each in _texts(str(path), current()))
 
 
 def _texts(path: str, look: PathCache) -> tuple[str, ...]:
     """Return the spellings of a path: as written, and with links followed.
 
-    In a further spelling the last component is not followed, because the link itself may be meant.
+    In one of them the last component is not followed, because the link itself may be meant.
     """
     text = path if absolute(path) == path and "\0" not in path else os.path.normpath(path)
     real = look.real(text)
@@ -94,11 +94,11 @@ def _texts(path: str, look: PathCache) -> tuple[str, ...]:
 
 
 Touched = tuple[dict[str, tuple[str, ...]], str]
-"""Paths as written, each with all its spellings; and all spellings in one text."""
+"""Paths as written, each with all its spellings, and all spellings joined into one text."""
 
 
 def find_touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
-    """Return the paths that a command reads or changes, certainly or possibly. Computed once per decision."""
+    """Return the paths that a command certainly or possibly reads or changes. Computed once per decision."""
     look = current()
 
     def find_paths() -> Touched:
@@ -156,12 +156,12 @@ def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, .
 
 
 def _is_told(path: str) -> bool:
-    """Return whether a path has no mark, so that it is fully known. Marks are not ASCII."""
+    """Return whether a path is fully known, having no marks for unknown parts. Marks are not ASCII."""
     return path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS))
 
 
 def _paths(word: str) -> list[str]:
-    """Return the paths that an argument may hold: the argument itself, and the text after `=` or `@`."""
+    """Return the paths that an argument may name: the argument itself, and the text after `=` or `@`."""
     found = [] if word.startswith("-") else [word]
     found += [rest for sign in ("=", "@") if (rest := word.partition(sign)[2])]
     return found
@@ -180,7 +180,7 @@ EFFECTS: dict[type[Action], tuple[str, Kind]] = {
     SpawnAgent: ("delegate_task", "other"),
     RunScript: ("execute_code", "other"),
 }
-"""For each kind of action its name in rules, and the kind of its patterns. Others declare both
+"""For each kind of action its name in rules, and the kind of its patterns. Other actions declare both
 (`tools.effects`).
 """
 
@@ -198,29 +198,29 @@ KNOWN_TOOLS = (
         "mixture_of_agents send_message homeassistant rl"
     )
 )
-"""Tools a rule may name although they are not offered now."""
+"""Tools that a rule may name even if they are not available now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The workspace, home folder and tools for which rules are applied."""
+    """The workspace, home folder and names of tools by which rules are interpreted."""
 
     workspace: Path
     home: Path
     tools: frozenset[str] = KNOWN_TOOLS
 
     def reading(self, command: str, cwd: Path) -> Reading:
-        """Parse a command and return its effects when run in `cwd`."""
+        """Parse a command and return what it does when run in `cwd`."""
         return read(command, str(cwd), str(self.home))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """The match between a rule that asks or denies and an action."""
+    """How certainly a rule that asks or denies matches an action."""
 
     certainty: Certainty
     part: str = ""
-    """The covered part of a command; empty if all of it is covered."""
+    """The covered part of a command; empty for the whole action."""
 
 
 NOT = RuleHit(Certainty.NO)
@@ -228,7 +228,7 @@ WHOLE = RuleHit(Certainty.YES)
 
 
 class RuleSubject:
-    """One compiled subject, such as `tool(pattern)`. Raises `ValueError` with a clause on the mistake."""
+    """One compiled subject, such as `tool(pattern)`. Raises `ValueError` whose text continues a sentence."""
 
     def __init__(self, text: str, setting: Setting) -> None:
         match = re.fullmatch(r"\s*([A-Za-z0-9_.*?-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
@@ -259,9 +259,9 @@ class RuleSubject:
     # For rules that ask or deny
 
     def touches(self, action: Action, spell: Spell | None = None) -> RuleHit:
-        """Return whether the rule covers the action, or in doubt may cover it.
+        """Return how certainly the rule covers the action, and which part of a command.
 
-        `spell` resolves links; its results are cached during one decision.
+        `spell` returns the spellings of paths; its results are cached during one decision.
         """
         spell = spell or speller()
         name, effect = _rule_name(action)
@@ -310,7 +310,7 @@ class RuleSubject:
         return RuleHit(Certainty.MAYBE) if best is NOT and not reading.is_known else best
 
     def _files_touched(self, reading: Reading, spell: Spell) -> RuleHit:
-        """Judge paths among the arguments of commands, and those opened by the shell."""
+        """Return the match with paths among the arguments of commands, and those opened by the shell."""
         assert self._path is not None
         spelled, everything = find_touched(reading, self.tool == "read_file", spell)
         if not self._path.may_touch(everything):
@@ -333,7 +333,7 @@ class RuleSubject:
     # For rules that allow
 
     def covers(self, action: Action) -> bool:
-        """Return whether the rule certainly covers this action. For commands with a pattern see `allows`."""
+        """Return whether the rule certainly covers this action. For commands with a pattern, use `allows`."""
         name, _ = _rule_name(action)
         if not self._names(action, name):
             return False
@@ -348,8 +348,8 @@ class RuleSubject:
                 return self._names_action(action)
 
     def opens(self, action: Fetch) -> bool:
-        """Return whether the rule names this address, or `localhost`, with scheme and port, so that it can be
-        opened.
+        """Return whether the rule names this IP address, or `localhost`, with scheme and port, and so permits
+        requests to it.
         """
         return self._address is not None and self._address.is_exact_place and self.covers(action)
 
@@ -358,13 +358,13 @@ class RuleSubject:
         return self.tool == "terminal" and self._commands is not None and self._commands.exactly(command)
 
     def writes(self, path: Path) -> bool:
-        """Return whether a rule for files allows writing to `path`, as a redirection would."""
+        """Return whether a rule for files covers writing to `path`, as a redirection would."""
         if self.tool != "write_file":
             return False
         return self._path is None or all(self._path.covers(each) for each in spellings(path))
 
     def _names(self, action: Action, name: str) -> bool:
-        """Return whether the rule's tool name is the name of the action's tool or effect."""
+        """Return whether the rule's tool name matches the action's tool or effect."""
         own = action.tool if action.tool != "search_files" else "search"
         tool = self.tool if self.tool != "search_files" else "search"
         if not self.family:
@@ -400,7 +400,7 @@ def _takes_pattern(tool: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _with_addresses(reading: Reading) -> tuple[Command, ...]:
-    """Return the commands with an address among their arguments that they may contact."""
+    """Return the commands that may contact an address among their arguments."""
     given = (command for command in reading.commands if "://" in " ".join(command.arguments))
     return tuple([command for command in given if command.name not in ONLY_NAMES])
 
@@ -430,7 +430,7 @@ Origin = Literal["permissions.yaml", ".hermes/permissions.yaml", "the job"]
 _NEUTRAL = words("cd pushd popd true false : test [ [[ pwd exit return wait sleep echo printf")
 """Builtins that change nothing outside their shell."""
 _TRANSPARENT = words("sh bash dash zsh time timeout nice nohup command stdbuf")
-"""Programs that only run another one, which is judged separately."""
+"""Programs that can run another program, which is judged separately."""
 _SINKS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 
@@ -439,7 +439,7 @@ class PermissionRule:
     """One rule of a permissions file."""
 
     text: str
-    """`tool(pattern)` as written."""
+    """The subject as written: `tool` or `tool(pattern)`."""
     verdict: RuleVerdict
     subject: RuleSubject
     origin: Origin
@@ -448,7 +448,7 @@ class PermissionRule:
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
     surface: str = ""
-    """The profile it belongs to; empty for all."""
+    """The user interface whose profile contains the rule; empty if it applies to all."""
 
     @property
     def place(self) -> str:
@@ -463,21 +463,21 @@ class PermissionRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFindings:
-    """The findings of the rules on one action."""
+    """What the rules that ask or deny find about one action: reasons, as clauses for the user."""
 
     denied: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     parts: tuple[VerdictPart, ...] = ()
     """The parts of a command that rules ask about or deny."""
     doubtful: tuple[str, ...] = ()
-    """Why a deny rule may apply; such an action is asked about in every mode."""
+    """Reasons why a rule that denies may apply; such an action is asked about in every mode."""
 
 
 UNCLEAR = "does not say what it does, so a rule that denies may be about it"
 
 
 class RuleSet:
-    """The rules in force. Of all matching ones the strictest decides, whatever their order is."""
+    """The rules in force. Of all matching rules the strictest decides, whatever their order."""
 
     def __init__(self, rules: Iterable[PermissionRule], setting: Setting) -> None:
         self.rules = tuple(rules)
@@ -486,7 +486,7 @@ class RuleSet:
         self._mild = tuple(rule for rule in self.rules if rule.verdict == "allow")
 
     def findings(self, action: Action) -> RuleFindings:
-        """Return the rules that ask about or deny the action."""
+        """Return the findings of the rules that ask about or deny the action."""
         denied: list[str] = []
         asked: list[str] = []
         doubtful: list[str] = []
@@ -509,9 +509,9 @@ class RuleSet:
         return RuleFindings(tuple(denied), tuple(asked), tuple(parts), tuple(doubtful))
 
     def allowed(self, action: Action, plain: Callable[[Command], bool] | None = None) -> tuple[str, ...]:
-        """Return why the rules allow the action; empty if they do not, or allow only a part of it.
+        """Return the reasons why rules allow the action; empty if none do, or only for a part of a command.
 
-        `plain` tells whether a part of a command needs no permission, so that no rule must allow it.
+        `plain` returns whether a part of a command needs no permission, so that no rule has to allow it.
         """
         if self._mild and isinstance(action, RunCommand):
             return self._allowed_command(action, plain)
@@ -520,7 +520,7 @@ class RuleSet:
     def _allowed_command(
         self, action: RunCommand, plain: Callable[[Command], bool] | None
     ) -> tuple[str, ...]:
-        """Return why the rules allow every part of a command; empty if one part is not allowed."""
+        """Return the reasons why rules allow every part of a command; empty if one part is not allowed."""
         whole = tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
         if whole:
             return whole
@@ -564,12 +564,12 @@ class RuleSet:
 
 
 def _poisons(name: str) -> bool:
-    """Return whether setting a variable may change programs. Environment variables are in capitals."""
+    """Return whether setting a variable may change how programs behave: one with capitals, or a proxy."""
     return name != name.lower() or name.endswith("_proxy")
 
 
 def _is_transparent(command: Command, reading: Reading) -> bool:
-    """Return whether the program only runs another one, which is judged as a separate part."""
+    """Return whether the command only runs another program, which is judged as a separate part."""
     if command.name not in _TRANSPARENT or command.word != command.name:
         return False
     place = reading.commands.index(command)

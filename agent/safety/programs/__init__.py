@@ -1,1 +1,1 @@
-"""Programs as data: one file for each family of programs, read by `agent.safety.programs.table`."""
+"""Programs as data: one YAML file for each family of programs, read by `agent.safety.programs.table`."""

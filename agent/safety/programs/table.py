@@ -17,10 +17,10 @@ from typing import Any, Literal, cast, get_args
 
 EffectName = Literal["looks", "edits", "code", "network", "history", "machine", "publishes", "lost"]
 """Classes of effects, from the mildest to the strictest. `looks`: changes nothing. `edits`: changes given
-files, which undo restores. `code`: runs unread code, of the project or of its dependencies. `network`:
-contacts other machines to read. `history`: changes what only undo of `.git` restores. `machine`: acts
-on the machine beyond files: services, containers, packages, other processes. `publishes`: sends to or
-changes other machines. `lost`: cannot be undone.
+files, which undo restores. `code`: runs unread code, of the project or its dependencies. `network`: contacts
+other machines to read. `history`: changes what only undo of `.git` restores. `machine`: acts on the machine
+beyond files: services, containers, packages, other processes. `publishes`: sends to or changes other
+machines. `lost`: cannot be undone.
 """
 EFFECTS: tuple[EffectName, ...] = get_args(EffectName)
 
@@ -30,7 +30,7 @@ first is read, the others are written.
 """
 
 _LONGEST_FILE = 200_000
-"""The size limit in bytes of a file of programs."""
+"""The size limit in bytes on a file of programs."""
 _LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by", "notes", "local"})
 _OWN_FIELDS = frozenset(
     {
@@ -51,25 +51,25 @@ _OWN_FIELDS = frozenset(
 
 
 class ProgramError(Exception):
-    """An invalid file of programs; the message names file, program and field."""
+    """Raised for an invalid file of programs; the message names file and, if possible, program and field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """The rules for finding the command that a program such as `sudo` runs."""
+    """The way to find the command that a program such as `sudo` runs."""
 
     valued: frozenset[str] = frozenset()
     """Options that take a separate value; short ones as letters."""
     skip: int = 0
     """The number of operands before the command."""
     assigns: bool = False
-    """Whether `NAME=value` may come before it."""
+    """True if `NAME=value` may come before the command."""
     script: frozenset[str] = frozenset()
     """Options whose value is shell text."""
     joins: bool = False
-    """Whether the operands are joined into shell text."""
+    """True if the operands are joined into shell text."""
     folder: frozenset[str] = frozenset()
-    """Options that set the folder of the command."""
+    """Options that set the folder in which the command runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,17 @@ class Program:
     """The effects of one program."""
 
     verbs: Mapping[tuple[str, ...], EffectName] = field(default_factory=dict)
-    """Effects by the first words that are not options; the longest match counts."""
+    """The effect for each sequence of first words that are not options; the longest match counts."""
     patterns: tuple[tuple[str, ...], ...] = ()
-    """The verbs with a `*`, which matches any text within a word."""
+    """Those keys of `verbs` that contain a `*`, which matches any text within a word."""
     bare: EffectName = "looks"
     """The effect without a subcommand."""
     otherwise: EffectName = "code"
     """The effect of any other subcommand."""
     always: EffectName | None = None
-    """The effect of a program without subcommands."""
+    """The effect of a program without subcommands; None if it has some."""
     options: Mapping[str, EffectName] = field(default_factory=dict)
-    """Options with a separate effect; the stricter one counts."""
+    """The effect of options that have one; the stricter effect counts."""
     quiet: frozenset[str] = frozenset()
     """Options with which it only reads, such as `--dry-run`."""
     valued: frozenset[str] = frozenset()
@@ -95,45 +95,43 @@ class Program:
     outputs: frozenset[str] = frozenset()
     """Options whose value is a written file."""
     operands: Operands | None = None
-    """The use of its operands; None: according to its effect."""
+    """The use of its operands; None means the use that fits its effect."""
     skip: int = 0
-    """The number of operands before the first path, such as the expression of `sed`."""
+    """The number of operands before the first path, such as 1 for the expression of `sed`."""
     skipped_by: frozenset[str] = frozenset()
-    """Options that replace the skipped operands."""
+    """Options that take the place of the skipped operands."""
     recursive: frozenset[str] = frozenset()
     """Options with which it affects whole folders; `always` if it always does."""
     hosts: bool = False
-    """Whether its operands name other machines."""
+    """True if its operands name other machines."""
     first: bool = False
-    """Whether only the first of them does."""
+    """True if only the first operand names a machine."""
     notes: frozenset[str] = frozenset()
-    """Subcommands that keep logs or settings in the home folder or check for updates, though they only
-    read; `*` for every use.
+    """Subcommands that keep logs or settings in the home folder or check for updates although they only read;
+    `*` for every use.
     """
     plain: re.Pattern[str] | None = None
-    """A pattern for skipped operands without effect; others are code."""
+    """A pattern for skipped operands without effect; others count as code."""
     scripts: frozenset[str] = frozenset()
     """Options whose value is shell text to run."""
     starts: frozenset[str] = frozenset()
     """Subcommands followed by a command line to run."""
     same: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By subcommand, or empty for all: equivalent options, each with its main form."""
+    """Equivalent options, each with its main form, by subcommand; an empty subcommand means all."""
     local: frozenset[str] = frozenset()
     """Subcommands that contact other machines only if the repository's settings say so."""
     wraps: Wrapper | None = None
-    """How to find the command it runs; None if it runs none."""
+    """The way to find the command it runs; None if it runs none."""
 
     def normalize_options(self, arguments: Sequence[str]) -> tuple[str, ...]:
-        """Return the arguments with equivalent options unified: both `-Rf` and `--recursive -f` become
-        `-rf`.
-        """
+        """Return the arguments with equivalent options unified, so that `--recursive -f` becomes `-rf`."""
         same = dict(self.same.get("", {}))
         for verb in self.same.keys() & set(arguments):
             same |= self.same[verb]
         return tuple(_spelling(word, same) for word in arguments) if same else tuple(arguments)
 
     def effect(self, said: tuple[str, ...]) -> EffectName:
-        """Return the effect of the program with these subcommands."""
+        """Return the effect of the program when its first operands are `said`."""
         if self.always is not None:
             return self.always
         if not said:
@@ -169,9 +167,9 @@ def stricter(one: EffectName, other: EffectName) -> EffectName:
 
 
 def programs(own: Path | None = None) -> Table:
-    """Return all known programs, including the user's in the folder `own`; invalid files are left out.
+    """Return all known programs, including the user's in the folder `own`; invalid user files are left out.
 
-    Checks the folder each time, and reads only changed files.
+    Checks the user's folder each time, but reads only changed files.
     """
     if own is None:
         return _ours()
@@ -190,7 +188,7 @@ def program_mistakes(own: Path) -> tuple[str, ...]:
 
 
 def examples(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the examples of one file: effect and command."""
+    """Yield the examples in one file of programs as (effect, command)."""
     for effect, commands in (_load(path).get("examples") or {}).items():
         yield from ((str(effect), str(command)) for command in commands)
 

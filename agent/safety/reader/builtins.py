@@ -1,4 +1,4 @@
-"""Shell builtins: the changes that they make to the shell's state, and their output."""
+"""Shell builtins: the changes that they make to the shell's state, and their output if it is known."""
 
 from __future__ import annotations
 
@@ -173,9 +173,7 @@ def _command(script: ShellReader, arguments: Sequence[str], stdin: str | None) -
 
 
 def _subscripts(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
-    """Record a doubt if a builtin that evaluates its arguments again is given a hidden command in
-    brackets.
-    """
+    """Record a doubt if a builtin that evaluates its arguments again is given a command substitution."""
     if any(HIDDEN.search(word) for word in arguments):
         script.doubt("part of it is not understood")
 

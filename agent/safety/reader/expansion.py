@@ -1,4 +1,4 @@
-"""Expansion of shell words to marked text: quotes, variables and substitutions are resolved if known."""
+"""Expansion of shell words to marked text (see `agent.safety.reader.tree`), as far as values are known."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_FOLDERS = 4
-"""The number of possible folders of a command; with more, none is known."""
+"""The number of possible current folders of a command; with more, the folder is unknown."""
 
 Value = str | tuple[str, ...]
 """The value of a variable, or of an array."""
 
 
 class TooMuchError(Exception):
-    """The text is longer or more complex than the limit for reading."""
+    """Raised if a text is longer or more complex than the limit for reading."""
 
 
 @dataclass(slots=True)
 class State:
-    """The state of one shell; subshells work on a copy."""
+    """The state of one shell; a subshell uses a copy."""
 
     cwds: tuple[str, ...]
     variables: dict[str, Value] = field(default_factory=dict)
     functions: dict[str, tuple[ParsedText, Node]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """Contents of files written by the script, by their paths as written."""
+    """The contents of files written by the script, by path as written."""
     positional: tuple[str, ...] | None = None
     """The values of `$1` and so on; None if unknown."""
 
@@ -52,7 +52,7 @@ class State:
         )
 
     def get(self, name: str) -> Value | None:
-        """Return the value of a variable set by the script or by every shell; None for any other."""
+        """Return the value of a variable set by the script or by every shell; None if it is unknown."""
         if name in self.variables:
             return self.variables[name]
         if name == "PWD" and len(self.cwds) == 1:
@@ -60,12 +60,12 @@ class State:
         return " \t\n" if name == "IFS" else None
 
     def go(self, folders: tuple[str, ...]) -> None:
-        """Change the current folder to one of several possible ones."""
+        """Change the current folder to one of several possible ones; above `MOST_FOLDERS` it is unknown."""
         self.cwds = folders if len(folders) <= MOST_FOLDERS else (UNKNOWN,)
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """Treat changes of the state inside this block as possible: afterwards both states are."""
+        """Treat this block as code that may not run: what it changes is unknown or has both values."""
         before = self.copy()
         yield
         for name in before.variables.keys() | self.variables.keys():
@@ -84,11 +84,11 @@ class Command(NamedTuple):
     word: str
     """The program as called, folder included."""
     cwds: tuple[str, ...]
-    """The folders it may run in."""
+    """The folders in which it may run."""
 
     @property
     def text(self) -> str:
-        """The command as a text for people, without marks."""
+        """The command as text for display, without marks."""
         return " ".join(tree.literal(word) for word in (self.name, *self.arguments))
 
 
@@ -101,17 +101,17 @@ class Touched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """All findings in a shell text. Serves as a key of caches, by identity."""
+    """The programs and files found in a shell text. Compared by identity, so that it can be a cache key."""
 
     commands: tuple[Command, ...] = ()
     writes: tuple[Touched, ...] = ()
     reads: tuple[Touched, ...] = ()
     doubts: tuple[str, ...] = ()
-    """What was not understood, as clauses for the user. A program in another language is not a doubt."""
+    """Clauses about what was not understood. A program in another language is not a doubt."""
     assigned: frozenset[str] = frozenset()
     """Variables that are set and may change how programs behave."""
     bomb: str = ""
-    """The name of a function that starts itself endlessly, if there is one."""
+    """The name of a function that would start itself endlessly; empty if there is none."""
     complete: bool = True
     """False if it is too long or too broken to be read to its end."""
 
@@ -122,7 +122,7 @@ class Reading:
 
 
 LONGEST = 20_000
-"""Characters of one word; a longer one counts as unknown."""
+"""The limit in characters on one word; a longer word counts as unknown."""
 
 _ESCAPE = lazy_pattern(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(.))", re.DOTALL
@@ -143,14 +143,14 @@ _DEFAULTS = frozenset({":-", "-", ":=", "="})
 _REQUIRED = frozenset({":?", "?"})
 _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"})
 HIDDEN = lazy_pattern(r"\$\(|`")
-"""Characters that start a program if the shell evaluates a text again."""
+"""Characters that start a command if the shell evaluates a text again."""
 
 Substitute = Callable[["Node"], str | None]
-"""Reads the script inside a substitution; returns its output if known."""
+"""A function that reads the script in a substitution and returns its output; None if it is unknown."""
 
 
 def unescaped(text: str) -> str:
-    """Return the text of `$'…'` and of `printf`, with backslash escapes resolved."""
+    """Return `text` with backslash escapes resolved as in `$'…'` and `printf`."""
 
     def one(match: re.Match[str]) -> str:
         for digits, base in ((match[1], 16), (match[2], 16), (match[3], 16), (match[4], 8)):
@@ -163,7 +163,7 @@ def unescaped(text: str) -> str:
 
 
 class Expansion:
-    """Expands the words of one source in one shell state. `run` reads the commands in substitutions."""
+    """The expansion of words of one source in one shell state. `run` reads the commands in substitutions."""
 
     def __init__(
         self, source: ParsedText, state: State, run: Substitute, doubt: Callable[[str], None]
@@ -174,7 +174,7 @@ class Expansion:
         self._doubt = doubt
 
     def words(self, nodes: Iterable[Node]) -> list[str]:
-        """Return the fields that result from a sequence of nodes; nodes without a gap are one word."""
+        """Return the fields that result from a sequence of nodes; adjacent nodes form one word."""
         found: list[str] = []
         joined, end = "", -1
         for node in nodes:
@@ -187,12 +187,12 @@ class Expansion:
         return found + self._fields(joined) if end >= 0 else found
 
     def text(self, nodes: Iterable[Node]) -> str:
-        """Return the value of nodes in a context without word splitting, as after `=`."""
+        """Return the value of nodes where words are not split, as after `=`, cut to `LONGEST` characters."""
         found = "".join(self._joined(node) if node.type in _EXPANSIONS else self._one(node) for node in nodes)
         return value(found.replace(GAP, " ").replace(KEEP, ""))[:LONGEST]
 
     def quoted(self, node: Node) -> str:
-        """Return the content of a text in double quotes, or of a here-document."""
+        """Return the content of a here-document, or of other text that expands as in double quotes."""
         data, at = self._source.data, node.start_byte
         pieces: list[str] = []
         for child in node.children:
@@ -334,7 +334,7 @@ class Expansion:
                 return UNKNOWN
 
     def _inside(self, node: Node) -> None:
-        """Read the commands inside a node whose value is not evaluated."""
+        """Read the commands inside a node that is not itself evaluated."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._run(child)
@@ -422,7 +422,7 @@ class Expansion:
 
 
 class ShellReader(Protocol):
-    """The reader of one script at its current position. It collects its findings in tables."""
+    """A reader of one script at its current position. It collects its findings in its attributes."""
 
     state: State
     commands: dict[Command, None]
@@ -431,15 +431,15 @@ class ShellReader(Protocol):
     assigned: set[str]
 
     def run(self, text: str, stdin: str | None = None) -> str | None:
-        """Read a script as if it ran at this point; return its output if known."""
+        """Read a script as if it ran at this point; return its output, None if unknown."""
         ...
 
     def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
-        """Read a command line as if it ran at this point; return its output if known."""
+        """Read a command line as if it ran at this point; return its output, None if unknown."""
         ...
 
     def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read the commands that a program of the table starts; return their output if known."""
+        """Read the commands that a program of the table starts; return their output, None if unknown."""
         ...
 
     def apart(self, what: str | Sequence[str]) -> None:
@@ -447,11 +447,11 @@ class ShellReader(Protocol):
         ...
 
     def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read the body of a function that was defined before; return its output if known."""
+        """Read the body of a function defined earlier; return its output, None if unknown."""
         ...
 
     def inside(self, folder: str) -> ShellReader:
-        """Return a reader for commands that run in a container, with `folder` as the current folder."""
+        """Return a new reader for commands that run in a container, with `folder` as the current folder."""
         ...
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
@@ -459,7 +459,7 @@ class ShellReader(Protocol):
         ...
 
     def doubt(self, clause: str) -> None:
-        """Record that a part was not understood; `clause` says why."""
+        """Record that a part was not understood; `clause` gives the reason."""
         ...
 
     def step(self) -> None:
@@ -475,7 +475,7 @@ class ShellReader(Protocol):
         ...
 
     def look_inside(self, node: Node) -> str | None:
-        """Read the commands inside words, such as substitutions."""
+        """Read the commands inside words, such as substitutions; return an empty text."""
         ...
 
 

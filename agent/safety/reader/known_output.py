@@ -1,4 +1,4 @@
-"""Programs whose output is known from their input: names of files, and decoded or copied text."""
+"""Programs whose output is known from their input: file names, and decoded or copied text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _mktemp(script: ShellReader, arguments: Sequence[str], stdin: str | None) ->
 
 
 def _names(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """Return the output of a program that prints names of files below the current folder."""
+    """Return the output of a program that prints names of files below its operands or the current folder."""
     operands = [word for word in arguments if not word.startswith("-")]
     if any(UNKNOWN in word for word in operands):
         return None

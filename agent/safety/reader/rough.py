@@ -1,6 +1,6 @@
 """Splitting of shell text that cannot be parsed into commands, where the shell would split it.
 
-The text may be broken on purpose. So what could be a command in more than one way is given in each.
+The text may be broken on purpose. So a part that could be a command in several ways is returned in each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agent.safety.reader.tree import LONGEST_GAP, UNKNOWN, active, fields
 from tools.kit.lazy_pattern import lazy_pattern
 
 MOST_BEFORE = 24
-"""Words before a substitution that are read as a command of their own."""
+"""The number of words before a substitution that are also read as a separate command."""
 _QUOTED = r"""(?:\\.|[^"\\`$]|\$(?!\())*+"""
 """Text in double quotes, up to a substitution or the end of the quotes."""
 _PIECES = lazy_pattern(
@@ -30,7 +30,7 @@ _SIMPLE = lazy_pattern(r"""(?:[^\s;|&()<>`'"\\{}\#]|(?<=[^\s;|&(])\#|[ \t])++(?=
 """A command without quotes, redirections and braces."""
 _GLOB = lazy_pattern(r"[*?\[]")
 _MARKED = lazy_pattern(r"[^\x21-\x7e]|[*?\[{}]")
-"""Characters of an unquoted word that are not plain."""
+"""Characters that keep an unquoted word from being plain."""
 _QUOTES = lazy_pattern(r"""\\(.)|['"]""", re.DOTALL)
 _OPENING = frozenset(
     [
@@ -64,7 +64,7 @@ class RoughCommand(NamedTuple):
 
 
 class _Outer(NamedTuple):
-    """What is around a substitution: its end, whether in double quotes, the words before it, open `case`s."""
+    """The context of a substitution: its end, whether in double quotes, the words before it, open `case`s."""
 
     end: str
     quoted: bool
@@ -75,35 +75,35 @@ class _Outer(NamedTuple):
 def rough_commands(text: str, *, is_part: bool = False) -> Iterator[RoughCommand]:
     """Yield the commands of a text that the parser cannot read, split where the shell would split it.
 
-    Words behind a substitution are both its command's and a command of their own, because it may end earlier
-    than it seems to; so are those before it. Here-documents and quoted lines are read once more as parts of
-    the text, which have none themselves, so that the time is in proportion to the length.
+    Words after a substitution are read both as its command's and as a separate command, because it may end
+    earlier than it seems to; so are those before it. Here-documents and quoted lines are read again as parts
+    of the text (`is_part`), but not those inside them, so that the time is proportional to the length.
     """
     return _Splitter(text, is_part=is_part).commands()
 
 
 class _Splitter:
-    """Reads a text piece by piece; its state is that of the command at the current position."""
+    """A splitter that reads a text piece by piece; its state is that of the command at the current position."""
 
     def __init__(self, text: str, *, is_part: bool) -> None:
         self._text, self._is_part = text, is_part
         self._at = 0
         self._previous = ""
-        """Kind of the piece that ends here."""
+        """The kind of the piece that ends at the current position."""
         self._words: list[str] = []
         self._writes: list[str] = []
         self._into = self._words
-        """The list that has the last word."""
+        """The list that contains the last word."""
         self._redirect = ""
-        """What the next word is to a redirection: "write", "read", "document", or nothing."""
+        """The use of the next word in a redirection: "write", "read", "document", or empty for none."""
         self._behind: list[str] = []
         """The words since the last substitution."""
         self._is_behind = False
-        """Whether the command began with a substitution, or went on after one."""
+        """True if the command began with a substitution, or continued after one."""
         self._outer: list[_Outer] = []
         self._cases = 0
         self._documents: list[str] = []
-        """The end marks of here-documents that begin with the next line."""
+        """The end markers of here-documents that begin with the next line."""
         self._line_starts: Mapping[str, list[int]] = {}
 
     def commands(self) -> Iterator[RoughCommand]:
@@ -136,7 +136,7 @@ class _Splitter:
         self._previous = "" if text[-1:].isspace() else "word"
 
     def _takes_keyword(self, word: str) -> bool:
-        """Return whether a word only precedes a command; count those that open and close a `case`."""
+        """Return whether a word only precedes a command; count the words that open and close a `case`."""
         if word not in _OPENING:
             return False
         self._cases = max(0, self._cases + (word == "case") - (word == "esac"))
@@ -191,7 +191,9 @@ class _Splitter:
         self._redirect = ""
 
     def _open(self, piece: str, start: int, joined: str) -> Iterator[RoughCommand]:
-        """Begin a group or a substitution; what a substitution gives is a word that is not known."""
+        """Begin a group or a substitution, whose output becomes an unknown word; yield the commands before
+        it.
+        """
         if piece != "(" or (joined == "word" and self._text[start - 1] == "$"):
             if not self._is_part:
                 yield from self._quoted_lines(start + 1, self._at)
@@ -206,7 +208,7 @@ class _Splitter:
         self._cases = 0
 
     def _close(self) -> Iterator[RoughCommand]:
-        """End a group or a substitution; the words before it go on, and so do double quotes around it."""
+        """End a group or a substitution, yield its commands, and continue the words and quotes around it."""
         yield from self._separate()
         self._is_behind = True
         _, quoted, self._words, self._cases = self._outer.pop()
@@ -221,7 +223,7 @@ class _Splitter:
         self._into = self._words
 
     def _separate(self, most: int | None = None) -> Iterator[RoughCommand]:
-        """End a command; without files that it writes it is given if it has at most `most` words."""
+        """End a command and yield it if it writes files or has words, but at most `most` of them."""
         if self._writes or (self._words and (most is None or len(self._words) <= most)):
             yield RoughCommand(tuple(self._words), tuple(self._writes))
         yield from self._words_behind()
@@ -244,7 +246,7 @@ class _Splitter:
         self._documents.clear()
 
     def _quoted_lines(self, start: int, end: int) -> Iterator[RoughCommand]:
-        """Yield the commands of what seems to be in quotes, to the end of its last line.
+        """Yield the commands of what seems to be in quotes, up to the end of its last line.
 
         They run if its first quote is in fact the end of a quoted text.
         """
@@ -254,7 +256,7 @@ class _Splitter:
 
 
 def _line_starts(text: str) -> Mapping[str, list[int]]:
-    """Return where the lines of a text begin, by what is in them."""
+    """Return the positions at which the lines of a text begin, by the content of the line."""
     found: dict[str, list[int]] = {}
     start = 0
     for line in text.split("\n"):

@@ -1,6 +1,6 @@
 """The structure of a script: the commands it starts, with their order, folder and environment.
 
-Node types that are not named here are not understood. The commands inside them are still read, for the
+Node types that are not named here count as not understood. The commands inside them are still read, for the
 hardline and the rules.
 """
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 700
-"""Statements and starts read in one text, counting repeats in loops and functions."""
+"""The number of statements and commands read in one text, counting repeats in loops and functions."""
 MOST_ROUNDS = 16
-"""The number of loop values that are evaluated; with more, none is known."""
+"""The number of loop values that are evaluated; with more, the value is unknown."""
 DEEPEST = 24
 """The nesting limit of scripts and function calls."""
 LONGEST = 4_000_000
-"""Characters of a text that is read. A longer command is never allowed."""
+"""The number of characters of a text that are read. A longer command is never allowed."""
 _START = 65_536
-"""Characters of a longer text that are read first, as they often start more than is read of any text."""
+"""The number of characters read first of a long text, as they often exceed the limits already."""
 
 _BLOCKS = frozenset({"program", "compound_statement", "do_group", "then", "else_clause", "elif_clause"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -53,11 +53,11 @@ _ENDLESS = lazy_pattern(r"(?:while|until)\s+(?:true|:|\[ 1 \]|\(\(1\)\)|\[\[ 1 \
 _PAUSES = lazy_pattern(r"\b(?:sleep|wait|read|break|exit|return|inotifywait)\b")
 _SETS = lazy_pattern(r"(?<![\w$\{])([A-Za-z_]\w*)\+?=")
 _HIDES = lazy_pattern(r"'[^']*(?:\$\(|`)|-(?:v|eq|ne|lt|gt|le|ge)\b[^\]]*\[[^\]]*(?:\$\(|`)")
-"""What a test may run although it is quoted."""
+"""Commands that a test may run although they are quoted."""
 
 
 class ScriptReader:
-    """Reads one shell text, and collects its effects."""
+    """The reader of one shell text, which collects the programs and files it finds."""
 
     def __init__(self, home: str, cwd: str, most: int = MOST_STEPS) -> None:
         self.state = State((cwd,), {"HOME": home, "USER": home.rpartition("/")[2]}, positional=())
@@ -72,7 +72,7 @@ class ScriptReader:
         self._source: ParsedText | None = None
 
     def reading(self, complete: bool) -> Reading:
-        """Return the findings; `complete` tells whether all of the text was read."""
+        """Return the findings; `complete` is true if all of the text was read."""
         return Reading(
             tuple(self.commands),
             tuple(self.writes),
@@ -86,7 +86,7 @@ class ScriptReader:
     # Whole texts
 
     def run(self, text: str, stdin: str | None = None) -> str | None:
-        """Read a script as if it ran at this point; return its output if known."""
+        """Read a script as if it ran at this point; return its output, None if unknown."""
         if UNKNOWN in text:
             self.doubt("it runs text that is not known")
             if not text.strip(UNKNOWN + " \t\n;&|"):
@@ -112,7 +112,8 @@ class ScriptReader:
             self._source = outer
 
     def _try_start(self, text: str, stdin: str | None) -> None:
-        """Raise `TooMuchError` if the start of a long text alone starts too much, so the rest is not parsed.
+        """Raise `TooMuchError` if the start of a long text alone exceeds the limits, so that the rest is not
+        parsed.
 
         Otherwise nothing changes.
         """
@@ -133,7 +134,7 @@ class ScriptReader:
             raise
 
     def doubt(self, clause: str) -> None:
-        """Record that a part was not understood; `clause` says why."""
+        """Record that a part was not understood; `clause` gives the reason."""
         self.doubts[clause] = None
 
     def step(self) -> None:
@@ -143,7 +144,7 @@ class ScriptReader:
             raise TooMuchError
 
     def inside(self, folder: str) -> ScriptReader:
-        """Return a reader for commands that run in a container, with `folder` as the current folder."""
+        """Return a new reader for commands that run in a container, with `folder` as the current folder."""
         return ScriptReader("/root", folder, self._left // 2)
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
@@ -162,11 +163,11 @@ class ScriptReader:
                 starts.invoke(self, words, None)
 
     def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
-        """Read a command line as if it ran at this point; return its output if known."""
+        """Read a command line as if it ran at this point; return its output, None if unknown."""
         return starts.invoke(self, words, stdin)
 
     def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read the commands that a program of the table starts; return their output if known."""
+        """Read the commands that a program of the table starts; return their output, None if unknown."""
         return starts.started(self, program, arguments, stdin)
 
     def apart(self, what: str | Sequence[str]) -> None:
@@ -251,7 +252,7 @@ class ScriptReader:
         return output
 
     def _list(self, node: Node, stdin: str | None) -> str | None:
-        """Read `a && b || c`: a tree with the first command deepest, as deep as the list is long."""
+        """Read `a && b || c`, a tree with the first command deepest; return its output if known."""
         rest: list[tuple[str, Node]] = []
         first = node
         while first.type == "list":
@@ -282,7 +283,7 @@ class ScriptReader:
         return flowing
 
     def _branches(self, node: Node, stdin: str | None) -> str | None:
-        """Read branches: conditions run, bodies may run.
+        """Read the branches of a statement: conditions certainly run, bodies may run.
 
         The condition of a loop may read variables from its input.
         """
@@ -309,7 +310,7 @@ class ScriptReader:
     def _before_loop(self, node: Node) -> None:
         """Forget variables that a loop sets, because later rounds start with other values.
 
-        An endless loop is recorded as not understood.
+        An endless loop is recorded as a doubt.
         """
         text = self.text(node)
         is_open = node.type == "c_style_for_statement" and node.child_by_field_name("condition") is None
@@ -360,8 +361,8 @@ class ScriptReader:
         return ""
 
     def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read the body of a function that was defined before, with these arguments; return its output if
-        known.
+        """Read the body of a function defined earlier, with these arguments; return its output, None if
+        unknown.
         """
         source, body = self.state.functions[name]
         outer, positional = self._source, self.state.positional
@@ -440,7 +441,7 @@ class ScriptReader:
         return output
 
     def _followers(self, node: Node, output: str | None) -> str | None:
-        """Read the rest of the line after `<<END`: further commands and redirections."""
+        """Read the rest of the line after `<<END`: further commands and redirections; return its output."""
         for child in node.children:
             if child.type == "file_redirect":
                 output = self._redirect(child, output)
@@ -463,7 +464,7 @@ class ScriptReader:
         return output
 
     def _targets(self, node: Node) -> tuple[list[Node], list[Node]]:
-        """Return the nodes of the file name in a redirection, and of the words after it."""
+        """Return the nodes of a redirection's file name, and those of words after it."""
         found = node.children_by_field_name("destination") or [
             child for child in node.children if child.is_named and child.type != "file_descriptor"
         ]
@@ -476,7 +477,7 @@ class ScriptReader:
         return next((child.type for child in node.children if not child.is_named), "")
 
     def _redirect(self, node: Node, output: str | None) -> str | None:
-        """Record the file that a redirection opens; return the input or output that remains."""
+        """Record the file that a redirection opens; return the remaining input or output, None if unknown."""
         if node.type == "heredoc_redirect":
             return self._document(node)
         operator = self._operator(node)
@@ -512,7 +513,7 @@ class ScriptReader:
     # Helpers
 
     def _substitution(self, node: Node) -> str | None:
-        """Read the script of `$(…)`, backquotes or `<(…)` in a separate shell."""
+        """Read the script of `$(…)`, backquotes or `<(…)` as a subshell; return its output if known."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise TooMuchError
@@ -536,7 +537,7 @@ class ScriptReader:
 
 @lru_cache(maxsize=64)
 def read(text: str, cwd: str, home: str) -> Reading:
-    """Return the effects of a shell text that starts in `cwd`. Never raises; its work is bounded.
+    """Return the programs and files of a shell text that starts in `cwd`. Never raises; its work is limited.
 
     Does not read the disk, so the result stays valid. `cwd` and `home` are absolute.
     """

@@ -1,8 +1,8 @@
 """Programs that start others: wrappers, and programs that take a command as arguments.
 
-Effects of a container on the folders of the machine that are mounted into it. `docker run -v /:/host alpine
-rm -rf /host` deletes the files of the machine. So the command of a container with mounts is read too, with
-its paths converted to those of the machine. Effects inside the container do not count.
+The command of a container can affect folders of the machine that are mounted into it: `docker run -v /:/host
+alpine rm -rf /host` deletes the files of the machine. So such a command is read too, with its paths converted
+to those of the machine. Effects inside the container do not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS = words(
     "--rm --privileged --init --tty --interactive --detach --read-only --no-healthcheck --publish-all "
     "--quiet --oom-kill-disable --sig-proxy --disable-content-trust --replace --rmi --tls-verify --http-proxy"
 )
-"""Long options without a value; all others have one."""
+"""Long options without a value; all others count as having one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Container:
     """A container that a command would start."""
 
     mounts: tuple[tuple[str, str], ...]
-    """(folder of the machine, folder in the container)."""
+    """Each mount as (folder of the machine, folder in the container)."""
     folder: str
     argv: tuple[str, ...]
 
@@ -52,7 +52,7 @@ class Container:
 
 
 def container(arguments: Sequence[str], cwd: str) -> Container | None:
-    """Return the container that `docker run …` would start; None for other commands."""
+    """Return the container that `docker run …` would start; None for other arguments."""
     rest = list(arguments)
     while rest and rest[0] not in ("run", "create"):
         rest.pop(0)
@@ -85,7 +85,7 @@ def container(arguments: Sequence[str], cwd: str) -> Container | None:
 
 
 def _mount(text: str, cwd: str) -> list[tuple[str, str]]:
-    """Parse `source:target[:options]`, or `type=bind,source=…,target=…`; empty for a read-only mount."""
+    """Return (source, target) of `source:target[:options]` or `type=bind,…`; empty for a read-only mount."""
     if "=" in text and "," in text:
         pairs = {part.partition("=")[0]: part.partition("=")[2] for part in text.split(",")}
         source = pairs.get("source") or pairs.get("src") or ""
@@ -129,7 +129,7 @@ _LIST_CALL = lazy_pattern(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\]))
 _BACKQUOTES = lazy_pattern(r"`([^`]*)`")
 _TEMPLATE_CALL = lazy_pattern(rf"{_STARTER}\s*\(\s*`([^`]*)`")
 _WITH_TEMPLATES = words("node nodejs bun deno")
-"""Languages in which backquotes are texts and start nothing."""
+"""Interpreters of languages in which backquotes are texts and start nothing."""
 _PLACE = rf"(?:[\w.]*(?:expanduser|Path|path)\s*\(\s*)?{_STRING}"
 _HOME = (
     r"Path\.home\(\)|Dir\.home|[\w.]*homedir\(\)|(?:os\.)?environ\[.HOME.\]|process\.env\.HOME|ENV\[.HOME.\]"
@@ -143,7 +143,7 @@ _ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
 
 
 def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -> list[str]:
-    """Return the known program texts that `name arguments…` would run."""
+    """Return the known program texts that the interpreter `name` would run with these arguments."""
     found: list[str] = []
     operands = 0
     for place, argument in enumerate(arguments):
@@ -160,7 +160,7 @@ def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -
 
 
 def shell_texts(code: str, language: str = "") -> Iterator[str]:
-    """Yield shell commands that the program text starts. `language` is the name of its interpreter."""
+    """Yield the shell commands that a program text starts. `language` is the name of its interpreter."""
     for match in _CALL.finditer(code):
         yield _text(match[1])
     for match in _LIST_CALL.finditer(code):
@@ -171,7 +171,7 @@ def shell_texts(code: str, language: str = "") -> Iterator[str]:
 
 
 def deleted_trees(code: str) -> Iterator[str]:
-    """Yield the folders that a program text deletes with their content."""
+    """Yield the folders that a program text deletes with their content; `~` for the home folder."""
     for match in _DELETE_TREE.finditer(code):
         yield _text(match[1]) if match[1] else "~"
 
@@ -190,7 +190,7 @@ _SHELL_VALUED = frozenset({"--rcfile", "--init-file", "-O", "+O", "-o", "+o"})
 
 
 NOT_KNOWN = "it starts a program that is not known"
-"""A doubt about a command, as a clause."""
+"""A doubt about a command, as a clause for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Inner:
     script: str | None = None
     assignments: tuple[tuple[str, str], ...] = ()
     folders: tuple[str, ...] = ()
-    """The folders to which the wrapper changes first, in order."""
+    """The folders to which the wrapper changes before it runs the command, in order."""
 
 
 def unwrap(wrapper: Wrapper, arguments: Sequence[str]) -> Inner | None:
@@ -239,7 +239,7 @@ def unwrap(wrapper: Wrapper, arguments: Sequence[str]) -> Inner | None:
 
 
 def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
-    """Return the folder that an option with its value sets for the command."""
+    """Return the folder that an option, given with its value, sets for the command; empty if it sets none."""
     if not wrapper.folder:
         return []
     first = option[0]
@@ -252,7 +252,7 @@ def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
 
 
 def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | None, int]:
-    """Return the shell text in an option (None if there is none), and the number of its arguments."""
+    """Return the shell text in an option, or None, and the number of further arguments that it uses."""
     argument = arguments[at]
     following = arguments[at + 1] if at + 1 < len(arguments) else None
     if argument.startswith("--"):
@@ -271,7 +271,7 @@ def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | 
 
 @dataclass(frozen=True, slots=True)
 class ShellCall:
-    """The script or command that a shell is started with."""
+    """The script, file or input that a shell is started with."""
 
     script: str | None = None
     file: str | None = None
@@ -280,7 +280,7 @@ class ShellCall:
 
 
 def shell_call(arguments: Sequence[str]) -> ShellCall:
-    """Return the script or command that `sh arguments…` would run."""
+    """Return what `sh arguments…` would run."""
     at = 0
     takes_script = reads_input = False
     while at < len(arguments):
@@ -311,7 +311,7 @@ def shell_call(arguments: Sequence[str]) -> ShellCall:
 
 
 _MOST = 64
-"""The number of input lines read one by one."""
+"""The number of input lines that are read one by one."""
 
 
 def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str:
@@ -358,7 +358,7 @@ def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
 
 
 def _name_words(tests: Sequence[str]) -> str:
-    """Return a pattern for the paths that `find` can find below its start folder."""
+    """Return a marked pattern for the paths that `find` can find below its start folder."""
     if {"-o", "-or", "!", "-not", ","} & set(tests):
         return ANY
     for place, test in enumerate(tests[:-1]):
@@ -476,7 +476,7 @@ _HANDLERS = BUILTINS | KNOWN_OUTPUT | HANDING_ON
 
 
 def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str | None:
-    """Read a command line; return its output if known."""
+    """Read a command line as if it ran at this point; return its output, None if unknown."""
     script.step()
     word, arguments = words[0], tuple(words[1:])
     if not word or word in ("{", "}", "!", "then", "do", "else"):
@@ -515,9 +515,9 @@ def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str 
 
 
 def _globbed(script: ShellReader, word: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """Read a program named by a pattern, such as `/bin/r[m]`.
+    """Read a command whose program is named by a pattern, such as `/bin/r[m]`.
 
-    Each program in the hardline that the pattern matches is read as a possible one.
+    Each program with hardline rules that the pattern matches is read as a possible one.
     """
     script.doubt(NOT_KNOWN)
     script.record(literal(word), arguments, word)
@@ -534,7 +534,7 @@ def _quoted(word: str) -> str:
 
 
 def started(script: ShellReader, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """Read the commands that a program other than a shell builtin starts; return their output if known."""
+    """Read the commands that a program from the table starts; return their output, None if unknown."""
     for place, argument in enumerate(arguments):
         option, equals, attached = argument.partition("=")
         if option in program.scripts:
@@ -573,7 +573,7 @@ def _is_here(program: Program) -> bool:
 
 
 def _behind(program: Program, arguments: Sequence[str]) -> Sequence[str]:
-    """Return the command line after a subcommand that starts it, as in `docker exec`."""
+    """Return the command line after a subcommand that starts it, as in `docker exec`; empty without one."""
     said: list[str] = []
     skip = False
     for place, argument in enumerate(arguments):
@@ -622,7 +622,7 @@ def _shell(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
 
 
 def _foreign(script: ShellReader, name: str, arguments: Sequence[str], stdin: str | None) -> None:
-    """Read a program in another language, but only its shell commands and deleted folders."""
+    """Read a program in another language, but only the shell commands in it and the folders it deletes."""
     doubts, outer = dict(script.doubts), script.state
     for code in program_text(name, arguments, None if stdin is None else [stdin]):
         if "(" not in code and "`" not in code and "system" not in code:

@@ -1,4 +1,4 @@
-"""Parsing of shell source into a tree (tree-sitter-bash), with bounded work."""
+"""Parsing of shell source into a tree (tree-sitter-bash), with limited work, and marked text."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 
 UNKNOWN = "\ue000"
-"""Text that only running something would reveal: any length, any content, possibly empty."""
+"""A mark for text that is only known by running something: any length, any content, possibly empty."""
 ANY = "\ue001"
 ONE = "\ue002"
 SET = "\ue003"
 GLOBS = (ANY, ONE, SET)
-"""An active `*`, `?` and `[`."""
+"""The marks for an unquoted `*`, `?` and `[`."""
 OPEN = "\ue004"
 CLOSE = "\ue005"
 COMMA = "\ue006"
-"""`{`, `}` and `,` that may form a brace expansion."""
+"""The marks for `{`, `}` and `,` that may form a brace expansion (`OPEN`, `CLOSE`, `COMMA`)."""
 GAP = "\ue007"
-"""A place where an unquoted expansion is split into fields."""
+"""A mark for a position where an unquoted expansion is split into fields."""
 KEEP = "\ue008"
 """A mark that keeps a quoted empty text as a field."""
 
 MOST_READINGS = 64
-"""The number of texts that one word's braces are expanded to; with more, the braces count as unknown."""
+"""The number of texts to which one word's braces are expanded; with more, the braces count as unknown."""
 LONGEST_NAME = 1_024
-"""Characters of a glob that are read; file names have at most 255 bytes."""
+"""The limit in characters on a glob; file names have at most 255 bytes."""
 
 _ACTIVE = str.maketrans({"*": ANY, "?": ONE, "[": SET, "{": OPEN, "}": CLOSE, ",": COMMA})
 _GLOBBING = str.maketrans({"*": ANY, "?": ONE, "[": SET})
@@ -53,12 +53,12 @@ _SEQUENCE = lazy_pattern(r"(-?\d{1,3}|[A-Za-z])\.\.(-?\d{1,3}|[A-Za-z])")
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words in a text of a table, as a set."""
+    """Return the words in a text, separated by white space, as a set."""
     return frozenset(text.split())
 
 
 def unmarked(source: str) -> str:
-    """Return shell source without the characters that are used as marks.
+    """Return shell source with characters that are used as marks replaced.
 
     NUL is removed, because shells skip it.
     """
@@ -81,25 +81,25 @@ def active(text: str) -> str:
 def globbing(text: str) -> str:
     """Return the unquoted value of an expansion as marked text.
 
-    Globs count, braces do not, and blanks separate fields.
+    Globs are active, braces are not, and white space separates fields.
     """
     return re.sub(r"[ \t\n]+", GAP, text).translate(_GLOBBING)
 
 
 def literal(text: str) -> str:
-    """Return marked text as it was written."""
+    """Return marked text with the characters that the marks stand for; unknown parts become `…`."""
     # No mark is an ASCII character, and asking a text for that takes no time.
     return text if text.isascii() else text.translate(_LITERAL)
 
 
 def value(text: str) -> str:
-    """Return marked text as a variable's value: globs become plain characters, unknown parts stay unknown."""
+    """Return marked text as a variable's value: globs become plain characters, unknown parts stay marked."""
     return text if text.isascii() else UNKNOWN.join(literal(piece) for piece in text.split(UNKNOWN))
 
 
 @lru_cache(maxsize=512)
 def pattern(name: str) -> re.Pattern[str]:
-    """Return a regular expression for one marked component of a path. One that is too long matches
+    """Return a regular expression for one marked component of a path; above `LONGEST_NAME` it matches
     anything.
     """
     name = re.sub(f"{ANY}+", ANY, name)
@@ -192,11 +192,11 @@ def _options(body: str) -> list[str]:
 
 
 FEW_PIPES, MOST_PIPES = 64, 2_000
-"""Pipes of one line that are parsed without more ado, and at all: more than commands are read of any text."""
+"""The number of pipes on one line parsed without precautions, and the number that are parsed at all."""
 MOST_NESTED = 8
-"""Backquoted commands inside others that are read, and at once those that follow each other."""
+"""The number of nesting levels of backquoted commands that are read."""
 MOST_BACKQUOTES = 1_000
-"""Backquotes of a text that are looked at; more commands than these start are read of no text."""
+"""The number of backquotes in a text that are processed."""
 _BACKQUOTES = re.compile(rb"\s*(`(?:[^`\\]|\\.)*`)", re.DOTALL)
 _BACKQUOTES_IN_TEXT = re.compile(rb"\\.|(`(?:[^`\\]|\\.)*`)", re.DOTALL)
 _IN_BACKQUOTES = re.compile(rb"\\([$`\\])")
@@ -206,34 +206,34 @@ _ESCAPES = {
     **dict.fromkeys(("command_substitution", "process_substitution"), _IN_BACKQUOTES),
 }
 _PARTS = frozenset({*_ESCAPES, "raw_string", "ansi_c_string", "expansion", "arithmetic_expansion", "comment"})
-"""Nodes that are parsed right also where backquotes around them are not."""
+"""Nodes that are parsed correctly even where backquotes around them are not."""
 _KEYWORD = re.compile(
     rb"(?:time(?:[ \t]+-p)?|coproc(?:[ \t]+\w+)?)"
     rb"(?=[ \t]+(?:[{(!]|\[\[|(?:if|while|until|for|case|select)\b))"
 )
 _CONTINUES = re.compile(rb"\\\n|\|[ \t]*\n(?![ \t]*\|)")
 PORTION = 4_096
-"""Bytes the parser reads at a time."""
+"""The number of bytes that the parser reads at a time."""
 LONGEST = 0.008
 LONGEST_PER_BYTE = 1e-6
-"""Processor seconds per byte for the parser; valid scripts need a tenth of it."""
+"""Seconds of processor time for the parser, in all and per byte; valid scripts need a tenth of it."""
 
 _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BEFORE_COMMAND = re.compile(rb"[;&|(){`\n]\Z|(?<![\w-])(?:if|then|elif|else|while|until|do)\Z")
 LONGEST_GAP = 200
-"""Bytes before a word in which the end of the command before it is looked for."""
+"""The number of bytes before a word in which the end of the previous command is searched."""
 _BRACES = re.compile(rb"\{([^\s{}|&;<>()]+)\}")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """A parsed text. Its nodes have byte offsets into `data`."""
+    """A parsed shell text. Its nodes have byte offsets into `data`."""
 
     data: bytes
     root: Node
     complete: bool
-    """Whether all of it is valid shell and in the tree."""
+    """True if all of it is valid shell and in the tree."""
 
     def text(self, node: Node) -> str:
         """Return the source text of a node."""
@@ -241,7 +241,7 @@ class ParsedText:
 
 
 class _Parsers(threading.local):
-    """One parser per thread, because a parser cannot be shared by threads that parse at the same time."""
+    """A parser for each thread, because threads cannot share one while they parse."""
 
     def __init__(self) -> None:
         import tree_sitter_bash
@@ -256,20 +256,21 @@ def _parsers() -> _Parsers:
 
 
 def _replace_braces(match: re.Match[bytes]) -> bytes:
-    """Return letters in place of braces around a word that begins a command; other braces stay."""
+    """Return a braced word that begins a command with letters instead of braces; others unchanged."""
     before = match.string[max(0, match.start() - LONGEST_GAP) : match.start()].rstrip(b" \t")
     return b"x" + match[1] + b"x" if not before or _BEFORE_COMMAND.search(before) else match[0]
 
 
 def _blank_keyword(match: re.Match[bytes]) -> bytes:
-    """Return blanks in place of a keyword that begins a command."""
+    """Return spaces for a keyword that begins a command; elsewhere return it unchanged."""
     before = match.string[max(0, match.start() - LONGEST_GAP) : match.start()].rstrip(b" \t")
     return b" " * len(match[0]) if not before or _BEFORE_COMMAND.search(before) else match[0]
 
 
 def _is_long_pipeline(data: bytes) -> bool:
-    """Return whether one line, with those that continue it, has too many pipes. Rows of a table do not count
-    as such lines.
+    """Return whether any line, with the lines that continue it, has more than `MOST_PIPES` pipes.
+
+    Rows of a table do not count as continued lines.
     """
     joined = _CONTINUES.sub(lambda match: match[0][:1].strip(b"\\"), data)
     return any(line.count(b"|") > MOST_PIPES for line in joined.split(b"\n"))
@@ -278,8 +279,8 @@ def _is_long_pipeline(data: bytes) -> bool:
 def parse(text: str) -> ParsedText | None:
     """Parse a shell text, with `ERROR` nodes for invalid parts; None if the parser takes too long.
 
-    The grammar joins two backquoted commands with only blanks between them, and knows neither those in
-    here-documents nor those inside others. So each is written as `$(…)`, and the text is parsed again.
+    The grammar joins two backquoted commands with only spaces between them, and does not know those in
+    here-documents or inside others. So each is rewritten as `$(…)`, and the text is parsed again.
     """
     data = text.encode("utf-8", "replace")
     source = _parse(data)
@@ -305,7 +306,7 @@ def parse(text: str) -> ParsedText | None:
 
 
 def _backquoted(root: Node, data: bytes) -> Iterator[tuple[int, int, re.Pattern[bytes]]]:
-    """Yield the outermost backquoted commands: beginning, end, and what loses a backslash in it."""
+    """Yield the start and end of the outermost backquoted commands, each with the pattern of its escapes."""
     places = [found.start() for found in re.finditer(b"`", data)]
     # No recursion: a list of commands is as deep as it is long.
     waiting = [(root, _IN_BACKQUOTES)]
@@ -340,7 +341,7 @@ def _backquoted(root: Node, data: bytes) -> Iterator[tuple[int, int, re.Pattern[
 
 
 def _is_quoted(redirect: Node, data: bytes) -> bool:
-    """Return whether the shell leaves the text of a here-document as it is."""
+    """Return whether the shell expands nothing in the text of a here-document."""
     starts = (each.start_byte for each in redirect.children if each.type == "heredoc_start")
     return any(data[at : at + 1] in (b"'", b'"', b"\\") for at in starts)
 
@@ -349,12 +350,11 @@ def _parse(data: bytes) -> ParsedText | None:
     """Parse a shell text as `parse` does, with backquotes as the grammar reads them.
 
     The parser's recovery from errors can take quadratic time, so it is stopped. Its scanner can crash on
-    characters beyond ASCII, which are letters to the shell. So the parser gets letters in their place. It
-    also takes a line feed followed by a backslash for a part of a word. So a backslash at the start of a line
-    is replaced by a letter, or by a blank if it continues the line.
-
-    A long pipeline at the end of the text takes it quadratic time, in steps that cannot be stopped. So a line
-    feed is put behind one, and one that is too long to be read in any case is not parsed.
+    characters beyond ASCII, so the parser gets letters instead, which they are to the shell. It also takes a
+    line feed followed by a backslash for a part of a word. So a backslash at the start of a line is replaced
+    by a letter, or by a space if it continues the line. A long pipeline at the end of the text takes it
+    quadratic time, in steps that cannot be stopped. So a line feed is added after one, and one that is too
+    long to be read in any case is not parsed.
     """
     if data.count(b"|") > MOST_PIPES and _is_long_pipeline(data):
         return None

@@ -1,1 +1,1 @@
-"""The operating system's boundary around commands and scripts."""
+"""The sandbox that the operating system provides for commands and scripts."""

@@ -1,4 +1,4 @@
-"""The boundary of one session: the machine's sandbox with the policy of this workspace."""
+"""The boundary of one session: the machine's sandbox with the policy for this workspace."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from tools.services.sandbox import (
 from tools.terminal.environment import child_environment
 
 _TAIL = 20_000
-"""Characters read at the end of the output."""
+"""The number of characters at the end of the output that are searched."""
 _LONGEST = 200
 _READ_ONLY = lazy_pattern(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 _DENIED = lazy_pattern(
     r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b|PermissionError", re.IGNORECASE
 )
 _LEAKS = lazy_pattern(r"LeakSanitizer has encountered a fatal error")
-"""What LeakSanitizer says where it cannot trace its own process; it does not say that it was refused."""
+"""The message of LeakSanitizer when it cannot trace its own process; it does not mention the refusal."""
 _BUSY = lazy_pattern(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 _OFFLINE = lazy_pattern(
     r"network is unreachable|could ?n[o']t resolve host|name or service not known|"
@@ -97,10 +97,11 @@ def explain(
     command: str = "",
     failed: bool = True,
 ) -> str:
-    """Return a note about what the boundary refused and how to continue; empty if there is no sign of it.
+    """Return a note about what the boundary refused and how to continue; empty if nothing indicates a
+    refusal.
 
-    `network` tells whether the command had the network, `filtered` whether it had a proxy, and `failed`
-    whether its exit code was not 0. If it did not fail, only lines that name a path count. Reads the disk.
+    `network` is true if the command had the network, `filtered` if it had a proxy, `failed` if its exit code
+    was not 0. If it did not fail, only lines that name a path count. Reads the disk.
     """
     lines = output[-_TAIL:].splitlines()
     for line in reversed(lines):
@@ -140,8 +141,8 @@ def _within(path: Path, places: Sequence[Path]) -> Path | None:
 
 
 def _shut(line: str, named: Sequence[Path], hidden: Sequence[Path]) -> Path | None:
-    """Return the hidden path that a line of output reports as missing or denied, if it exists outside the
-    sandbox.
+    """Return the hidden path, existing outside the sandbox, that a line of output reports as missing or
+    denied; None without one.
     """
     if not (_MISSING.search(line) or _DENIED.search(line)):
         return None
@@ -154,7 +155,7 @@ def _closed_to(named: Sequence[Path], writable: Sequence[Path]) -> bool:
 
 
 def _signs(text: str, hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Match[str], Path]]:
-    """Yield the messages in an output that a hidden file causes, each with that file's path.
+    """Yield each message in an output that a hidden file may have caused, with that file's path.
 
     Only files that exist outside of the sandbox are included.
     """
@@ -188,7 +189,7 @@ def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], .
 
 
 def kept_back(note: str) -> str:
-    """Return the restriction that blocked the command, as a clause for a question.
+    """Return the restriction that blocked the command, as a clause for a question; empty if unknown.
 
     `note` is the result of `explain`.
     """
@@ -199,9 +200,8 @@ def kept_back(note: str) -> str:
 
 
 def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> str:
-    """Return a sentence about a guarded path that a program could not change; empty if there is none.
-
-    It also says how to continue.
+    """Return sentences about a guarded path that a program could not change and about how to continue; empty
+    if the output shows none.
     """
     names = {_place_text(path, workspace): path.name for path in guarded}
     for line in reversed(output[-_TAIL:].splitlines()):
@@ -224,7 +224,7 @@ def _place_text(path: Path, workspace: Path) -> str:
 def _is_beyond(line: str, writable: Sequence[Path], hidden: Sequence[Path]) -> bool:
     """Return whether a line of output names a path blocked by the boundary.
 
-    Without any path it must say "operation not permitted".
+    If it names no path, it must contain "operation not permitted".
     """
     named = [Path(match).expanduser() for match in _PATH.findall(line)]
     named = [path for path in named if path != Path("/") and not path.is_relative_to("/bin")]
@@ -266,8 +266,8 @@ def _short(line: str) -> str:
 
 
 NetworkReach = Literal["open", "filtered", "closed"]
-"""`open`: every host, unasked. `filtered`: listed hosts; any other is asked about separately. `closed`:
-none.
+"""The hosts that can be reached. `open`: every host. `filtered`: listed hosts; any other is asked about
+separately. `closed`: none.
 """
 _REACH: dict[NetworkMode, NetworkReach] = {
     "on": "open",
@@ -284,22 +284,22 @@ class BoundaryCoverage:
     level: SandboxName = "none"
     network: NetworkReach = "open"
     guards_places: bool = False
-    """Whether programs cannot change guarded places: existing ones are read-only, new ones are removed."""
+    """True if programs cannot change guarded files: existing ones are read-only, new ones are removed."""
 
     @property
     def is_closed(self) -> bool:
-        """Return whether programs can only write in the workspace, cannot change guarded files, and must ask
-        for hosts.
+        """Return whether programs can only write in the workspace and allowed folders, cannot change guarded
+        files, and cannot reach all hosts.
         """
         return self.level != "none" and self.guards_places and self.network != "open"
 
 
 NO_COVERAGE = BoundaryCoverage()
-"""The coverage without a boundary, or for commands on another machine."""
+"""The protection without a boundary, or for commands on another machine."""
 
 
 def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
-    """Return the protection by `sandbox`; `steps` tells whether steps are recorded, so that undo works.
+    """Return the protection by `sandbox`; `steps` is true if file changes are recorded, so that undo works.
 
     Landlock alone cannot exclude a part of a writable folder.
     """
@@ -327,44 +327,44 @@ class Opened:
     """The guarded paths that a command changes, as far as its text shows."""
 
     named: tuple[Path, ...] = ()
-    """The places it names: the gate asks the user before it runs."""
+    """The guarded paths it names; the user is asked before it runs."""
     versions: bool = False
-    """Whether it makes git put other file versions into the work tree, including guarded ones."""
+    """True if it makes git put other file versions into the work tree, including guarded files."""
     deletes: Callable[[Path], bool] = lambda path: False
-    """Whether it deletes a folder with its content."""
+    """Returns whether it deletes a folder with its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryFolders:
-    """The folders of one boundary."""
+    """The folders of one boundary, and the user's changes to what is accessible."""
 
     workspace: Path
     tmp: Path
-    """The private temporary folder, made on first use."""
+    """The private temporary folder, created on first use."""
     home: Home
     writable: Iterable[Path] = ()
     hidden: Iterable[Path] = ()
-    """With `writable`, the user's additions."""
+    """Further paths that commands cannot read; like `writable`, from the user's settings."""
     readable: Iterable[Path] = ()
-    """Folders of ours that commands may read."""
+    """Folders of Hermes that commands may read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReading:
-    """What the text of a command in a folder says of its needs."""
+    """Functions that find out from the text of a command, and its folder, what it needs."""
 
     network: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True)
-    """Used only if the network must be asked for."""
+    """Returns the network access it needs; used only if the network is filtered or must be asked for."""
     opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened()
     changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True
-    """Whether it may change git settings, so that copies are lent to it."""
+    """Returns whether it may change git settings, so that it gets copies of them."""
 
 
 class SessionBoundary:
-    """Applies `sandbox` to the commands of one workspace.
+    """The application of `sandbox` to the commands of one workspace.
 
-    `filtered` is the network of mode `filtered`; without one that mode is `ask`. `caches` are those of
-    package managers, which commands may write.
+    `filtered` is the network for mode `filtered`; without it that mode becomes `ask`. `caches` are those of
+    package managers, to which commands may write.
     """
 
     def __init__(
@@ -385,7 +385,7 @@ class SessionBoundary:
         self._home = folders.home
         self._mode: NetworkMode = "ask" if network == "filtered" and filtered is None else network
         self.filtered = filtered if self._mode == "filtered" else None
-        """The filtered network, if commands use one."""
+        """The filtered network, if commands use it."""
         real = _Resolver()
         self._writable = tuple(real(path) for path in folders.writable)
         self._hidden = tuple(dict.fromkeys(real(path) for path in self._secrets(environ, folders.hidden)))
@@ -408,9 +408,7 @@ class SessionBoundary:
         return self._mode
 
     def coverage(self, *, steps: bool) -> BoundaryCoverage:
-        """Return the protection by the boundary, for the gate; `steps` tells whether file changes are
-        recorded.
-        """
+        """Return the protection by the boundary; `steps` is true if file changes are recorded."""
         return coverage_of(self._sandbox, self._mode, steps=steps)
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
@@ -443,14 +441,14 @@ class SessionBoundary:
             self._caches.look_again()
 
     def close(self) -> None:
-        """Close the network, and release the caches."""
+        """Close the network and release the caches."""
         if self.filtered is not None:
             self.filtered.close()
         if self._caches is not None:
             self._caches.close()
 
     def clear_up(self) -> None:
-        """Remove placeholders left by a killed process, also resting ones. Blocks for a moment."""
+        """Remove placeholder files left by a killed process, including resting ones. Blocks briefly."""
         roots = tuple(f"{str(root).rstrip('/')}/" for root in (self._workspace, *self._writable))
         within = [path for path in self._hidden if str(path).startswith(roots)]
         gaps = {above for path in within for above in (path, *path.parents) if str(above).startswith(roots)}
@@ -471,7 +469,7 @@ class SessionBoundary:
         return self.settings.lend(files)
 
     def policy(self, need: Need) -> SandboxPolicy:
-        """Return the policy for the next start of a command.
+        """Return the policy for the next start of a command with these needs.
 
         Reads the disk each time, because repositories and guarded files change.
         """
@@ -561,7 +559,7 @@ class SessionBoundary:
         return partial(self.filtered.end, self.filtered.begin(hosts, permit))
 
     def _fill_gaps(self, opened: Sequence[Path]) -> ReservedNames:
-        """Create read-only placeholders for missing files from which git would run programs."""
+        """Create read-only placeholders for missing files from which git would run programs; return them."""
         if not self._sandbox.lays_read_only:
             # There is nothing that could keep it from being changed.
             return ReservedNames()
@@ -589,7 +587,7 @@ class SessionBoundary:
                 log.warning("a command made %s, which has git work elsewhere; it was removed", path)
 
     def lets_write(self, path: Path) -> bool:
-        """Return whether commands can change a path (resolved)."""
+        """Return whether commands can change `path`, which must be resolved."""
         roots = (self._workspace, self._tmp.resolve(), *self._writable, *repository_of(self._workspace).store)
         return self.level == "none" or any(path.is_relative_to(root) for root in roots)
 
@@ -653,14 +651,14 @@ class SessionBoundary:
         return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
 
     def _own_caches(self) -> tuple[Path, ...]:
-        """Return the folder of private caches, which is writable, and the user's caches, which are
-        readable.
+        """Return the folder of private caches, which is writable, and the user's caches, which are readable;
+        empty if not ready.
         """
         ready = self._caches is not None and self._caches.is_ready
         return (self._caches.folder, *self._caches.shown) if self._caches is not None and ready else ()
 
     def _folder_variables(self) -> dict[str, str]:
-        """Return variables that make programs use the private caches."""
+        """Return variables that make programs use the private caches; empty if these are not ready."""
         if self._caches is None or not self._caches.is_ready:
             return {}
         return self._caches.variables(proxied=self.filtered is not None)
@@ -684,7 +682,7 @@ def _nothing() -> None:
 
 
 class _Resolver:
-    """Resolves paths. A parent folder that many of them share is resolved only once."""
+    """A function that resolves paths, and resolves a parent folder that many of them share only once."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
@@ -704,7 +702,7 @@ class _Resolver:
 def steps_over(action: Action) -> str | None:
     """Return how the action leaves the sandbox, as a clause for the user; None if it stays inside.
 
-    The user is asked each time; earlier permission does not count.
+    The user is asked each time; an earlier permission does not count.
     """
     if isinstance(action, RunCommand) and action.outside:
         because = f": {action.because}" if action.because else ""
@@ -713,9 +711,9 @@ def steps_over(action: Action) -> str | None:
 
 
 def widens(action: Action) -> str | None:
-    """Return the additional access that the action gets in the sandbox, as a clause; None if there is none.
+    """Return the additional access that the action gets in the sandbox, as a clause; None if it gets none.
 
-    It may be allowed permanently.
+    The user may allow it permanently.
     """
     if isinstance(action, RunCommand) and action.network and not action.outside:
         return "runs in the sandbox with the network on"
@@ -729,9 +727,7 @@ _REMOTE = lazy_pattern(r"(?:https?|ssh|git)://.+|[\w.-]+@[\w.-]+:.+")
 
 
 async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
-    """Return the commits that the remote repository at `address` has; empty if it is unreachable or
-    untrusted.
-    """
+    """Return the ids of the refs in the repository at `address`; empty if it is unreachable or untrusted."""
     try:
         if _REMOTE.fullmatch(address) is None and await asyncio.to_thread(_is_in_reach, boundary, address):
             return []

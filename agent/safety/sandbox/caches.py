@@ -1,7 +1,7 @@
 """Caches of package managers and compilers, private to a workspace; `caches.yaml` lists them.
 
-Files that a command writes into one can run in the next command inside the sandbox, but never outside.
-Programs find the caches by variables that are set only inside. The user's own caches are visible through
+Files that a command writes into a cache can be run by the next command inside the sandbox, but never outside.
+Programs find the caches through variables that are set only inside. The user's own caches are visible through
 links and stay read-only. Commands can write to the folder, so nothing here follows a link in it.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TABLE = Path(__file__).with_name("caches.yaml")
 _MOST = 30_000
-"""The number of linked entries of a user's cache; a larger one is left out, and the program downloads."""
+"""The limit on entries linked from a user's cache; programs download what is left out."""
 _LARGEST_COPY = 2_000_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = lazy_pattern(r"\{(\w+)\}")
@@ -38,19 +38,19 @@ _PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" fo
 
 @dataclass(frozen=True, slots=True)
 class SweptCaches:
-    """The sizes of kept and of removed caches, in bytes."""
+    """The result of removing caches: the sizes of what is left and what was removed, in bytes."""
 
     size: int = 0
     freed: int = 0
     removed: int = 0
-    """Workspaces whose caches were removed."""
+    """The number of workspaces whose caches were removed."""
 
 
 class WorkspaceCaches:
     """The private caches of one workspace, below `root`. Nothing is created before `prepare`.
 
-    `environ` are the user's variables, `user` is the home folder. `is_open` tells whether commands can write
-    to a path anyway.
+    `environ` are the user's variables, `user` is the home folder. `is_open` returns whether commands can
+    write to a path anyway.
     """
 
     def __init__(
@@ -72,14 +72,15 @@ class WorkspaceCaches:
         self._workspace = workspace
         self._is_ready = False
         self._waiting: list[Path] = []
-        """Files that show that an unfilled cache is needed."""
+        """Missing files whose appearance shows that a cache left empty is needed."""
         self.shown: tuple[Path, ...] = ()
-        """The user's caches, readable inside."""
+        """The user's caches, which are readable inside the sandbox."""
         self._variables: tuple[object, dict[str, str]] = (None, {})
         """The last variables, after what they were made from."""
 
     def prepare(self) -> None:
-        """Create the folder and its links, and protect it from `sweep` while this process runs.
+        """Create the folder and its links, and protect it from `sweep` until `close` or the end of this
+        process.
 
         Blocks. Raises `ConfigError` or `OSError`.
         """
@@ -101,7 +102,7 @@ class WorkspaceCaches:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether another call of `prepare` would have no effect."""
+        """True if another call of `prepare` would have no effect."""
         return self._is_ready and not any(map(os.path.lexists, self._waiting))
 
     def look_again(self) -> None:
@@ -128,7 +129,7 @@ class WorkspaceCaches:
     def variables(self, *, proxied: bool) -> dict[str, str]:
         """Return variables that make programs use the caches.
 
-        `proxied` tells whether they are behind the proxy of a filtered network.
+        `proxied` is true if commands are behind the proxy of a filtered network.
         """
         # Once, as each variable of the process is decoded when it is read.
         environ = dict(self._environ)
@@ -165,7 +166,7 @@ class WorkspaceCaches:
 
 
 def sweep_over(home: Home, settings: SandboxSettings) -> SweptCaches:
-    """Run `sweep` with the limits of the settings."""
+    """Remove old and excess caches according to the settings; see `sweep`."""
     return sweep(
         home.sandbox_caches, max_bytes=settings.cache_mb * 1_000_000, max_age=settings.cache_days * 86_400
     )
@@ -174,7 +175,7 @@ def sweep_over(home: Home, settings: SandboxSettings) -> SweptCaches:
 def sweep(root: Path, *, max_bytes: int, max_age: float, now: float | None = None) -> SweptCaches:
     """Remove caches unused for `max_age` seconds, then the least recently used ones above `max_bytes`.
 
-    Caches that a process uses are kept. Blocks.
+    Caches that a process uses are kept, as are those that cannot be removed. Blocks.
     """
     now = time.time() if now is None else now
     found: list[tuple[float, int, Path]] = []
@@ -215,7 +216,7 @@ def _fill_in(text: str, known: Mapping[str, str]) -> str:
 
 
 class _Filling:
-    """Adds entries of a user's cache to a private one, if their names are free there."""
+    """A copier of entries from a user's cache to a private one, where their names are free there."""
 
     def __init__(self, put: Callable[[Path, str, int], None], keeps: frozenset[str]) -> None:
         self._put = put
@@ -223,7 +224,7 @@ class _Filling:
         self._left = _MOST
 
     def fill(self, source: Path, target: int, pattern: Sequence[str]) -> None:
-        """Add the entries below `source` that match a pattern to the open folder `target`."""
+        """Add the entries below `source` that match a path pattern to the open folder `target`."""
         first, rest = pattern[0], pattern[1:]
         with suppress(OSError):
             there = set(os.listdir(target))
@@ -250,7 +251,7 @@ class _Filling:
 
 @contextmanager
 def _entered(name: str, folder: int) -> Iterator[int]:
-    """Open a subfolder of an open one, creating it if missing. Raises `OSError`, also for a link."""
+    """Open a subfolder of an open folder, creating it if missing. Raises `OSError`, for a link as well."""
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=folder)
     below = os.open(name, _FOLDER, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""The filtered network of one session: commands share a loopback and reach hosts only by the proxy."""
+"""The filtered network of one session: commands share a loopback and reach hosts only through the proxy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 PROXY_PORT = 3128
-"""The proxy's port inside, free because the network is new."""
+"""The proxy's port inside the network namespace, where no other program can have taken it."""
 _PATIENCE = 20.0
 _PROGRAMS = "/usr/bin:/bin:/usr/sbin:/sbin:/run/current-system/sw/bin"
 _OPENER = """
@@ -49,13 +49,13 @@ _MOST_PORTS = 64
 
 @dataclass(slots=True)
 class OpenedSpace:
-    """An open network. Descriptors that are not passed on must be closed."""
+    """An open network namespace. Descriptors that are not passed on must be closed."""
 
     space: NetworkSpace
     watch: socket.socket
-    """The socket for asking the kernel about sockets inside (`NETLINK_SOCK_DIAG`)."""
+    """The netlink socket for listing sockets in the namespace (`NETLINK_SOCK_DIAG`)."""
     listeners: dict[int, socket.socket]
-    """Listening sockets inside, by port."""
+    """The listening sockets in the namespace, by port."""
 
     def close(self) -> None:
         for each in (self.watch, *self.listeners.values()):
@@ -65,7 +65,7 @@ class OpenedSpace:
 
 
 class SpaceSockets:
-    """Sockets in a network. They are created in batches, because a program must be started for it.
+    """Sockets in a network namespace. They are created in batches, because this starts a program.
     Thread-safe.
     """
 
@@ -77,7 +77,7 @@ class SpaceSockets:
         self._is_closed = False
 
     def take(self, *, v6: bool) -> socket.socket:
-        """Return an unconnected socket in the network. Blocks. Raises `OSError`."""
+        """Return an unconnected socket in the namespace. Blocks. Raises `OSError`."""
         with self._lock:
             if self._is_closed:
                 raise OSError("the network is closed")
@@ -89,7 +89,7 @@ class SpaceSockets:
             return taken
 
     def close(self) -> None:
-        """Close all sockets, at the end."""
+        """Close all sockets, including those already taken. `take` then raises `OSError`."""
         with self._lock:
             self._is_closed = True
             for each in (*self._left[False], *self._left[True], *self._taken):
@@ -108,12 +108,12 @@ class SpaceSockets:
 
 
 def entering() -> str | None:
-    """Return the path of the program that enters a network; None if there is none."""
+    """Return the path of `nsenter`, which enters a network namespace; None if it is not installed."""
     return shutil.which("nsenter", path=_PROGRAMS)
 
 
 def open_space(bubblewrap: str, ports: Sequence[int] = ()) -> OpenedSpace:
-    """Create a network with listeners on `PROXY_PORT` and `ports`. Raises `ToolError`.
+    """Create a network namespace with listeners on `PROXY_PORT` and the first 63 `ports`. Raises `ToolError`.
 
     Blocks for about a tenth of a second.
     """
@@ -157,7 +157,7 @@ def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> li
 
 
 def enter_arguments(space: NetworkSpace | None) -> list[str]:
-    """Return the arguments to put before a command so that it runs in `space`. Raises `ToolError`."""
+    """Return arguments to put before a command to run it in `space`; none for None. Raises `ToolError`."""
     if space is None:
         return []
     program = entering()
@@ -181,13 +181,13 @@ VARIABLES: Mapping[str, str] = {
     **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,.localhost,127.0.0.1,::1"),
     "NODE_USE_ENV_PROXY": "1",
 }
-"""Variables that tell programs about the proxy."""
+"""The environment variables that make programs use the proxy."""
 _MOST_KEPT = 200
-"""The number of refusals kept for the results of commands."""
+"""The number of refused connections kept for the results of commands."""
 
 
 async def nobody(host: str, port: int) -> str | None:
-    """Refuse every connection; return the reason as a clause."""
+    """Refuse a connection and return the reason as a clause: the default of `decide`."""
     return "is not let through"
 
 
@@ -196,15 +196,15 @@ class _Running:
     """A running command, and the hosts it may reach."""
 
     hosts: frozenset[str]
-    """Canonical hosts that were allowed with it."""
+    """The hosts that the user allowed for the command, in canonical form."""
     permit: PermitHost | None
 
 
 class FilteredNetwork:
-    """The network of a session, opened when the first command needs it. Thread-safe.
+    """The filtered network of a session, opened when the first command needs it. Thread-safe.
 
     `decide` judges connections; set it before the first command. `secrets` are values, by name, that are
-    never sent. `services` are ports of this machine's loopback that commands find on theirs. `is_own` tells
+    never sent. `services` are ports of this machine's loopback that commands find on theirs. `is_own` returns
     whether a host may be in a private network of the user.
     """
 
@@ -237,11 +237,11 @@ class FilteredNetwork:
 
     @property
     def is_open(self) -> bool:
-        """Return whether `space` returns without blocking."""
+        """Return whether the network is open, so that `space` does not have to open it."""
         return self._opened is not None
 
     def space(self) -> NetworkSpace:
-        """Return the network for commands, opening it if needed. Blocks then. Raises `ToolError`."""
+        """Return the network for commands, opening it first if needed, which blocks. Raises `ToolError`."""
         with self._lock:
             if self._is_closed:
                 raise ToolError("The session has ended.")
@@ -253,7 +253,7 @@ class FilteredNetwork:
     def begin(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
         """Register a command that is about to start, with the `hosts` allowed for it; return its number.
 
-        `permit` asks about other hosts in the name of the agent that runs it.
+        `permit` asks about other hosts on behalf of the agent that runs it.
         """
         number = next(self._numbers)
         self._running[number] = _Running(frozenset(_canonical(hosts)), permit)
@@ -286,7 +286,7 @@ class FilteredNetwork:
         return asking.pop() if len(asking) == 1 else None
 
     def refused(self, since: float) -> tuple[ProxyRefusal, ...]:
-        """Return the connections refused since a time of `time.monotonic`, one for each host."""
+        """Return connections refused since a time of `time.monotonic`, one for each host, port and kind."""
         found = {
             (each.host, each.port, each.kind): each
             for moment, each in tuple(self._refused)
@@ -295,7 +295,7 @@ class FilteredNetwork:
         return tuple(found.values())
 
     def close(self) -> None:
-        """Close all connections. Running commands keep their loopback. Blocks for a moment."""
+        """Close all connections. Running commands keep their loopback. Blocks briefly."""
         with self._lock:
             self._is_closed = True
             proxy, self._proxy = self._proxy, None
@@ -345,7 +345,7 @@ def _canonical(hosts: Iterable[str]) -> Iterator[str]:
 
 
 def refusal_text(refusals: tuple[ProxyRefusal, ...]) -> str:
-    """Return a message about refused connections; empty if there are none."""
+    """Return a message for the model about refused connections; empty if there are none."""
     if not refusals:
         return ""
     sentences = " ".join(dict.fromkeys(each.sentence for each in refusals))

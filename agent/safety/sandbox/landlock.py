@@ -1,10 +1,10 @@
-"""The boundary by Hermes' own launcher: Landlock and a filter of system calls, with namespaces if allowed.
+"""The sandbox by Hermes's own launcher: Landlock and a filter of system calls, with namespaces if allowed.
 
-Namespaces are available to root, and on systems where users may create them. Then commands see the same files
+Namespaces are available to root, and on systems where users may create them. Commands then see the same files
 as with bubblewrap, and Landlock is a second barrier.
 
-Landlock alone cannot exclude a part of a folder that it grants. So hidden files become unreadable by granting
-everything around them. Nothing in the writable workspace can be protected.
+Landlock alone cannot exclude a part of a folder that it grants. So hidden files are made unreadable by
+granting everything around them. Nothing in the writable workspace can be protected.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _LANDLOCK_VERSION = 1
 
 @functools.cache
 def interpreter() -> str:
-    """Return the path of the Python that runs Hermes, outside of its virtual environment."""
+    """Return the path of the Python that runs Hermes, links resolved, so outside of a virtual environment."""
     return os.path.realpath(sys.executable)
 
 
 @functools.cache
 def own_files() -> tuple[Path, ...]:
-    """Return the files that the launcher needs, and commands that use the Python of Hermes."""
+    """Return the files needed by the launcher, and by commands that use Hermes's Python."""
     prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
     return (_FOLDER, *prefixes, Path(interpreter()))
 
@@ -69,7 +69,7 @@ def launcher_argv(spec: Mapping[str, Any]) -> tuple[list[str], tuple[int, ...]]:
 
 @functools.cache
 def landlock_version() -> int:
-    """Return the version of the kernel's Landlock interface, 0 if there is none."""
+    """Return the version of the kernel's Landlock interface; 0 if there is none."""
     if not sys.platform.startswith("linux"):
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
@@ -92,7 +92,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def handled_rights(version: int) -> int:
-    """Return the file access rights that this version of Landlock knows and the boundary uses."""
+    """Return the file access rights that this version of Landlock knows and the sandbox restricts."""
     rights = READ | _WRITE_FILE | _CHANGE
     if version >= 2:
         rights |= _REFER
@@ -102,7 +102,7 @@ def handled_rights(version: int) -> int:
 
 
 class Landlock:
-    """Starts programs through the launcher. `spaces` tells whether they get separate namespaces."""
+    """The sandbox that starts programs through the launcher. With `spaces` they get separate namespaces."""
 
     name: SandboxName = "landlock"
 
@@ -199,7 +199,7 @@ def _closed(view: list[MountPlace]) -> list[MountPlace]:
 
 
 def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
-    """Yield Landlock rules for the whole tree, as path and rights.
+    """Yield Landlock rules, as path and rights, that grant the whole tree except what is hidden.
 
     There is one rule per folder, or one per entry if something in the folder is hidden.
     """

@@ -1,6 +1,6 @@
 # Importing pathlib costs milliseconds at each command.
 # ruff: noqa: PTH102, PTH103, PTH109, PTH120, PTH123, PTH211
-"""The program that applies the boundary to itself and then becomes the command.
+"""The program that applies the sandbox to itself and then becomes the command.
 
 It is run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor holds
 the description made by `landlock.py`: a marshalled dict. Only the standard library is used, and as little as
@@ -16,7 +16,7 @@ import signal
 import sys
 
 FAILED = 125
-"""The exit code if the boundary could not be applied."""
+"""The exit code if the sandbox could not be applied."""
 NOT_FOUND, NOT_RUN = 127, 126
 
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
@@ -38,9 +38,9 @@ _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _OF_FILES = 1 | 2 | 4 | 1 << 14
-"""Landlock's rights that a rule on a single file can carry: execute, write, read, truncate."""
+"""The Landlock rights that a rule on a single file can have: execute, write, read, truncate."""
 _KEPT_BY_ROOT = (0, 1, 3, 4)
-"""CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID."""
+"""The capabilities that root keeps: CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -72,9 +72,7 @@ def main():
 
 
 def _enter_spaces(spec):
-    """Continue as a child in new namespaces. The outer process waits outside and ends with the same exit
-    code.
-    """
+    """Continue as a child in new namespaces. The outer process waits and ends with the same exit code."""
     user, group = os.geteuid(), os.getegid()
     flags = _NEWNS | _NEWPID | _NEWIPC | (0 if spec["network"] else _NEWNET)
     _call("unshare", flags if user == 0 else flags | _NEWUSER)
@@ -105,7 +103,7 @@ def _enter_spaces(spec):
 
 
 def _enter_view(links):
-    """Continue with private mounts and with links over files; the next program applies the rest."""
+    """Enter a private mount namespace with links mounted over files; the next program applies the rest."""
     user, group = os.geteuid(), os.getegid()
     _call("unshare", _NEWNS if user == 0 else _NEWNS | _NEWUSER)
     if user != 0:
@@ -119,7 +117,7 @@ def _enter_view(links):
 
 
 def _lay_links(links):
-    """Mount each link over a file, so that opening the file gives the link's target."""
+    """Mount each link over a file, so that opening the file opens the link's target."""
     for link, path in links:
         where = ctypes.c_int(_AT_FDCWD)
         flags = ctypes.c_uint(_OPEN_TREE_CLONE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC)
@@ -134,7 +132,7 @@ def _lay_links(links):
 
 
 def _as_first_process(spec, report, null):
-    """Mount the files that the command sees, start it, and stay as the reaper of its namespace."""
+    """Mount the files that the command sees and start it; the parent stays as init of the namespace."""
     if spec["mortal"]:
         _die_with_parent()
     _mount_all(spec)
@@ -162,7 +160,7 @@ def _as_first_process(spec, report, null):
 
 
 def _others_run():
-    """Reap what has ended; return whether anything else of this namespace still runs."""
+    """Reap processes that have ended; return whether any child process still runs."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -177,7 +175,7 @@ def _code(state):
 
 
 def _let_go_of_streams(null):
-    """Replace the standard streams by `null`, so that readers only wait for the command's end."""
+    """Replace the standard streams with `null`, so that readers wait only for the command's end."""
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.close(null)
@@ -235,14 +233,14 @@ def _mount_devices(devices):
 
 
 def _source(spec, path, source):
-    """Return a descriptor of the file or folder that must be mounted at `path`."""
+    """Return a descriptor for the file or folder that must be mounted at `path`."""
     if path == source:
         return _open_unchanged(path, spec["known"])
     return os.open(source, os.O_PATH | os.O_CLOEXEC)
 
 
 def _open_unchanged(path, known):
-    """Open `path` and check that it is still the inspected object, not a new link."""
+    """Return a descriptor for `path`. Raises `OSError` if it is no longer the object that was inspected."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if known.get(path, (status.st_dev, status.st_ino)) != (status.st_dev, status.st_ino):
@@ -266,7 +264,7 @@ def _make_mount_point(path, is_folder):
 
 
 def _restrict(spec):
-    """Drop rights. From here on the process cannot regain any."""
+    """Give up rights. From here on the process cannot regain any."""
     import resource
 
     for number, value in spec["limits"].items():
@@ -283,7 +281,7 @@ def _restrict(spec):
 def _landlock(spec):
     """Apply Landlock: rights in `handled` are refused unless a rule grants them.
 
-    Signals and abstract sockets to the outside are refused too.
+    With `scope`, signals and abstract sockets to the outside are refused too.
     """
     scoped = 3 if spec.get("scope") else 0
     values = [spec.get("handled", 0), spec.get("handled_network", 0), scoped]
@@ -317,7 +315,7 @@ def _filter(code):
 
 
 def _drop_capabilities():
-    """Drop all capabilities permanently. Root keeps those over file ownership."""
+    """Drop all capabilities permanently. Root keeps those in `_KEPT_BY_ROOT`."""
     is_root = os.geteuid() == 0
     kept = _KEPT_BY_ROOT if is_root else ()
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
@@ -332,7 +330,7 @@ def _drop_capabilities():
 
 
 def _loopback_up():
-    """Enable the loopback device, which is off in a new network."""
+    """Enable the loopback device, which is off in a new network namespace."""
     descriptor = _check(_libc.socket(2, 2, 0), "socket")
     request = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + (1).to_bytes(2, "little"), 40)
     _libc.ioctl(descriptor, ctypes.c_ulong(0x8914), request)

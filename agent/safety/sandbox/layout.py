@@ -1,4 +1,4 @@
-"""The mounts of a policy as an ordered list, for any program that mounts them."""
+"""The mounts of a policy as an ordered list, for any program that mounts them; and guarded files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_RUNTIME = tuple(
     )
 )
 NOTHING = Path(__file__).with_name("nothing")
-"""An empty file shown in place of hidden ones, which programs handle better than a refusal."""
+"""An empty file shown instead of hidden ones, because programs handle it better than a refusal."""
 
 PRIVATE_TMP = (Path("/tmp"), Path("/var/tmp"))
 _NAMED = """
@@ -45,12 +45,12 @@ WAYLAND_DISPLAY WAYLAND_SOCKET XAUTHORITY XDG_RUNTIME_DIR ICEAUTHORITY SESSION_M
 CONTAINER_HOST TMUX STY PULSE_SERVER NOTIFY_SOCKET LISTEN_FDS LISTEN_PID TMP TEMP
 """
 SESSION_VARIABLES = frozenset(_NAMED.split())
-"""Variables that name sockets and folders of the host's session."""
+"""The variables that name sockets and folders of the user's desktop or terminal session."""
 
 
 @dataclass(frozen=True, slots=True)
 class MountPlace:
-    """One mount: the host's `source` appears at `path`."""
+    """One mount: the host's `source` appears at `path`, writable, read-only or hidden."""
 
     path: Path
     kind: Kind
@@ -59,7 +59,7 @@ class MountPlace:
 
     @property
     def is_own(self) -> bool:
-        """Return whether what is mounted is what lies there anyway."""
+        """Return whether `path` shows the host's own content of that path."""
         return self.source is self.path or self.source == self.path
 
 
@@ -115,7 +115,7 @@ def covering(path: Path, found: Sequence[MountPlace]) -> MountPlace | None:
 
 
 def _is_folder(path: Path) -> bool | None:
-    """Return whether a folder is at a path; None if nothing is. Raises `OSError`."""
+    """Return whether a folder is at a path; None if nothing is there. Raises `OSError` if unknown."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - done for each name that may hold a secret
     except OSError as error:
@@ -135,12 +135,12 @@ def _above(path: str, index: Mapping[str, MountPlace]) -> MountPlace | None:
 
 
 def _is_read_only(above: MountPlace | None) -> bool:
-    """Return whether nothing below a mount can be changed; None is the host's root, which is read-only."""
+    """Return whether nothing below a mount can be changed; None means the host's root, which is read-only."""
     return above is None or (above.kind == "read" and above.is_own)
 
 
 def _is_closed(path: Path, kind: Kind) -> bool:
-    """Return whether a hidden path belongs to others, who let this user do nothing with it.
+    """Return whether a hidden path belongs to another user and gives this user no access.
 
     A command has no more rights inside, and cannot change the mode.
     """
@@ -154,12 +154,12 @@ def _is_closed(path: Path, kind: Kind) -> bool:
 
 
 def missing(found: list[MountPlace]) -> list[Path]:
-    """Return the hidden paths that need a mount point."""
+    """Return the hidden paths that do not exist or are placeholders, and so need a mount point."""
     return [place.path for place in found if place.kind == "hide" and is_missing(place.path)]
 
 
 def hidden_files(found: list[MountPlace]) -> list[Path]:
-    """Return the hidden files, which commands see as empty."""
+    """Return the hidden files; commands see them as empty."""
     return [place.path for place in found if place.kind == "hide" and not place.is_folder]
 
 
@@ -187,7 +187,7 @@ def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
 
 
 def identities(anchors: Mapping[Path, int]) -> dict[str, tuple[int, int]]:
-    """Return device and inode of the opened paths. Closes the descriptors."""
+    """Return device and inode of each path and close its descriptor."""
     found: dict[str, tuple[int, int]] = {}
     for path, descriptor in anchors.items():
         status = os.fstat(descriptor)
@@ -208,13 +208,13 @@ def _open_anchor(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DrawnShape:
-    """What a boundary is drawn for: its rules, and what is at each place of the view."""
+    """What a sandbox is set up for: its policy, and device and inode of what is at each mount's path."""
 
     policy: SandboxPolicy
     places: tuple[tuple[MountPlace, tuple[int, int]], ...]
 
     def is_mounted(self, pid: int) -> bool:
-        """Return whether the process started as `pid` still has a mount at each place.
+        """Return whether the sandbox with the process `pid` still has a mount at each path; False if unknown.
 
         A mount goes when something outside removes what it is on, even if another name of it remains.
         """
@@ -231,9 +231,9 @@ class DrawnShape:
 
 
 def shape_of(policy: SandboxPolicy) -> DrawnShape:
-    """Return the shape that a boundary for `policy` would have now.
+    """Return the shape that a sandbox for `policy` would have now.
 
-    Raises `OSError` if a link has taken the place of a writable folder or a part of its path.
+    Raises `OSError` if a writable folder or a part of its path has become a link.
     """
     view = places(policy)
     closer(*anchored(view).values())()
@@ -241,16 +241,16 @@ def shape_of(policy: SandboxPolicy) -> DrawnShape:
 
 
 def _as_listed(path: str) -> bytes:
-    """Return a path as tables of mounts write it."""
+    """Return a path as the kernel's mount tables escape it."""
     return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % ord(found[0]), os.fsencode(path))
 
 
 def recognisable(
     policy: SandboxPolicy, view: Sequence[MountPlace]
 ) -> tuple[DrawnShape | None, tuple[int, ...]]:
-    """Return the shape of a boundary that is being drawn, and descriptors to close after it has ended.
+    """Return the shape of a sandbox that is being set up, and descriptors to close after it has ended.
 
-    As long as they are open, nothing new can have the same inode.
+    While they are open, no new file can get the same inode. The shape is None if a path has just disappeared.
     """
     held: list[int] = []
     seen: list[tuple[MountPlace, tuple[int, int]]] = []
@@ -270,14 +270,14 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 _DEPTH = 2
-"""The folder depth that is searched."""
+"""The depth of folders that is searched."""
 _FOLDERS = 64
-"""The number of searched folders, those near the top first."""
+"""The number of folders that are searched, those near the top first."""
 _MOST = 24
-"""The number of covered places, those near the top first, because each costs every command a mount."""
+"""The number of guarded paths that are protected, those near the top first: each costs a mount."""
 _UNINTERESTING = words(".hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache")
 _PROGRAMS = {".git": words("hooks config"), ".yarn": words("releases plugins")}
-"""Folders that tools write daily, with the parts that are run."""
+"""Folders to which tools write daily, with those parts in them that are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class GuardedFiles:
 
     read_only: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()
-    """Parent folders that stay writable but cannot be renamed, since a replacement would be unprotected."""
+    """Parent folders that stay writable but cannot be renamed, because a replacement would be unprotected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,20 +294,20 @@ class _Folder:
     """The cached content of a folder."""
 
     read_at: tuple[int, int, int]
-    """Inode, and the times of the last content and status change, in nanoseconds."""
+    """The inode, and the times of the last content and status change, in nanoseconds."""
     guarded: tuple[str, ...]
     folders: tuple[str, ...]
 
 
 class GuardedFinder:
-    """Finds guarded paths below a folder (resolved). Unchanged folders are not read again."""
+    """A search for guarded paths below a resolved folder. Unchanged folders are not read again."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._read: dict[str, _Folder] = {}
 
     def find(self) -> GuardedFiles:
-        """Return the current guarded paths. Checks some 60 folders; unreadable ones count as empty."""
+        """Return the current guarded paths. Checks at most 64 folders; unreadable ones count as empty."""
         found: list[str] = []
         known: dict[str, _Folder] = {}
         queue = [("", 0)]
@@ -367,7 +367,7 @@ def _look(path: Path, place: str, read_at: tuple[int, int, int]) -> _Folder:
 
 
 def found_in(finders: Sequence[GuardedFinder]) -> GuardedFiles:
-    """Return the guarded paths of several folders together."""
+    """Search with all finders and return their guarded paths together."""
     each = [finder.find() for finder in finders]
     return GuardedFiles(
         tuple(path for files in each for path in files.read_only),

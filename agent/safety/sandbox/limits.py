@@ -1,4 +1,4 @@
-"""Limits of a sandbox on processes, memory and open files."""
+"""Limits on the processes, memory and open files of a sandbox."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from tools.services.sandbox import SandboxLimits
 
 _COUNTS_BY_NAMESPACE = (5, 14)
-"""The Linux version since which processes are counted per user namespace; before, the whole desktop would
-count.
+"""The Linux version since which processes are counted per user namespace; before, all the user's processes
+would count.
 """
 
 
 def rlimits(limits: SandboxLimits) -> dict[int, int]:
-    """Return limits by the numbers of the `resource` module, none above those of this process."""
+    """Return limits by the numbers of the `resource` module, none above the hard limits of this process."""
     wanted = {resource.RLIMIT_CORE: 0}
     if limits.processes and _kernel() >= _COUNTS_BY_NAMESPACE:
         wanted[resource.RLIMIT_NPROC] = limits.processes
@@ -33,7 +33,7 @@ def rlimits(limits: SandboxLimits) -> dict[int, int]:
 
 
 def shell_limits(limits: SandboxLimits) -> str:
-    """Return commands that set the limits in any POSIX shell."""
+    """Return shell text that sets the limits in any POSIX shell."""
     commands = ""
     for number, value in rlimits(limits).items():
         if number == resource.RLIMIT_NPROC:
@@ -66,14 +66,14 @@ _HIERARCHIES = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 _JOIN = 'echo $$ >"$0" && exec "$@"'
 _serial = itertools.count(1)
 _left: set[Path] = set()
-"""Groups that still had members when they were to be removed."""
+"""Control groups that still had members when they should have been removed."""
 
 
 def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
     """Return arguments that limit a command and its descendants to `processes`, and a cleanup function.
 
-    Without root rights, or if no control group can be made, there are no arguments and nothing is cleaned up.
-    The cleanup removes the group; one that is not empty yet is removed later.
+    Without root rights, or if no control group can be created, there are no arguments and nothing is cleaned
+    up. The cleanup removes the group; one that is not empty yet is removed later.
     """
     if os.geteuid() != 0 or not processes:
         return [], _nothing
@@ -108,7 +108,7 @@ def _remove(folder: Path) -> None:
 
 @functools.cache
 def _remove_orphans() -> None:
-    """Remove control groups of Hermes processes that were killed; done once."""
+    """Remove control groups of Hermes processes that no longer exist. Runs only once."""
     for hierarchy in _HIERARCHIES:
         for folder in hierarchy.glob("hermes-*-*"):
             owner = folder.name.split("-")[1]
@@ -123,7 +123,7 @@ def _remove_left() -> None:
 
 
 def memory_file(data: bytes, name: str) -> int:
-    """Return an inheritable descriptor of a file in memory with `data`. Raises `OSError`."""
+    """Return an inheritable descriptor for a new file in memory that contains `data`. Raises `OSError`."""
     descriptor = os.memfd_create(name, 0)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -136,7 +136,7 @@ def memory_file(data: bytes, name: str) -> int:
 
 
 def closer(*descriptors: int) -> Callable[[], None]:
-    """Return a function that closes the descriptors once, however often it is called."""
+    """Return a function that closes the descriptors; calling it again does nothing."""
     left = list(descriptors)
 
     def close() -> None:

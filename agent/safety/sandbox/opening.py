@@ -1,9 +1,9 @@
-"""The boundary of a new session, from the settings and the machine's abilities.
+"""The boundary of a new session, from the settings and the machine's abilities; bubblewrap and Seatbelt.
 
-The boundary of macOS: a Seatbelt profile, written from a policy and applied by `sandbox-exec`. Only what the
-profile names is allowed. Of two rules for one path the later counts, so outer folders come before inner ones.
-There are no private mounts: a child writes its temporary files to `TMPDIR`, not to `/tmp`. The network is
-either the machine's or none.
+On macOS a Seatbelt profile, written from a policy, is applied by `sandbox-exec`. Only what the profile names
+is allowed. Of two rules for one path the later counts, so outer folders come before inner ones. There are no
+private mounts: a child writes its temporary files to `TMPDIR`, not to `/tmp`. The network is either the
+machine's or none.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 _KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 _SCOPES_SINCE = 6
 _OF_THE_KERNEL = ("/proc/sys", "/proc/acpi", "/proc/fs")
-"""What root could write without a capability. Bubblewrap itself covers `sysrq-trigger`, `irq` and `bus`."""
+"""Paths that root could write without capabilities. Bubblewrap itself covers `sysrq-trigger`, `irq`, `bus`.
+"""
 
 _ROOT = Path("/")
 _CONSOLE = "/dev/console"
@@ -69,7 +70,7 @@ _CONSOLE = "/dev/console"
 
 
 class Bubblewrap:
-    """Starts programs through bubblewrap at `path`."""
+    """The sandbox that starts programs through the bubblewrap program at `path`."""
 
     name: SandboxName = "bubblewrap"
     has_mounts = True
@@ -144,7 +145,7 @@ def _namespaces(policy: SandboxPolicy) -> list[str]:
 def _binds_descriptors(program: str) -> bool:
     """Return whether this bubblewrap can mount open descriptors, as it can since version 0.8.
 
-    Blocks the first time.
+    Blocks the first time. Raises `OSError` or `subprocess.TimeoutExpired`.
     """
     said = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=_PATIENCE, check=False)
     return "--bind-fd" in said.stdout + said.stderr
@@ -189,7 +190,7 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
 
 
 def _links(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
-    """Return arguments before bubblewrap's, and their descriptors, that mount links over files.
+    """Return arguments to put before bubblewrap's that mount links over files, and their descriptors.
 
     Bubblewrap cannot do that itself.
     """
@@ -199,9 +200,9 @@ def _links(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
 
 
 def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
-    """Return arguments just before the command's, and their descriptors.
+    """Return arguments to put directly before the command's, and their descriptors.
 
-    They set limits and deny access to abstract sockets of the host.
+    They set limits and, with a network, deny access to abstract sockets of the host.
     """
     scope = policy.network and landlock_version() >= _SCOPES_SINCE
     if scope or policy.terminal:
@@ -226,7 +227,7 @@ _ALWAYS = """\
 (allow pseudo-tty)
 (allow file-map-executable)
 (allow file-read*)"""
-"""Rules a shell and its programs always need: to start, to read, to end their children."""
+"""Rules that a shell and its programs always need: to start, to read, to end their children."""
 _SERVICES = (
     "com.apple.system.opendirectoryd.libinfo",
     "com.apple.system.opendirectoryd.membership",
@@ -246,7 +247,7 @@ _SOCKET_OF_NAMES = "/private/var/run/mDNSResponder"
 
 
 class Seatbelt:
-    """Starts commands through `program`, which applies a profile."""
+    """The sandbox of macOS: it starts commands through `program`, which applies a profile."""
 
     name: SandboxName = "seatbelt"
     has_mounts = False
@@ -268,7 +269,7 @@ class Seatbelt:
 
 
 def profile(policy: SandboxPolicy) -> str:
-    """Return the rules of `policy` in the profile language. Reads the disk to see which paths exist."""
+    """Return `policy` as a Seatbelt profile. Reads the disk to see which paths exist."""
     view = [place for place in places(policy) if place.path == place.source or place.kind != "write"]
     return "\n".join(
         (
@@ -344,7 +345,7 @@ def _quoted(text: str) -> str:
 
 
 class NoSandbox:
-    """The boundary that starts programs without any restriction."""
+    """The absence of a sandbox: programs start without any restriction."""
 
     name: SandboxName = "none"
     has_mounts = False
@@ -371,10 +372,11 @@ _probing = threading.Lock()
 
 
 def probe(mode: SandboxMode = "auto") -> Sandbox:
-    """Return a working sandbox for `mode`, tested once in this process. Blocks for some 50 ms the first time.
+    """Return a working sandbox for `mode`, tested once in this process. Blocks for about 50 ms the first
+    time.
 
-    `auto` selects the first kind that works. If a requested kind does not work, nothing is
-    confined, which the status bar shows. May be called from several threads; the others wait for the test.
+    `auto` selects the first kind that works. If no kind that `mode` permits works, nothing is confined, which
+    the status bar shows. Thread-safe; further callers wait for the test.
     """
     with _probing:
         return _probe(mode)
@@ -464,7 +466,7 @@ def open_boundary(
     readable: Sequence[Path] = (),
     secrets: Mapping[str, str] | None = None,
 ) -> SessionBoundary:
-    """Find a working sandbox and combine it with the session's policy. Blocks; use it in a thread.
+    """Find a working sandbox and return the boundary of a session that uses it. Blocks; call it in a thread.
 
     `readable` are folders that commands may read, even below a private `/tmp`. `secrets` are values, by name,
     that are not sent through a filtered network.
@@ -510,9 +512,10 @@ def open_boundary(
 
 
 def _beside(workspace: Path, writable: Sequence[Path]) -> list[Path]:
-    """Return the entries of temporary folders that hold the workspace or the home, unless they are writable.
+    """Return the entries of temporary folders that contain the workspace or the home, unless they are
+    writable.
 
-    What is beside a project is the machine's and not of a private `/tmp`, wherever the project is.
+    Files next to a project must stay visible even where commands get a private `/tmp`.
     """
     found = (temporary_entry(str(path.resolve())) for path in (workspace, Path.home()))
     own = {path.resolve() for path in (workspace, *writable)}
@@ -520,16 +523,16 @@ def _beside(workspace: Path, writable: Sequence[Path]) -> list[Path]:
 
 
 def unfiltered(sandbox: Sandbox) -> str:
-    """Return why the network cannot be filtered in `sandbox`, as a clause; empty if it can."""
+    """Return the reason why the network cannot be filtered in `sandbox`, as a clause; empty if it can."""
     if not isinstance(sandbox, Bubblewrap):
         return "only bubblewrap can do that"
     return "" if entering() is not None else "nsenter (of util-linux) is not installed"
 
 
 def try_filter(mode: SandboxMode) -> str:
-    """Return why the network of this machine's sandbox cannot be filtered, after opening it once.
+    """Return the reason why this machine's sandbox cannot filter the network, after opening one as a test.
 
-    The result is a clause; empty if it can. Blocks.
+    It is empty if that works. Blocks.
     """
     sandbox = probe(mode)
     if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):
@@ -556,7 +559,7 @@ def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
 
 
 def _settings_reader(workspace: Path) -> Callable[[str, Path], bool]:
-    """Return a test whether a command may change git settings, by git or by running other code."""
+    """Return a function that tests whether a command may change git settings, by git or by other code."""
 
     def changes(command: str, cwd: Path) -> bool:
         from agent.safety.effects import deed

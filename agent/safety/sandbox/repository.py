@@ -1,4 +1,4 @@
-"""The parts of a repository that git needs inside the sandbox, and the protected ones that name programs."""
+"""The parts of a repository that git needs in the sandbox, and guarded and copied ones that name programs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tools.services.sandbox import SandboxPolicy
 
 _RUNS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
 _HARMLESS = {"commondir": b".\n"}
-"""Neutral content: the repository is its own common folder; an empty file would stop git."""
+"""Neutral content: the repository is its own common folder; an empty file would make git fail."""
 _LONGEST = 4096
-"""Bytes read of a file that holds one path, or of a configuration."""
+"""The number of bytes read of a file that holds one path, or of a configuration."""
 _INDEX = 65_536
 _MOST = 64
 _WORD = 0xFFFFFFFF
@@ -35,7 +35,7 @@ _WORK_TREE = lazy_pattern(r"^\[core\][^\[]*?^\s*worktree\s*=\s*(.+)$", re.MULTIL
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The folders of a repository. Git writes to `store`; the files in `guarded` can make git run
+    """The folders of a git repository. Git writes to `store`; the files in `guarded` can make git run
     programs.
     """
 
@@ -45,7 +45,7 @@ class Repository:
     """Further folders from which git reads objects."""
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
-        """Return the missing folders, and the missing files with a neutral content, among `guarded`."""
+        """Return the missing folders, and the missing files with neutral content, among `guarded`."""
         open_names = self.open_names()
         missing = [path for path in self.guarded if is_missing(path) and path not in open_names]
         files = {path: _HARMLESS.get(path.name, b"") for path in missing if path.name != "hooks"}
@@ -54,8 +54,8 @@ class Repository:
     def open_names(self) -> tuple[Path, ...]:
         """Return missing files that no placeholder can reserve; if a command creates one, it is removed.
 
-        A placeholder for `commondir` would make git lock the reference tables of a main work tree twice. Then
-        no commit works.
+        A placeholder for `commondir` would make git lock the reference tables of a main work tree twice, and
+        then no commit works.
         """
         return tuple(
             path
@@ -71,9 +71,10 @@ NONE = Repository((), ())
 
 
 def repository_of(workspace: Path) -> Repository:
-    """Return the repository that contains `workspace`, if git works in it with this user's rights.
+    """Return the repository that contains `workspace`, if git may use it with this user's rights; else
+    `NONE`.
 
-    A linked work tree counts only if the repository points back to it. A file in the workspace could have
+    A linked work tree counts only if the repository points back to it: a file in the workspace could have
     been written to give access to another folder.
     """
     for folder in (workspace, *workspace.parents):
@@ -142,10 +143,10 @@ def _linked(marker: Path) -> Repository:
 
 
 def _belongs(store: Path, tree: Path) -> bool:
-    """Return whether a repository outside its work tree, as of a submodule, belongs to `tree`.
+    """Return whether a repository outside its work tree, such as a submodule's, belongs to `tree`.
 
-    Its settings may say so. If they do not (`git init --separate-git-dir`), its index is compared with the
-    files. A new repository counts too, because nothing in it can be lost.
+    Its settings may name the work tree. If they do not (`git init --separate-git-dir`), its index is compared
+    with the files. A new repository counts too, because nothing in it can be lost.
     """
     for name in ("config", "config.worktree"):
         if named := _WORK_TREE.search(_line(store / name)):
@@ -195,7 +196,7 @@ def _line(path: Path) -> str:
 
 
 MOST = 16
-"""The number of files lent at once, those of the workspace's own repository first."""
+"""The number of settings files copied at once, those of the workspace's own repository first."""
 _NAMES = ("config", "config.worktree")
 _BYTES = 1_000_000
 _PATIENCE = 10.0
@@ -203,13 +204,13 @@ _PATIENCE = 10.0
 
 @dataclass(slots=True)
 class _Copy:
-    """One copied settings file."""
+    """A copy of one settings file."""
 
     real: Path
     copy: Path
     link: Path
     base: bytes
-    """The content of the file when the copy was last equal."""
+    """The content of the original when the copy was last made equal to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ class LentSettings:
             self._renew(self._copies[-1])
 
     def within(self, policy: SandboxPolicy) -> SandboxPolicy:
-        """Return the policy with the copies in place of the original files."""
+        """Return the policy with the copies mounted over the original files."""
         lent = {each.real for each in self._copies}
         return replace(
             policy,
@@ -250,20 +251,20 @@ class LentSettings:
         )
 
     def refresh(self) -> None:
-        """Update the copies that no command has changed from the original files."""
+        """Update copies that no command has changed from the original files."""
         with self._lock:
             for each in self._copies:
                 if _content(each.copy) == each.base and _content(each.real) != each.base:
                     self._renew(each)
 
     def changes(self) -> list[LentChange]:
-        """Return the changes by commands that were not judged yet."""
+        """Return the changes that commands have made to the copies."""
         with self._lock:
             copies = [(each.real, each.base, _content(each.copy)) for each in self._copies]
         return [LentChange(*each) for each in copies if each[1] != each[2]]
 
     def put_back(self) -> None:
-        """Reset the copies to the original files, because the changes were judged."""
+        """Reset the copies to the original files, after the changes were judged."""
         with self._lock:
             for each in self._copies:
                 self._renew(each)
@@ -281,7 +282,7 @@ class LentSettings:
 
 
 def _content(path: Path) -> bytes:
-    """Return the content of a plain file; empty if it is missing. A link is not followed."""
+    """Return the content of a regular file; empty if it is missing or unreadable. A link is not followed."""
     try:
         return read_bytes(path, _BYTES)[0]
     except OSError:
@@ -297,7 +298,7 @@ class SettingsLender:
         self._ended: set[LentSettings] = set()
 
     def lend(self, files: Iterable[Path]) -> LentSettings | None:
-        """Return copies of those files that are git settings; None if there are none or copying fails."""
+        """Return copies of those files that are git settings; None if there are none or it is impossible."""
         chosen = [path for path in files if path.name in _NAMES and path.is_file() and not path.is_symlink()]
         if not chosen or not can_lend():
             return None
@@ -315,21 +316,21 @@ class SettingsLender:
                 lent.remove()
 
     def refresh(self) -> None:
-        """Update the copies that no command has changed from the original files."""
+        """Update copies that no command has changed from the original files."""
         for lent in tuple(self._active):
             lent.refresh()
 
     @property
     def has_lent(self) -> bool:
-        """Return whether there are copies, so that there may be changes to judge."""
+        """Return whether copies exist, so that there may be changes to judge."""
         return bool(self._ended or self._active)
 
     def changes(self) -> list[LentChange]:
-        """Return the changes by commands that were not judged yet. Reads the disk."""
+        """Return the changes by commands that have not been judged yet. Reads the disk."""
         return [change for lent in (*self._ended, *self._active) for change in lent.changes()]
 
     def judged(self) -> None:
-        """Record that all changes were judged: reset copies in use, and remove the others."""
+        """Reset copies in use and remove the others, because all changes were judged."""
         for lent in tuple(self._active):
             lent.put_back()
         while self._ended:
@@ -337,8 +338,8 @@ class SettingsLender:
 
     @property
     def is_lending(self) -> bool:
-        """Return whether copies are in use. Then the original files must not be replaced, which would unmount
-        them.
+        """Return whether copies are in use. The original files must not be replaced then, as that would
+        unmount the copies.
         """
         return bool(self._active)
 

@@ -90,7 +90,7 @@ Program = list[tuple[int, int, int, int]]
 
 
 def supported(machine: str | None = None) -> bool:
-    """Return whether the numbers of the system calls of this machine are known."""
+    """Return whether the system call numbers of this machine's architecture are known."""
     return (machine or platform.machine()) in _ARCHITECTURES
 
 
@@ -132,7 +132,7 @@ def _refuse(reply: int) -> tuple[int, int, int, int]:
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:
-    """Return the instruction that loads the lower half of an argument, which is all the kernel reads here."""
+    """Return the instruction that loads the lower half of an argument, which is all the kernel uses here."""
     return (_LD, 0, 0, 16 + 8 * index)
 
 
@@ -148,7 +148,7 @@ def _values(index: int, values: tuple[int, ...], reply: int) -> Program:
 
 
 def _sockets(internet: bool, unix: bool) -> Program:
-    """Return instructions that allow only Unix sockets, internet streams and datagrams, and route queries."""
+    """Return instructions for `socket`: Unix sockets, and internet sockets that are not raw, if allowed."""
     allow = (_RET, 0, 0, _ALLOW)
     code: Program = [_argument(0)]
     if unix:

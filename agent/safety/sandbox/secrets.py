@@ -1,4 +1,4 @@
-"""Paths of secrets on a developer's disk: names below the home, and sockets of the session."""
+"""Paths of secrets on a developer's disk: names below the home folder, and sockets of the session."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STARTUP = """
 .inputrc .pam_environment .xprofile .xinitrc .xsessionrc .local/bin bin .local/share/applications .pythonrc
 """
 _DEPTH = 2
-"""The folder depth below the workspace that is searched."""
+"""The depth of folders below the workspace that is searched."""
 _FOLDERS = 64
-"""The number of folders searched."""
+"""The number of folders that are searched."""
 _UNINTERESTING = words(".git .hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache")
 _SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "TMUX")
 _ADDRESSES = ("DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "PULSE_SERVER")
@@ -26,19 +26,19 @@ _SYSTEM = ("/var/lib/docker", "/etc/sudoers.d")
 
 
 def in_home(home: Path) -> tuple[Path, ...]:
-    """Return files and folders below `home` that hold secrets, existing or not."""
+    """Return files and folders below `home` that hold secrets, whether they exist or not."""
     named = (each for each in rows(NAMES + LIKELY_NAMES) if "*" not in each and each.startswith("."))
     stores = (*rows(STORES_ANYWHERE + STORES), *named, *rows(COMMANDS_ONLY))
     return tuple(dict.fromkeys(path for each in stores for path in _standing_for(f"{home}/{each}")))
 
 
 def start_up(home: Path) -> tuple[Path, ...]:
-    """Return files and folders below `home` that are run at login or when a shell starts."""
+    """Return files and folders below `home` that are run at login or when a shell starts, existing or not."""
     return tuple(home / name for name in _STARTUP.split())
 
 
 def of_session(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the paths of sockets that the user's session names in its environment."""
+    """Yield the paths of sockets that variables of the user's session name."""
     for name in _SOCKETS:
         value = environ.get(name, "").partition(",")[0].partition(":")[0]
         if value.startswith("/"):
@@ -52,7 +52,7 @@ def of_session(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def in_workspace(workspace: Path) -> Iterator[Path]:
-    """Yield files of a project that hold secrets, such as `.env`, near its top."""
+    """Yield files of a project that hold secrets, such as `.env`, in the folders near its top."""
     folders = [(workspace, 0)]
     for folder, depth in folders:
         try:
@@ -74,7 +74,7 @@ def of_system() -> tuple[Path, ...]:
 
 
 def _standing_for(pattern: str) -> Iterator[Path]:
-    """Yield the path that a pattern stands for, existing or not; with a wildcard also existing matches."""
+    """Yield the path that a pattern stands for, existing or not, and its matches if it has a wildcard."""
     if "*" in pattern:
         folder, _, name = pattern.rpartition("/")
         yield from Path(folder).glob(name)
