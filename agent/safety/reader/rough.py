@@ -83,7 +83,7 @@ def rough_commands(text: str, *, is_part: bool = False) -> Iterator[RoughCommand
 
 
 class _Splitter:
-    """A splitter that reads a text piece by piece; its state is that of the command at the current position."""
+    """A splitter that reads a text piece by piece. Its state is that of the current command."""
 
     def __init__(self, text: str, *, is_part: bool) -> None:
         self._text, self._is_part = text, is_part
@@ -191,9 +191,7 @@ class _Splitter:
         self._redirect = ""
 
     def _open(self, piece: str, start: int, joined: str) -> Iterator[RoughCommand]:
-        """Begin a group or a substitution, whose output becomes an unknown word; yield the commands before
-        it.
-        """
+        """Begin a group or substitution; the output of a substitution is a word that is not known."""
         if piece != "(" or (joined == "word" and self._text[start - 1] == "$"):
             if not self._is_part:
                 yield from self._quoted_lines(start + 1, self._at)
