@@ -1,4 +1,4 @@
-"""Events of servers: learned rules of model providers, log lines of tool servers, and forms for a person."""
+"""Events of servers: learned rules of model providers, log lines of MCP servers, and forms for the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLogged(Event):
-    """A tool server has written a line into its log."""
+    """The event that an MCP server has written a line into its log."""
 
     type: ClassVar[str] = "server_log"
     server: str
@@ -24,7 +24,7 @@ class ServerLogged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormAsked(Asked):
-    """A tool server asks the person to fill in a form."""
+    """The event that an MCP server asks the user to fill in a form."""
 
     type: ClassVar[str] = "form"
     cancelled: ClassVar[FormReply] = FormReply("cancelled")
@@ -36,7 +36,7 @@ class FormAsked(Asked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialectLearned(Event):
-    """A provider's refusal has taught how to send requests to a model.
+    """The event that a provider's refusal has shown how requests to a model must be sent.
 
     `rule` names the adjustment, and `reason` is the provider's error message.
     """

@@ -453,5 +453,5 @@ def _why_not_run(shelved: ShelvedPlugin, around: PluginEnvironment) -> str:
 
 
 def found_plugins(around: PluginEnvironment, tell: Callable[[str], None]) -> SessionPlugins:
-    """Find the plugins of a session without starting any. Reads the disk."""
+    """Return the plugins of a session without starting any. Reads the disk."""
     return SessionPlugins(find_agreed(around.home, around.workspace), around, tell)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 GROUP = "hermes.plugins"
-"""The group of entry points by which an installed package names its plugin, a package of its own."""
+"""The group of entry points in which an installed package names the package with its plugin."""
 MOST_FOLDERS = 200
-"""Plugins of one place that are looked at."""
+"""The maximum number of plugins searched for in one folder."""
 
 PluginPlace = Literal["home", "project", "pip"]
 PluginStanding = Literal["enabled", "disabled", "changed", "broken", "refused"]
@@ -43,26 +43,26 @@ class ShelvedPlugin:
 
     name: str
     folder: Path
-    """Without links."""
+    """The folder, with links resolved."""
     place: PluginPlace
     data: Path
-    """Where it keeps what is its own; need not exist."""
+    """The folder for its own data, which need not exist."""
     standing: PluginStanding
     reason: str = ""
-    """Why it is not used, as a clause."""
+    """The reason why it is not used, as a clause."""
     plugin: PluginPackage | None = None
-    """None for a broken one."""
+    """The content of the plugin; None if it is broken."""
     consent: PluginConsent | None = None
-    """What the person agreed to, be it that the files changed since."""
+    """The user's approval, even if the files have changed since; None without one."""
     hashes: Mapping[str, str] | None = None
-    """What stands for each file now; None where nobody agreed to any."""
+    """The current hash of each file; None if the plugin was never approved."""
 
     @property
     def is_on(self) -> bool:
         return self.standing == "enabled"
 
     def difference(self) -> tuple[str, ...]:
-        """Files that changed since the approval, each with `+`, `-` or `~` in front."""
+        """Return the files that changed since the approval, each with `+`, `-` or `~` in front."""
         if self.consent is None or self.hashes is None:
             return ()
         before, after = self.consent.files, self.hashes
@@ -73,7 +73,7 @@ class ShelvedPlugin:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `hermes plugin list --json` prints for the plugin."""
+        """Return the data that `hermes plugin list --json` prints for the plugin."""
         registered = self.consent.registered.to_json() if self.consent is not None and self.is_on else None
         return {
             "name": self.name,
@@ -88,7 +88,7 @@ class ShelvedPlugin:
 
 
 def data_folder(home: Home, name: str, folder: Path, place: PluginPlace) -> Path:
-    """Return the folder for a plugin's own data, which updates keep."""
+    """Return the path of the folder for a plugin's own data, which updates keep."""
     if place != "project":
         return home.plugin_data / name
     return home.plugin_data / f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
@@ -129,7 +129,7 @@ def find(
 
 
 def brought_services(home: Home, workspace: Path, kind: str) -> list[str]:
-    """Return the names of the services of a kind that plugins which are on bring. Reads the disk."""
+    """Return the names of the enabled plugins' services of one kind. Reads the disk."""
     return [
         f"{each.name}.{service.name}"
         for each in find_agreed(home, workspace)
@@ -246,9 +246,9 @@ def folder_of(point: EntryPoint) -> Path | None:
 
 
 MOST_SHOWN = 200_000
-"""Characters of all differences of a plugin together."""
+"""The maximum number of characters of all differences of a plugin together."""
 LONGEST_LINE = 2_000
-"""Characters of a line that are shown."""
+"""The maximum number of characters of a line that are shown."""
 MARKS = {"added": "+", "removed": "-", "changed": "~"}
 
 PluginChange = Literal["added", "removed", "changed"]
@@ -261,9 +261,9 @@ class PluginDifference:
     path: str
     change: PluginChange
     facts: tuple[str, ...] = ()
-    """What the lines do not say, a clause each, such as that it is a program now."""
+    """Remarks on what the diff does not show, such as that the file is a program now, as clauses."""
     diff: str = ""
-    """A unified diff; empty where no text was kept, or there is none."""
+    """A unified diff; empty if no text was stored or nothing in it changed."""
     added: int = 0
     removed: int = 0
 
@@ -275,7 +275,7 @@ class PluginDifference:
         return " ".join(words) + "".join(f"; {fact}" for fact in self.facts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `--json` prints for the file."""
+        """Return the data that `--json` prints for the file."""
         return {"path": self.path, "change": self.change, "facts": list(self.facts), "diff": self.diff}
 
 
@@ -412,7 +412,7 @@ def catalog_for(
 
 
 class PluginSkillDoubts:
-    """Checks whether a plugin's skill may be used. File hashes are cached until a file changes."""
+    """A check of whether a plugin's skill may be used. File hashes are cached until a file changes."""
 
     def __init__(self, home: Home) -> None:
         self._consents = PluginConsents(home.plugin_consent)

@@ -1,1 +1,1 @@
-"""Pictures, speech and recordings, messages to people, and devices of the home."""
+"""Images, speech and recordings, messages to people, and smart home devices."""

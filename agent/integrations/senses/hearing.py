@@ -40,17 +40,17 @@ _KINDS = {
 
 
 Payment = Callable[[str, float | None], AbstractAsyncContextManager[None]]
-"""Accounts for the cost of a request to a named service; see `ServiceAccount.paying`."""
+"""A function that accounts for the cost of a request to a named service; see `ServiceAccount.paying`."""
 
 
 @cache
 def whisper_is_installed() -> bool:
-    """Whether a local whisper package is installed. Imports nothing; the result is cached."""
+    """Return whether a local whisper package is installed. Imports nothing; the result is cached."""
     return find_spec("faster_whisper") is not None or find_spec("whisper") is not None
 
 
 class Transcriber:
-    """Transcribes recordings with the backend that the settings name."""
+    """The transcription of recordings by the configured backend."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Transcriber:
     async def hear(
         self, backend: str, data: bytes, name: str, language: str, permit: Permit
     ) -> Mapping[str, Any]:
-        """Transcribe a recording with `openai` or `local`. Raises `ToolError`."""
+        """Transcribe a recording with `openai` or `local`; return text and language. Raises `ToolError`."""
         ending, language = check_recording(data, name, language)
         if backend == "local":
             await permit(UseService(tool=TOOL, kind="hear", service="this machine"))
@@ -142,11 +142,11 @@ RECORDERS: tuple[tuple[str, ...], ...] = (
     ("rec", "-q", "-r", "16000", "-c", "1", "-b", "16"),
     ("sox", "-q", "-d", "-r", "16000", "-c", "1", "-b", "16"),
 )
-"""Programs that record into a file of sound, whose path is added, until they are told to end."""
+"""Programs that record into a sound file, whose path is appended, until they are stopped."""
 LONGEST = 300.0
-"""Seconds after which a recording ends by itself."""
+"""The maximum length of a recording, in seconds."""
 SHORTEST = 8_000
-"""Bytes of a quarter of a second; less than that is too short for a word."""
+"""The minimum size of a recording in bytes (a quarter of a second); a shorter one contains no word."""
 _ENDING = 5.0
 _HEAD = 44
 _GUARDED = """exec 3<&0
@@ -156,15 +156,15 @@ exec 3<&-
 wait $recorder; status=$?
 kill $guard 2>/dev/null
 exit $status"""
-"""Runs the program until its input ends, so that it ends with us however we end."""
+"""A shell script that runs the program until its input is closed, so that it ends with Hermes."""
 
 
 class RecordingError(HermesError):
-    """Nothing was recorded. The text gives the reason and the fix."""
+    """The error that nothing was recorded. The text gives the reason and the fix."""
 
 
 def recorder(own: str, path: str) -> tuple[str, ...]:
-    """Return the command that records: from the settings, else one that is installed.
+    """Return the command that records: the configured one, or without it one that is installed.
 
     Raises `RecordingError`.
     """
@@ -183,10 +183,10 @@ def recorder(own: str, path: str) -> tuple[str, ...]:
 
 
 class Recording:
-    """One recording, from `start` to `finish`. Nothing is left on the disk."""
+    """One recording, from `start` to `finish`. No file remains on the disk."""
 
     def __init__(self, command: Sequence[str], path: str) -> None:
-        """`path` is the value of `PATH` for the recording program."""
+        """Set up the recording. `path` is the value of `PATH` for the recording program."""
         self._command, self._path = tuple(command), path
         self._folder: PrivateFolder | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -208,7 +208,7 @@ class Recording:
             raise RecordingError(f"The recorder cannot be started: {error.strerror}.") from error
 
     async def wait(self) -> None:
-        """Wait until the program ends by itself (as it does without a microphone) or the longest time has
+        """Wait until the program ends by itself (as it does without a microphone) or `LONGEST` seconds have
         passed.
         """
         assert self._process is not None
@@ -217,7 +217,7 @@ class Recording:
                 await self._process.wait()
 
     async def finish(self) -> bytes:
-        """Stop recording and return the sound as WAV. Raises `RecordingError` if there is none."""
+        """Stop recording and return the sound as WAV; the file is deleted. Raises `RecordingError`."""
         process = self._process
         assert process is not None and process.stderr is not None
         is_over = process.returncode is not None
@@ -235,7 +235,7 @@ class Recording:
         return fix_wav_size(data)
 
     async def discard(self) -> None:
-        """Stop recording and delete the sound."""
+        """Stop the recording program and delete the recorded file, if there is one."""
         await self._end()
         folder, self._folder = self._folder, None
         if folder is not None:
@@ -260,7 +260,7 @@ class Recording:
 
 
 def fix_wav_size(data: bytes) -> bytes:
-    """Correct the sizes in a WAV header, where a program that was stopped may have left zeros. Pure."""
+    """Return WAV data with correct sizes in its header, where a stopped program may have left zeros. Pure."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return data
     at = data.find(b"data", 12, 4_096)

@@ -1,4 +1,4 @@
-"""Formats of pictures and sounds, and services of plugins that make or read them."""
+"""Formats of images and sounds, and services of plugins that make or read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.text.safe_text import clean
 
 
 def picture_ending(data: bytes) -> str:
-    """Return the file extension for a picture; empty if the data is not a supported picture."""
+    """Return the file extension for an image; empty if the data is not a supported image."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ".png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -42,7 +42,7 @@ def command(program: Path) -> tuple[str, ...]:
 
 
 _LONGEST_NOTE = 500
-"""Characters of what a service says about what it made."""
+"""The maximum number of characters of a service's note on what it made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class BroughtService(Protocol):
 
 
 async def draw_picture(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
-    """Have a service draw a picture. Raises `ToolError`."""
+    """Make a service generate an image, if permitted. Raises `ToolError`."""
     await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
     given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
     files = [(picture_ending(data) or ".png", data) for data in order.like]
@@ -86,7 +86,7 @@ async def draw_picture(service: BroughtService, order: PictureOrder, permit: Per
 
 
 async def speak_text(service: BroughtService, text: str, voice: str, permit: Permit) -> Made:
-    """Have a service read a text aloud. Raises `ToolError`."""
+    """Make a service read a text aloud, if permitted; return the sound. Raises `ToolError`."""
     await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
     answer = await service.ask({"text": text, "voice": voice})
     if not (ending := sound_ending(answer.data)):
@@ -97,7 +97,7 @@ async def speak_text(service: BroughtService, text: str, voice: str, permit: Per
 async def transcribe_sound(
     service: BroughtService, data: bytes, ending: str, language: str, permit: Permit
 ) -> Mapping[str, Any]:
-    """Have a service transcribe a recording. Raises `ToolError`."""
+    """Make a service transcribe a recording, if permitted; return its text. Raises `ToolError`."""
     await permit(UseService(tool="transcribe", kind="hear", service=service.name, hosts=service.hosts))
     answer = await service.ask({"language": language}, [(ending, data)])
     said = answer.said

@@ -1,4 +1,4 @@
-"""Messages to targets in the settings and to chats of messengers, and control of home devices."""
+"""Messages to configured targets and to chats of messengers, and control of smart home devices."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 TOOL = "send_message"
 LONGEST = 4_000
-"""Characters of one message."""
+"""The maximum number of characters of one message."""
 RECEIPT = 3.0
-"""Seconds in which a message into a chat is looked after; then it counts as kept for the service."""
+"""Seconds to wait until a message to a chat is sent; then it counts as queued for the service."""
 _LOOK = 0.1
 
 
@@ -55,7 +55,7 @@ class MessageTarget:
 
 
 class Webhook:
-    """Sends a JSON object that contains the text under the field names that most services read."""
+    """A target that receives a JSON object with the text under the field names that most services read."""
 
     def __init__(self, target: MessageTarget) -> None:
         self._target = target
@@ -69,7 +69,7 @@ class Webhook:
 
 
 class Ntfy:
-    """Sends to a topic of an ntfy server in its JSON format."""
+    """A topic of an ntfy server, addressed in its JSON format."""
 
     def __init__(self, target: MessageTarget) -> None:
         self._target = target
@@ -88,7 +88,7 @@ class Ntfy:
 
 
 ADAPTERS: dict[str, Callable[[MessageTarget], Webhook | Ntfy]] = {"webhook": Webhook, "ntfy": Ntfy}
-"""By kind of target; chats are reached over the store."""
+"""The classes by kind of target; chats are reached through the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,17 @@ class Chats:
     outgoing: OutgoingMessages
     database: Database
     folder: Path
-    """Where each messenger has a folder of its own."""
+    """The folder with a subfolder for each messenger."""
     session: str = ""
-    """The session that sends; empty: none does."""
+    """The id of the session that sends; empty if none does."""
 
 
 Put = Callable[[Callable[[Any], tuple[int, ...]]], Awaitable[tuple[int, ...]]]
-"""Carries a change of the store out: puts messages down, and what belongs to that."""
+"""A function that runs a change of the store, which queues messages, and returns their row ids."""
 
 
 class Messenger:
-    """Sends messages to targets in the settings and to chats."""
+    """The sender of messages to configured targets and to chats."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Messenger:
         self._chats = chats
 
     def chat_of(self, name: str) -> str:
-        """Return the chat that a target names, as `GATEWAY[:CHAT]`.
+        """Return the chat that a target names, as `GATEWAY[:CHAT]` or `here`.
 
         The text is empty if the target is not a chat.
         """
@@ -151,7 +151,7 @@ class Messenger:
             self._address(name)
 
     def _address(self, name: str) -> tuple[MessageTargetSettings, str]:
-        """Return settings and URL of a target that is not a chat. Raises `ToolError`."""
+        """Return settings and URL of a configured target that is not a chat. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
         if settings is None:
             known = [*sorted(self._targets), *self._chats.outgoing.enabled_names]
@@ -173,7 +173,7 @@ class Messenger:
         put: Put | None = None,
         files: Sequence[MessageFile] = (),
     ) -> tuple[int, ...]:
-        """Queue a message for a chat and return its row ids. Raises `ToolError`.
+        """Queue a message for a chat, if permitted, and return its row ids. Raises `ToolError`.
 
         `put` replaces the usual write to the store. The result is empty if it finds the message already
         queued.
@@ -198,7 +198,7 @@ class Messenger:
             raise ToolError(str(error)) from error
 
     def _copy_files(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
-        """Copy files, so that they are sent as they are now. Blocks. Raises `ToolError`."""
+        """Copy files, so that later changes do not affect the message. Blocks. Raises `ToolError`."""
         copies: list[Mapping[str, Any]] = []
         try:
             for each in files:
@@ -213,7 +213,7 @@ class Messenger:
     async def send(
         self, name: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
     ) -> Mapping[str, Any]:
-        """Send a message. Raises `ToolError`."""
+        """Send a message, if permitted; return the result for the tool. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
         if not (text.strip() or files) or len(text) > LONGEST:
             raise ToolError(f"A message has 1 to {LONGEST:,} characters.")
@@ -250,13 +250,13 @@ class Messenger:
 
 HOME_TOOL = "homeassistant"
 MOST = 200
-"""Entities that are listed."""
+"""The maximum number of entities that are listed."""
 _ENTITY = lazy_pattern(r"[a-z0-9_]+\.[a-z0-9_]+")
 _DOMAIN = lazy_pattern(r"[a-z0-9_]+")
 
 
 class HomeDevices:
-    """Controls the devices of one home."""
+    """The devices of one home, controlled through Home Assistant."""
 
     def __init__(self, url: str, token: str, online: Online) -> None:
         self._service = ServiceAddress(
@@ -265,7 +265,7 @@ class HomeDevices:
         self._online = online
 
     async def act(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
-        """Carry out `list`, `state`, `services` or `call`. Raises `ToolError`."""
+        """Carry out `list`, `state`, `services` or `call`, if permitted. Raises `ToolError`."""
         action = str(arguments.get("action"))
         domain = _check_name(str(arguments.get("domain") or ""), _DOMAIN, "a domain")
         entity = _check_name(str(arguments.get("entity") or ""), _ENTITY, "an entity")

@@ -1,6 +1,6 @@
-"""Program that reads the text in a picture with rapidocr: a picture in, JSON lines out.
+"""Program that reads the text in an image with rapidocr: it receives an image and prints lines as JSON.
 
-It runs in a process of its own, because its libraries are large and its input is untrusted. Models are not
+It runs in a separate process, because its libraries are large and its input is untrusted. Models are not
 downloaded; the installed ones are used.
 """
 

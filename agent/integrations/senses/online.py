@@ -1,4 +1,4 @@
-"""Requests for pictures and to services in the settings, all through one `Door`."""
+"""Requests for images and to configured services, all through one `Door`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _LONGEST_WORDS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAddress:
-    """URL and key of a service in the settings."""
+    """The URL and key of a configured service."""
 
     name: str
-    """What a person calls it."""
+    """The name of the service in messages to the user."""
     base: str
     headers: Mapping[str, str]
 
     @property
     def host(self) -> str:
-        """The host of the service, for the permission gate."""
+        """The host of the service, for the permission check."""
         return urlsplit(self.base).netloc.rpartition("@")[2].lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormPart:
-    """One part of a form that contains files."""
+    """One part of a form, possibly a file."""
 
     name: str
     data: bytes
@@ -44,13 +44,13 @@ class FormPart:
 
 
 class Online:
-    """Fetches pictures and sends requests to services."""
+    """Requests for images and to services."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
 
     async def picture(self, url: str, tool: str, permit: Permit) -> bytes:
-        """Fetch a picture from the web. Raises `ToolError`, and what the gate raises."""
+        """Fetch an image from the web. Raises `ToolError`, and what `permit` raises."""
 
         async def ask(address: str, _source: str) -> None:
             await permit(Fetch(tool=tool, url=address))
@@ -61,7 +61,7 @@ class Online:
         return answer.body
 
     async def made_picture(self, url: str, action: Fetch, permit: Permit) -> bytes:
-        """Fetch a picture that a service made and offers at a URL. Raises `ToolError`."""
+        """Fetch an image that a service made and offers at a URL. Raises `ToolError`."""
         await permit(action)
         return (await self._fetch(DoorRequest(url=url, kept=False), PICTURE, _allow)).body
 
@@ -141,11 +141,11 @@ def _parse_json(service: ServiceAddress, answer: DoorAnswer) -> Any:
 
 
 async def _allow(_url: str, _source: str) -> None:
-    """Allow a request: the settings name the service, and the gate has already approved the action."""
+    """Allow a request: the settings name the service, and the action was already permitted."""
 
 
 def complaint(body: bytes) -> str:
-    """Return a service's error message on one line; empty if it has none that is readable."""
+    """Return a service's error message on one line; empty if it has no readable one."""
     text = body[:20_000].decode("utf-8", "replace")
     try:
         found = _error_text(json.loads(body))

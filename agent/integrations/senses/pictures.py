@@ -1,4 +1,4 @@
-"""Pictures: shown to a model, read as text on this machine, and generated."""
+"""Images: shown to a model, read as text on this machine, and generated."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _CHILD = Path(__file__).with_name("ocr_child.py")
 
 @cache
 def is_installed() -> bool:
-    """Whether the text recognition package is installed. Imports nothing; the result is cached."""
+    """Return whether the text recognition package is installed. Imports nothing; the result is cached."""
     return find_spec("rapidocr") is not None and find_spec("onnxruntime") is not None
 
 
 async def read_text(data: bytes) -> list[str]:
-    """Return the lines of text in a picture from top to bottom, each with its position.
+    """Return up to `MOST_LINES` lines of text in an image from top to bottom, each with its position.
 
     Raises `ToolError`.
     """
@@ -82,22 +82,22 @@ NO_WAY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eyes:
-    """The models and services that can look at pictures."""
+    """The models and services that can analyse images."""
 
     sees: Callable[[], bool]
-    """Whether the agent's own model reads images, as far as its refusals have told."""
+    """A function that returns whether the agent's own model accepts images, as far as is known."""
     show: Callable[[str, Attachment], None]
-    """Puts a picture into the conversation, for the next request."""
+    """A function that adds an image to the conversation, for the next request."""
     store: AttachmentStore
     side: Callable[[], Awaitable[ModelRoute | None]]
-    """A model that looks for one that does not see."""
+    """A function that returns another model to analyse images; None if there is none."""
     meter: Meter
     ocr: bool
-    """Whether the text reader may be used."""
+    """Whether text recognition may be used."""
 
 
 async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
-    """Ask a model what a picture shows, or where something is in it. Raises `ToolError`."""
+    """Ask a model what an image shows, or where something is in it. Raises `ToolError`."""
     picture = await fit_apart(data)
     known = _facts(picture, name)
     if eyes.sees():
@@ -119,7 +119,7 @@ async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit
 
 
 def keep_picture(store: AttachmentStore, picture: FitPicture, name: str) -> Attachment:
-    """Store a picture among the attachments. Raises `ToolError`."""
+    """Store an image among the attachments. Raises `ToolError`."""
     try:
         return store.keep(picture.data, Path(name).name or "picture")
     except AttachmentError as error:
@@ -127,7 +127,7 @@ def keep_picture(store: AttachmentStore, picture: FitPicture, name: str) -> Atta
 
 
 async def ask_model(route: ModelRoute, meter: Meter, picture: FitPicture, question: str) -> str:
-    """Ask a model about a picture and return its answer. Raises `ToolError`."""
+    """Ask a model about an image and return its answer. Raises `ToolError`."""
     digest = hashlib.sha256(picture.data).hexdigest()
     attachment = Attachment("picture", picture.media_type, len(picture.data), digest, "")
     message = Message("user", question, images=(Image(attachment, picture.data),))
@@ -162,7 +162,7 @@ _NOTE = (
 
 
 class Artist:
-    """Draws pictures with the backend that the settings name."""
+    """The generation of images by the configured backend."""
 
     def __init__(
         self, settings: ImageSettings, environ: Mapping[str, str], online: Online, pay: Payment
@@ -175,7 +175,7 @@ class Artist:
     async def draw(
         self, backend: str, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]
     ) -> Made:
-        """Draw a picture with `openai`, `fal` or `local`. Raises `ToolError`."""
+        """Generate an image with `openai`, `fal` or `local`, if permitted. Raises `ToolError`."""
         if backend == "local":
             await permit(UseService(tool=TOOL, kind="draw", service="this machine"))
             return await asyncio.to_thread(pattern, drawing)
@@ -279,9 +279,9 @@ def _media(data: bytes) -> str:
 
 
 def pattern(drawing: PictureOrder) -> Made:
-    """Draw shapes and colours derived from the words, with the words below.
+    """Return an image of shapes and colours that are computed from the prompt, with its words below.
 
-    The same words give the same picture.
+    The same prompt and seed give the same image.
     """
     from PIL import Image, ImageDraw, ImageFont
 

@@ -1,4 +1,4 @@
-"""The senses of one agent: implements what `tools.senses` needs, with the backends in the settings."""
+"""Images, speech, messages and devices for one agent: implements the interface in `tools.senses`."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Readiness:
 
     tool: str
     by: str = ""
-    """What it works by; empty where it cannot."""
+    """The backend that it uses; empty if it cannot be used."""
     missing: str = ""
     mend: str = ""
     is_chosen: bool = False
-    """Whether the settings ask for what is missing."""
+    """Whether the settings ask for the backend that is missing."""
 
     @property
     def works(self) -> bool:
@@ -58,7 +58,7 @@ def readiness(
 ) -> tuple[Readiness, ...]:
     """Return the readiness of every tool.
 
-    `sees` says whether the model reads pictures; `brought` names the services of plugins by tool.
+    `sees` tells whether the model accepts images; `brought` names the services of plugins by tool.
     """
     return (
         _vision(settings, sees),
@@ -164,7 +164,7 @@ def _messages(settings: Settings, environ: Mapping[str, str]) -> Readiness:
 
 
 def _choose_backend(backend: str, brought: str, ready: Mapping[str, bool]) -> str:
-    """Return the backend of a tool. With `auto`, the service of a plugin comes first."""
+    """Return the backend of a tool; empty if unavailable. With `auto`, a plugin's service comes first."""
     if backend == "auto":
         return brought or next((name for name, is_ready in ready.items() if is_ready), "")
     return backend if ready.get(backend) else ""
@@ -177,7 +177,7 @@ def _not(backend: str, usual: str) -> str:
 
 
 class AgentSenses(Senses):
-    """Implements `Senses`. Creating it is cheap: nothing is read or contacted before its first use."""
+    """The `Senses` of one agent. Creating it is cheap: nothing is read or contacted before its first use."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class AgentSenses(Senses):
         chats: Chats,
         brought: Mapping[str, BroughtService] | None = None,
     ) -> None:
-        """`brought` maps tools to services of plugins."""
+        """Set up the services. `brought` maps tools to services of plugins."""
         self._settings = settings
         self._environ = environ
         self._ready = ready
@@ -253,11 +253,11 @@ class AgentSenses(Senses):
 
 
 class DictationError(HermesError):
-    """Speech cannot be transcribed. The text gives the reason and the fix."""
+    """The error that speech cannot be transcribed. The text gives the reason and the fix."""
 
 
 class Dictation:
-    """One dictation, recorded from `begin` to `end`.
+    """One dictation: a recording and its transcription.
 
     No sound leaves this machine before the recording has ended.
     """
@@ -269,7 +269,8 @@ class Dictation:
         brought: BroughtService | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`brought` is a plugin's transcription service; `close` ends what was started for it.
+        """Set up the dictation. `brought` is a plugin's transcription service; `close` ends what was started
+        for it.
 
         Raises `HermesError` if no recorder or no transcription backend is available.
         """
@@ -286,7 +287,7 @@ class Dictation:
         self.recording = Recording(recorder(self._settings.recorder, path), path)
 
     async def transcribe(self, sound: bytes) -> str:
-        """Return what is said in a recording. Raises `DictationError`."""
+        """Return the text of a recording. Raises `DictationError`."""
         try:
             if self._brought is not None:
                 said = await transcribe_sound(self._brought, sound, ".wav", "", _allow)
@@ -299,7 +300,7 @@ class Dictation:
         return str(said["text"]).strip()
 
     async def aclose(self) -> None:
-        """Discard the recording, and end everything that was started."""
+        """Discard the recording, and end the plugin service that was started for it."""
         await self.recording.discard()
         if self._close is not None:
             await self._close()
@@ -307,9 +308,9 @@ class Dictation:
 
 @asynccontextmanager
 async def _record_no_cost(_name: str, _price: float | None) -> AsyncIterator[None]:
-    """Record no cost: what a person does directly is only counted by the service itself."""
+    """Record no cost: for actions of the user, only the service itself counts it."""
     yield
 
 
 async def _allow(_action: object) -> None:
-    """Allow the action: the person approved it by pressing the key."""
+    """Allow the action: the user approved it by pressing the key."""

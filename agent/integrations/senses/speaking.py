@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TOOL = "text_to_speech"
 RATE = 24_000
-"""Samples a second of what hibari says."""
+"""The sample rate of hibari's output, in samples per second."""
 SECONDS = 120.0
 _CHILD = Path(__file__).with_name("speech_child.py")
 _LIMITS = DoorLimits(size=40_000_000, unpacked=40_000_000, seconds=SECONDS)
@@ -43,7 +43,7 @@ _ELEVENLABS_VOICE, _ELEVENLABS_MODEL = "21m00Tcm4TlvDq8ikWAM", "eleven_multiling
 
 @cache
 def hibari_is_installed() -> bool:
-    """Whether the offline voice is installed. Imports nothing; the result is cached."""
+    """Return whether the offline voice is installed. Imports nothing; the result is cached."""
     return find_spec("hibari") is not None and find_spec("onnxruntime") is not None
 
 
@@ -53,7 +53,7 @@ def espeak(path: str) -> str:
 
 
 class Speaker:
-    """Reads text aloud with the backend that the settings name."""
+    """Speech output by the configured backend."""
 
     def __init__(
         self, settings: SpeechSettings, environ: Mapping[str, str], online: Online, pay: Payment
@@ -107,7 +107,7 @@ class Speaker:
 
 
 class HibariProcess:
-    """The offline voice in a process of its own, which speaks sentence by sentence."""
+    """The offline voice in a separate process, which makes the sound of one sentence at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -191,13 +191,13 @@ PLAYERS: tuple[tuple[str, ...], ...] = (
     ("mpv", "--no-video", "--really-quiet"),
     ("play", "-q"),
 )
-"""Programs that play a file of sound, whose path is added."""
+"""Programs that play a sound file, whose path is appended."""
 _AHEAD = 2
-"""Sentences that are made before they are heard."""
+"""The number of sentences whose sound is made in advance."""
 
 
 def player(own: str, path: str) -> tuple[str, ...]:
-    """Return the command that plays a sound file: from the settings, else one that is installed.
+    """Return the command that plays a sound file: the configured one, or without it one that is installed.
 
     The command is empty if there is none.
     """
@@ -222,7 +222,7 @@ def missing(settings_player: str, environ: Mapping[str, str]) -> str:
 
 
 class ReadingAloud:
-    """Reads sentences aloud. `failed` receives a sentence if that is no longer possible."""
+    """The reading of sentences aloud. `failed` receives a sentence if that is no longer possible."""
 
     def __init__(self, plays: Sequence[str], path: str, failed: Callable[[str], None]) -> None:
         self._plays = tuple(plays)
@@ -237,7 +237,7 @@ class ReadingAloud:
         self._tasks = [asyncio.create_task(self._guard(work)) for work in (self._make, self._play)]
 
     def read(self, sentences: Iterable[str]) -> None:
-        """Queue sentences to be read after those that wait."""
+        """Queue sentences to be read after the waiting ones."""
         for sentence in sentences:
             self._texts.put_nowait((self._round, sentence))
 

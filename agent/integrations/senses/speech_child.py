@@ -1,6 +1,6 @@
-"""Program that reads text aloud with hibari and its installed voice: lines of JSON in, sound out.
+"""Program that reads text aloud with hibari and its installed voice: it receives JSON lines and sends sound.
 
-It runs in a process of its own, because its libraries are large. Each input line is `{"text": …}`. For each,
+It runs in a separate process, because its libraries are large. Each input line is `{"text": …}`. For each,
 the output has a length of four bytes and that many bytes of 16-bit samples, as soon as they are ready.
 """
 

@@ -15,7 +15,7 @@ from tools.services.web_reader import CrawlOrder, WebReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallWeb(WebReader):
-    """Searches, reads and crawls for one tool call.
+    """Search, reading and crawling for one tool call.
 
     `ask`, `agreed` and `opens` are those of `CallGate`. `scratch` creates the folder for files when it is
     needed.

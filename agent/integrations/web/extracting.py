@@ -25,9 +25,9 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 _OUTLINE = 30
-"""Headings that are told of a text that is cut."""
+"""The maximum number of headings listed for a text that is cut."""
 _TAIL = 0.2
-"""The share of the room that the end of a text gets."""
+"""The share of the room for the end of a text that is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ async def fetch_page(
 async def extract(
     web: WebServices, gate: CallGate, urls: Sequence[str], query: str, char_limit: int, folder: Path
 ) -> dict[str, Any]:
-    """Read pages and return the result of the tool. Raises `DeniedError` if its only URL was refused."""
+    """Read pages and return the result for the tool. Raises `DeniedError` if its only URL was denied."""
     found = await asyncio.gather(*(_try_fetch(web, gate, url) for url in urls))
     if len(found) == 1 and isinstance(found[0], DeniedError):
         raise found[0]
@@ -107,7 +107,7 @@ def _status(answer: DoorAnswer, needs: str = "") -> str:
 def _rooms(sizes: Sequence[int], limit: int) -> list[int]:
     """Return how many characters each text gets of `limit`.
 
-    What short texts do not use goes to the others.
+    The room that short texts do not use is given to the others.
     """
     rooms, left = [0] * len(sizes), limit
     for done, number in enumerate(sorted(range(len(sizes)), key=lambda each: sizes[each])):
@@ -247,11 +247,11 @@ def _file(path: Path) -> bytes:
 
 _DATE = re.compile(r"[\w ,:.+-]{1,32}")
 _DESCRIPTION = 400
-"""Characters of a description."""
+"""The maximum number of characters of a description."""
 
 
 async def search(web: WebServices, gate: CallGate, query: str, limit: int) -> dict[str, Any]:
-    """Search the web and return the result of the tool. Raises `HermesError` and `DeniedError`."""
+    """Search the web and return the result for the tool. Raises `HermesError` and `DeniedError`."""
     ring = web.ring
     if (name := web.door.secret_in(query)) is not None:
         raise DoorError(f"The query holds the secret {name}; secrets never leave.", "secret")

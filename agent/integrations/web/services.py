@@ -32,16 +32,16 @@ class WebServices:
     door: Door
     reader: DocumentReader
     folder: Path
-    """Where crawls are kept."""
+    """The folder for web pages that are cached and crawled."""
     settings: WebSettings
     variables: Mapping[str, str]
     brought: Sequence[SearchService] = ()
-    """Search services of plugins, which are asked before those of the settings."""
+    """Search services of plugins, which are queried before those of the settings."""
     _ring: SearchRing | None = field(default=None, repr=False)
 
     @property
     def ring(self) -> SearchRing:
-        """The search services in order."""
+        """The search services in order of preference, created on first use."""
         if self._ring is None:
             from agent.integrations.web.search.service import SearchRing
             from agent.integrations.web.search.services import search_services
@@ -88,15 +88,15 @@ Ask = Callable[[Action], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallGate:
-    """The permission gate as seen by one tool call. `ask` and `agreed` raise `DeniedError`."""
+    """The permission check as seen by one tool call. `ask` and `agreed` raise `DeniedError`."""
 
     tool: str
     ask: Ask
-    """Asks a person where the rules say so."""
+    """Asks the user if the rules require it."""
     agreed: Ask
-    """For what a person has agreed to with something else: only what is denied is refused."""
+    """Checks an action that was approved as part of another one: only denied actions are refused."""
     opens: Callable[[Fetch], bool]
-    """Whether the person's own rules open an address that requests never reach otherwise."""
+    """Whether the user's own rules allow an address that is otherwise always blocked."""
 
     def is_opened(self, url: str) -> bool:
         return self.opens(Fetch(tool=self.tool, url=url))
@@ -117,7 +117,7 @@ class CallGate:
 
 
 def same_site(one: str, other: str) -> bool:
-    """Whether `one` has the same host and port as `other`, ignoring `www.`.
+    """Return whether `one` has the same host and port as `other`, ignoring `www.`.
 
     A change from http to https counts as the same site, but not the reverse.
     """
@@ -131,13 +131,13 @@ def same_site(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PersonsWeb:
-    """The web services and permissions of a subcommand that the person runs."""
+    """The web services and permissions of a subcommand that the user runs."""
 
     services: WebServices
     permissions: Permissions
 
     def gate(self, tool: str) -> CallGate:
-        """Return a gate that never asks. The person's own rules still open otherwise blocked addresses."""
+        """Return a check that never asks. The user's own rules still allow otherwise blocked addresses."""
         return CallGate(tool=tool, ask=_yes, agreed=_yes, opens=self._opens)
 
     def _opens(self, action: Fetch) -> bool:

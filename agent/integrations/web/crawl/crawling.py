@@ -36,17 +36,17 @@ class CrawledPage:
     url: str
     depth: int
     file: str = ""
-    """Its text, below the folder of the crawl; empty where there is none."""
+    """The file with its text, relative to the folder of the crawl; empty if there is none."""
     title: str = ""
     characters: int = 0
     size: int = 0
-    """Bytes that came in."""
+    """The number of bytes received."""
     digest: str = ""
-    """Of its text, by which copies are told."""
+    """The hash of its text, by which duplicates are recognized."""
     why: str = ""
-    """Why there is no text."""
+    """The reason why there is no text."""
     links: Sequence[str] = field(default=(), repr=False)
-    """Where it leads to, as far as that may be followed."""
+    """The links on it that may be followed."""
 
 
 class CrawlLog:
@@ -115,7 +115,7 @@ class CrawlLog:
 
 ROBOT = "hermes-tui"
 LEAST_PAUSE, MOST_PAUSE = 1.0, 10.0
-"""Seconds between two requests to a host."""
+"""The minimum and maximum number of seconds between two requests to a host."""
 MOST_SITEMAPS = 5
 MOST_PLACES = 5_000
 _LOC = re.compile(r"<(?:\w+:)?loc>\s*(?:<!\[CDATA\[)?\s*([^<\]\s]{1,2000})", re.IGNORECASE)
@@ -136,7 +136,7 @@ class Robots:
     rules: Any = None
 
     def lets(self, url: str) -> bool:
-        """Whether a URL may be fetched."""
+        """Return whether a URL may be fetched."""
         return self.rules is None or bool(self.rules.can_fetch(url, ROBOT))
 
     @property
@@ -151,7 +151,7 @@ class Robots:
 
 
 async def read_robots(origin: str, get: Get) -> Robots:
-    """Read the robots.txt of `origin`. Raises `RobotsError` if that fails: then nothing may be fetched."""
+    """Return the rules in the robots.txt of `origin`. Raises `RobotsError` if it cannot be read."""
     try:
         answer = await get(f"{origin}/robots.txt")
     except DoorError as error:
@@ -196,9 +196,9 @@ async def read_sitemaps(origin: str, robots: Robots, get: Get) -> list[str]:
 
 
 SUMMARY = 5_000
-"""Characters of a summary, which are well below 2,000 tokens."""
+"""The maximum number of characters of a summary, well below 2,000 tokens."""
 MOST_WAITING = 20_000
-"""Addresses that may wait to be fetched."""
+"""The maximum number of URLs that are known to a crawl."""
 _NO_PAGE = re.compile(
     r"\.(?:png|jpe?g|gif|webp|svg|ico|css|js|mjs|map|woff2?|ttf|eot|zip|gz|tgz|bz2|xz|7z|rar|exe|dmg|iso|mp[34]|"
     r"webm|avi|mov|ogg|wav|whl|jar|deb|rpm)\Z",
@@ -212,7 +212,7 @@ Sleep = Callable[[float], Awaitable[None]]
 async def crawl(
     web: WebServices, gate: CallGate, order: CrawlOrder, tell: Tell, *, sleep: Sleep = asyncio.sleep
 ) -> dict[str, Any]:
-    """Crawl a site and return the result of the tool. Raises `HermesError`, `DeniedError` and `OSError`."""
+    """Crawl a site and return the result for the tool. Raises `HermesError`, `DeniedError` and `OSError`."""
     try:
         start = web_address(order.url)
     except AddressError as error:
@@ -319,7 +319,7 @@ class _Crawl:
         self._next = loop.time() + self._robots.pause
 
     def _within(self) -> CallGate:
-        """Return the permission gate limited to this host.
+        """Return the permission check limited to this host.
 
         A page on another host raises an error instead of asking the user.
         """
@@ -345,7 +345,7 @@ class _Crawl:
             self._enqueue(url, page.depth + 1)
 
     def _enqueue(self, url: str, depth: int) -> None:
-        """Queue a URL to be fetched, if that is allowed and it was not queued before."""
+        """Queue a URL to be fetched, if it may be fetched, was not queued before and there is room."""
         try:
             url = web_address(url).url
         except AddressError:
@@ -358,8 +358,8 @@ class _Crawl:
         self._waiting.append((url, depth))
 
     def _wants(self, url: str) -> bool:
-        """Whether a link may be followed: same host, a page by its extension, allowed by robots.txt and
-        patterns.
+        """Return whether a link may be followed: same host, a page by its extension, allowed by robots.txt
+        and patterns.
         """
         return (
             same_site(url, self._start.url)
@@ -429,7 +429,7 @@ def _kind(why: str) -> str:
 
 
 def _name(order: CrawlOrder, start: WebAddress) -> str:
-    """Return the folder name of a crawl. The same order has the same name, so that a crawl can be resumed."""
+    """Return the folder name of a crawl; the same for equal orders, so that a crawl can be resumed."""
     told = repr((start.url, order.depth, order.include, order.exclude))
     words = re.sub(r"[^a-z0-9]+", "-", start.authority.lower()).strip("-")[:40]
     return f"{words}-{hashlib.sha256(told.encode()).hexdigest()[:10]}"

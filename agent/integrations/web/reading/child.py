@@ -1,4 +1,4 @@
-"""Process that reads untrusted documents: limited in memory, and replaced when it fails.
+"""Process that reads untrusted documents: limited in memory, and replaced if it fails.
 
 The answer to a request is a JSON object with `page`, or with `problem`, a clause.
 """
@@ -13,7 +13,7 @@ from agent.core.worker_child import answer_orders
 from tools.extras import add_hint
 
 MEMORY = 1_500_000_000
-"""Bytes of address space."""
+"""The limit on the address space of the process, in bytes."""
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from tools.text.words import plural
 MOST_PAGES = 2_000
 _MOST_ENTRIES = 200
 _UNPACKED = 100_000_000
-"""Bytes of a DOCX when it is unpacked."""
+"""The maximum size of an unpacked DOCX file, in bytes."""
 _CODE = {
     "py": "python", "js": "javascript", "ts": "typescript", "tsx": "tsx", "jsx": "jsx", "c": "c", "h": "c",
     "cc": "cpp", "cpp": "cpp", "hpp": "cpp", "rs": "rust", "go": "go", "java": "java", "kt": "kotlin",
@@ -38,7 +38,7 @@ def read_document(
     wants_plain: bool = False,
     wants_links: bool = False,
 ) -> ReadPage:
-    """Read a document of any supported type, detected by content and media type. Raises `UnreadableError`."""
+    """Read a document of a supported type, found by content and media type. Raises `UnreadableError`."""
     kind = content_type.partition(";")[0].strip().lower()
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     suffix = name.rpartition(".")[2].lower() if "." in name else ""

@@ -115,7 +115,7 @@ def _is_tiny(style: str) -> bool:
 
 
 def _is_invisible(element: Any, style: str) -> bool:
-    """Whether text has the same colour as its background, which is white unless the page sets another."""
+    """Return whether text has the colour of its background, which is white unless the page sets another."""
     found = _COLOUR.search(style)
     if found is None:
         return False
@@ -146,9 +146,9 @@ def _colour(text: str) -> str:
 
 
 def _hiding_names(root: Any) -> frozenset[str]:
-    """Return classes and ids that the page's own style sheets hide.
+    """Return the classes and ids that the page's own style sheets hide.
 
-    Only selectors with one name are understood.
+    Only selectors with one name are supported.
     """
     found: set[str] = set()
     count = 0
@@ -217,23 +217,23 @@ _GENERATORS = re.compile(
     re.IGNORECASE,
 )
 _SHARE = 0.12
-"""The share of code, tables and definitions from which on a page is read whole."""
+"""The share of code, tables and definitions from which a page is converted as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class MainPart:
-    """The element that holds the main content of a page."""
+    """The element with the main content of a page."""
 
     element: Any
     text: str
     is_reference: bool
-    """Whether what matters may be code, tables or definitions, which an extractor of articles loses."""
+    """Whether the page may consist of code, tables or definitions, which an article extractor loses."""
 
 
 def main_part(tree: Any) -> MainPart:
-    """Find the main content of a page.
+    """Return the main content of a page.
 
-    Returns a copy without navigation and similar parts; the tree stays unchanged.
+    It is a copy without navigation and similar parts; the tree stays unchanged.
     """
     from copy import deepcopy
 
@@ -276,7 +276,7 @@ def _prune(part: Any) -> None:
 
 
 def _holds_matter(element: Any) -> bool:
-    """Whether an element that is named like navigation or decoration still contains code or a table."""
+    """Return whether an element named like navigation or decoration still contains code or a table."""
     return (
         element.tag in ("pre", "table", "code", "tr", "td") and "linenos" not in (element.get("class") or "")
     ) or (element.find(".//pre") is not None and "linenos" not in (element.get("class") or ""))
@@ -318,10 +318,11 @@ NEEDS_BROWSER = (
 )
 _PAYWALL = "paywall: only the beginning can be read without signing in"
 _SHORT = 600
-"""Characters below which a page with scripts may be one that they put together."""
+"""The number of characters below which a page with scripts may need a browser."""
 _ARTICLE_SHARE, _LEAST = 0.05, 200
-"""Share and number of characters below which an article is not trusted. A short article among much else is
-usual in the news: a share of a quarter loses five hundredths of F1 there (docs/developing/benchmarks.md)."""
+"""The share and number of characters below which an extracted article is rejected. News pages often have a
+short article among much else: a share of a quarter loses 0.05 of F1 (docs/developing/benchmarks.md).
+"""
 _MOUNTS = frozenset(["root", "app", "__next", "__nuxt", "___gatsby", "svelte", "react-root", "q-app"])
 _ENABLE = re.compile(
     r"(?:enable|requires?|turn on|activate|need)\W+(?:\w+\W+){0,3}(?:javascript|js\b)"
@@ -337,7 +338,7 @@ _LOCKED = re.compile(
 
 
 def read_html(text: str, url: str = "", *, wants_plain: bool = False, wants_links: bool = False) -> ReadPage:
-    """Read an HTML page. Raises `UnreadableError` if the text is not HTML at all."""
+    """Return an HTML page as text. Raises `UnreadableError` if the text is not HTML at all."""
     tree = _tree(text)
     about = _About(tree)
     links = tuple(_links(tree, url)) if wants_links else ()
@@ -461,7 +462,7 @@ def _article(tree: Any, url: str) -> str:
 
 
 def _with_underscores(content: str) -> str:
-    """Remove backslashes before underscores inside words, which Markdown does not need.
+    """Return Markdown without the needless backslashes before underscores inside words.
 
     Code stays unchanged.
     """
@@ -519,7 +520,7 @@ _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2
 _XML = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{2,40})")
 _HEADER = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
 _BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874"}
-"""Names that browsers read as a wider set (WHATWG Encoding Standard)."""
+"""Character sets that browsers read as a larger one (WHATWG Encoding Standard), with that one."""
 _TAIWAN_KOREA_CHINA = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
@@ -532,7 +533,7 @@ _GUESSED_BY = 64_000
 
 
 def decode(data: bytes, content_type: str = "") -> tuple[str, str]:
-    """Decode a document; return its text and the name of the character set."""
+    """Return the text of a document and the name of its character set, declared or guessed."""
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace"), name

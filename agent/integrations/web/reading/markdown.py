@@ -14,7 +14,7 @@ _NO_LANGUAGE = frozenset(
     ["default", "text", "none", "plaintext", "notranslate", "source", "plain", "code", "console-output"]
 )
 _NUMBERS = ("linenos", "lineno", "ln", "gutter", "line-numbers-rows", "line-number", "hljs-ln-numbers")
-"""Classes of what holds the numbers of lines."""
+"""Classes of elements that contain line numbers."""
 _LISTINGS = re.compile(
     r"highlighttable|rouge-table|lntable|hljs-ln|js-file-line-container|codehilitetable|syntaxhighlighter"
 )
@@ -69,8 +69,8 @@ class CodeBlocks:
                 _replace(block, self._paragraph(etree, found))
 
     def put_back(self, text: str, plain: bool = False) -> str:
-        """Replace the placeholders in a text by their code blocks, inside fences or, with `plain`, without
-        them.
+        """Return a text with each placeholder replaced by its code block, inside fences or, with `plain`,
+        without.
         """
 
         def block_at(match: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ class CodeBlocks:
 
 
 def _is_listing(table: Any) -> bool:
-    """Whether a table only shows line numbers beside lines of code."""
+    """Return whether a table only shows line numbers beside lines of code."""
     if _LISTINGS.search(table.get("class") or "") or table.find(".//td[@class='linenos']") is not None:
         return True
     rows = list(table.iter("tr"))
@@ -116,7 +116,7 @@ def _is_listing(table: Any) -> bool:
 
 
 def _has_numbers(cell: Any) -> bool:
-    """Whether a cell, or an element in it, has a class name used for line numbers."""
+    """Return whether a cell, or an element in it, has a class name used for line numbers."""
     return any(set(_NUMBERS) & set((each.get("class") or "").split()) for each in cell.iter())
 
 
@@ -130,7 +130,7 @@ def _listing(table: Any) -> CodeBlock:
 
 
 def _is_gutter(block: Any) -> bool:
-    """Whether a block holds only line numbers, judged by its name or by another block in its row."""
+    """Return whether a block has only line numbers, by its class name or by another block in its row."""
     names = {
         name
         for each in (block, *block.iterancestors("td", "div"))
@@ -241,7 +241,7 @@ class WholeText:
 
 
 def whole_text(part: Any, url: str = "") -> WholeText:
-    """Convert all of `part`, which is changed by that. Relative links become absolute if `url` is given."""
+    """Return all of `part`, which is changed, as text. Relative links become absolute if `url` is given."""
     from html_to_markdown import ConversionOptions, convert
     from lxml import html
 
@@ -273,14 +273,14 @@ def whole_text(part: Any, url: str = "") -> WholeText:
 
 
 def without_marks(content: str) -> str:
-    """Convert Markdown without code blocks to plain text, approximately."""
+    """Return Markdown without code blocks as approximate plain text."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", content)
     text = re.sub(r"^\|.*\|$", lambda row: row[0].replace("<br>", " "), text, flags=re.MULTILINE)
     return re.sub(r"^[#>\-*+ |]+|[*`|]+", " ", text, flags=re.MULTILINE)
 
 
 def headings(content: str) -> tuple[tuple[int, str], ...]:
-    """Return position and text of each Markdown heading.
+    """Return position and text of each Markdown heading, at most `MOST_HEADINGS`.
 
     Lines of code that look like headings are ignored.
     """

@@ -14,9 +14,9 @@ from tools.kit.children import IDLE, WorkerError, WorkerProcess
 from tools.kit.lazy_pattern import lazy_pattern
 
 MOST = 4_000
-"""Characters of all passages of one answer together."""
+"""The maximum number of characters of all passages of one answer together."""
 _LONGEST = 1_200
-"""Characters of one passage."""
+"""The length in characters from which a passage is split."""
 _WORD = lazy_pattern(r"\w+(?:[.\-_']\w+)*")
 _STOP = frozenset(
     [
@@ -84,7 +84,7 @@ class FittingPassage:
     """A passage of a text that matches a query."""
 
     start: int
-    """Characters before it."""
+    """Its position: the number of characters before it."""
     text: str
     under: str
     """The headings above it, outermost first."""
@@ -138,7 +138,7 @@ def _stem(word: str) -> str:
 
 
 def _pieces(text: str) -> list[tuple[int, str]]:
-    """Split a text into paragraphs, tables and code blocks, each with its position.
+    """Return the paragraphs, tables and code blocks of a text, each with its position.
 
     Long ones are split at line ends.
     """
@@ -184,33 +184,33 @@ class ReadPage:
     """A document as text, all of it untrusted."""
 
     kind: str
-    """`html`, `pdf`, `docx`, `json`, `feed`, `text`, `code`, or `none` for what cannot be read as text."""
+    """`html`, `pdf`, `docx`, `json`, `feed`, `text`, `code`, or `none` for a document without text."""
     content: str = ""
-    """Markdown, or the text as it is."""
+    """The text, in Markdown or as it was."""
     plain: str = ""
-    """The main text without any markup; only where it was asked for."""
+    """The main text without any markup, if it was requested."""
     title: str = ""
     date: str = ""
-    """When it was published, `YYYY-MM-DD`, as far as it says."""
+    """The date of publication as `YYYY-MM-DD`, if the document states it."""
     language: str = ""
     headings: tuple[tuple[int, str], ...] = ()
-    """Where in `content` each heading stands, and what it says."""
+    """The position of each heading in `content`, and its text."""
     links: tuple[str, ...] = ()
-    """Addresses that a page links to, whole, in its order; only where they were asked for."""
+    """The absolute URLs that a page links to, in its order, if they were requested."""
     hidden: int = 0
-    """Pieces of text that were dropped because nobody would see them."""
+    """The number of invisible elements that were removed."""
     hidden_characters: int = 0
     notes: tuple[str, ...] = ()
     """Sentences about what is missing: `needs browser`, a paywall, pages without text."""
     way: str = ""
-    """How a page was read: `article` or `whole`."""
+    """How a page was converted: `article` or `whole`."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReadPage:
-        """Read the result of `to_json`."""
+        """Return the document in a result of `to_json`."""
         fields = dict(data)
         fields["headings"] = tuple((int(at), str(text)) for at, text in fields.get("headings", ()))
         fields["links"] = tuple(fields.get("links", ()))
@@ -223,12 +223,12 @@ class UnreadableError(Exception):
 
 
 SECONDS = 20.0
-"""For one document."""
+"""The time limit for reading one document, in seconds."""
 _MUCH = 100_000
 
 
 class DocumentReader:
-    """Reads one document at a time in a separate process, each within `seconds`."""
+    """A reader of documents in a separate process: one at a time, each within `seconds`."""
 
     def __init__(self, seconds: float = SECONDS, idle: float = IDLE) -> None:
         self._seconds = seconds

@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """Run one search."""
+    """Run one search and print its results."""
     logging.disable(logging.CRITICAL)
     order = json.load(sys.stdin)
     try:

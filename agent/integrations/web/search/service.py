@@ -1,4 +1,4 @@
-"""The interface of search services, the form of their results, and the ring that tries them in turn."""
+"""The interface of search services, the form of their results, and the class that tries them in turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WebHit:
     url: str
     description: str = ""
     date: str = ""
-    """As the service says it."""
+    """The date, in the form that the service gives."""
 
 
 class SearchError(HermesError):
@@ -45,7 +45,7 @@ class SearchService(Protocol):
 
     @property
     def address(self) -> str:
-        """The URL that receives the query. It is shown to the person who approves the search."""
+        """The URL that receives the query. It is shown to the user who approves the search."""
         ...
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
@@ -65,9 +65,9 @@ class HttpService:
     address: str
     door: Door
     headers: Mapping[str, str]
-    """With the key, which never stands in an address."""
+    """Headers of each request, including the key, which is never part of a URL."""
     own: str = ""
-    """The address again where the person's settings name it."""
+    """The same URL if the user's settings name it; otherwise empty."""
 
     async def ask(self, path: str, permit: Permit, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request and return the JSON answer. Raises `SearchError` and what the `Door` raises."""
@@ -103,7 +103,7 @@ class HttpService:
 def hits(
     found: Any, *, title: str = "title", url: str = "url", description: str = "", date: str = ""
 ) -> list[WebHit]:
-    """Read the results in a list of objects, given the names of their fields.
+    """Return the results in a list of objects, given the names of their fields.
 
     Entries without a URL are left out.
     """
@@ -122,7 +122,7 @@ def hits(
 
 
 def text(value: Any) -> str:
-    """Return a field as one line of text; the items of a list are joined."""
+    """Return a field as one line of text; the items of a list are joined. Other values give an empty text."""
     if isinstance(value, list):
         value = " … ".join(each for each in value if isinstance(each, str))
     return " ".join(value.split()) if isinstance(value, str) else ""
@@ -138,32 +138,32 @@ def within(found: Any, *path: str) -> Any:
 log = logging.getLogger(__name__)
 
 REST = 600.0
-"""Seconds for which a service that failed is not asked again."""
+"""Seconds for which a service that failed is not queried again."""
 _ALIKE = 3
-"""Searches without results, for nearly the same words, after which the model is told so."""
+"""The number of searches for similar words without results after which the model is told so."""
 _TRACKING = lazy_pattern(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z", re.IGNORECASE)
 _REASON = 160
-"""Characters of why one service failed, among those of others."""
+"""The maximum number of characters of one service's error among several."""
 _UNREACHED = lazy_pattern(
     r"502 Hermes: |connection attempts failed|cannot be reached|connecterror|network is unreachable"
     r"|no route to host|name resolution|name or service not known|nodename nor serv|dns error|getaddrinfo",
     re.IGNORECASE,
 )
-"""How libraries say that nobody could be reached."""
+"""Error messages of libraries if a host cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingAnswer:
-    """The results of a search, the services that gave them, and those that gave none."""
+    """The results of a search, and which services gave any."""
 
     hits: tuple[WebHit, ...]
     served_by: tuple[str, ...]
     passed: tuple[tuple[str, str], ...]
-    """Services that gave nothing, each with the reason as a clause."""
+    """Services that gave no results, each with the reason as a clause."""
     dropped: int
-    """Results that lead to where requests never go."""
+    """The number of results left out because requests may never go to their URLs."""
     is_circling: bool = False
-    """Whether searches for nearly the same words keep finding nothing."""
+    """Whether searches for similar words keep finding nothing."""
 
 
 class SearchRing:
@@ -179,9 +179,7 @@ class SearchRing:
 
     @property
     def routes(self) -> tuple[tuple[str, str], ...]:
-        """Return name and URL of each service that would be asked now; all services if every one is
-        paused.
-        """
+        """Name and URL of each service that would be queried now; of all services if every one is paused."""
         return tuple((each.name, each.address) for each in self._awake())
 
     def _awake(self) -> list[SearchService]:
@@ -192,7 +190,7 @@ class SearchRing:
     async def search(self, query: str, limit: int, permit: Permit) -> RingAnswer:
         """Return the results of the first service that has any, and of the next one if those are few.
 
-        Raises `SearchError` if every service failed, and `DeniedError` if the gate allowed none to be asked.
+        Raises `SearchError` if every service failed, and `DeniedError` if none was permitted.
         """
         found: dict[str, WebHit] = {}
         served: list[str] = []

@@ -76,7 +76,7 @@ class Tavily(HttpService):
 
 
 class Searxng(HttpService):
-    """SearXNG on the person's own server (`web.searxng.url`): `GET /search?format=json`."""
+    """SearXNG on the user's own server (`web.searxng.url`): `GET /search?format=json`."""
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         found = await self.ask(f"/search?{urlencode({'q': query, 'format': 'json'})}", permit)
@@ -90,10 +90,10 @@ _KEYED = {
     "firecrawl": (Firecrawl, "https://api.firecrawl.dev", "FIRECRAWL_API_KEY", "Authorization", "Bearer "),
     "parallel": (Parallel, "https://api.parallel.ai", "PARALLEL_API_KEY", "x-api-key", ""),
 }
-"""Class, address, variable of the key, header, and what stands before the key there."""
+"""Class, URL, environment variable of the key, header, and the text before the key in it."""
 PUBLIC = "public"
 KEYS = {name: kind[2] for name, kind in _KEYED.items()}
-"""The variable with the key of each service that wants one."""
+"""The environment variable with the key of each service that needs one."""
 
 
 def known_services() -> list[str]:

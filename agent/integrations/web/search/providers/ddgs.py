@@ -1,4 +1,4 @@
-"""Search engines that are queried as a browser would, with the `ddgs` package in a separate process."""
+"""Search engines that are queried like a browser would, with the `ddgs` package in a separate process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST = 4_000_000
 
 
 class Ddgs:
-    """Searches without a key. The result pages that it reads may change their form at any time."""
+    """A search without a key. The result pages that it reads may change their form at any time."""
 
     name = "ddgs"
     address = "https://html.duckduckgo.com/html/"

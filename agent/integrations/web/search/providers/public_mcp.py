@@ -1,4 +1,4 @@
-"""A public search endpoint that speaks MCP, contacted by our MCP client through the proxy of the `Door`."""
+"""A public search endpoint with the MCP protocol, used by Hermes's MCP client through the `Door` proxy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PublicEndpoint:
         own: bool,
         seconds: float,
     ) -> None:
-        """`own` means that the person's settings name the URL, so it may be on any host."""
+        """Set up the endpoint. `own` means that the user's settings name the URL, so any host is allowed."""
         self.name = name
         self.address = address
         self._tool = tool
@@ -141,7 +141,7 @@ def read_results(found: Mapping[str, Any]) -> list[WebHit]:
 
 
 def _find_hits(data: Any) -> list[WebHit]:
-    """Return the first list of objects with URLs, at most three levels deep."""
+    """Return the first list of objects with URLs, at most three levels deep; empty if there is none."""
     level = [data]
     for _ in range(4):
         below: list[Any] = []
@@ -165,7 +165,7 @@ _DATED = ("publishedDate", "published_date", "publish_date", "date", "published"
 
 
 def _blocks(text: str) -> list[WebHit]:
-    """Read results that are written as lines of `Title:`, `URL:` and so on."""
+    """Return the results in a text with lines of `Title:`, `URL:` and so on."""
     found: list[dict[str, str]] = []
     field = ""
     for line in text.splitlines():
