@@ -1,4 +1,4 @@
-"""The surfaces of Hermes: command line, service, editor, terminal. Wiring only.
+"""The user interfaces of Hermes: command line, service, editor, terminal. They only connect its parts.
 
 Imports go downwards only: main > cli > service, editor > tui.
 """

@@ -16,14 +16,14 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes acp` to its parser."""
     # Named otherwise than the options before the subcommand, which it would hide.
     parser.add_argument("--with-model", metavar="M", dest="acp_model", help="model to use")
     parser.set_defaults(do=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve the editor until it leaves. Raises `HermesError`."""
+    """Serve the editor until it closes the connection. Raises `HermesError`."""
     if sys.stdin.isatty():
         raise ConfigError("An editor starts `hermes acp` and speaks with it over pipes; see docs/acp.md.")
     require("acp", "`hermes acp`")

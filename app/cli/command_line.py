@@ -1,4 +1,4 @@
-"""The full command line: its parser, help in sections, and errors of one sentence with what to do next."""
+"""The full command line: its parser, help in sections, and error messages of one sentence with advice."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from app.tui.startup import skeleton
 
 WIDEST = 100
 COLUMN = 26
-"""Widest column of names; a longer name has its text on the next line."""
+"""The largest width of the column of names; a longer name has its text on the next line."""
 LISTED = 12
-"""Most choices that an error lists."""
+"""The largest number of choices that an error message lists."""
 CLOSE = 0.6
-"""Similarity from which a word is suggested instead of another."""
+"""The similarity, from 0 to 1, from which a known word is suggested for a wrong one."""
 MEANT = {
     "ask": "--prompt",
     "auth": "setup",
@@ -78,34 +78,34 @@ MEANT = {
     "-t": "--tools",
     "-v": "--version",
 }
-"""What other programs call a command or an option here."""
+"""Commands of other programs, and what they are called here."""
 SAME = {
     "remove": ("uninstall", "delete"),
     "uninstall": ("remove",),
     "delete": ("remove", "uninstall"),
     "create": ("add",),
 }
-"""Actions that are called either way, whichever of them there is."""
+"""Actions with interchangeable names, of which the existing one is used."""
 ELSEWHERE = {"tap": "a source of skills is a setting, `skills.sources.NAME` (docs/skills.md)"}
-"""What does the work of an action that other programs have."""
+"""Actions of other programs, and what replaces them here."""
 
 
 class Parser(argparse.ArgumentParser):
     """A parser for `hermes` or one of its subcommands."""
 
     examples: Sequence[tuple[str, str]] = ()
-    """Command lines that the help begins with, and what each does."""
+    """Example command lines with their effects, at the beginning of the help."""
     sections: Mapping[str, Sequence[str]] = {}
-    """The subcommands under their headings."""
+    """The subcommands under their headings in the help."""
     bare = ""
-    """The action that is meant when none is named; empty: one has to be."""
+    """The default action; empty if an action must be named."""
     bare_options: Collection[str] = ()
-    """The options of that action, which make it meant as well."""
+    """The options of the default action, which also select it."""
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse `args`; unlike in argparse, whatever this parser does not know is an error of its own."""
+        """Parse `args`; unlike argparse, treat everything that this parser does not know as an error."""
         words = list(sys.argv[1:] if args is None else args)
         if self.bare and (not words or words[0].partition("=")[0] in self.bare_options):
             words.insert(0, self.bare)
@@ -170,7 +170,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(None, said)
 
     def error(self, message: str) -> NoReturn:
-        """End the program with what is wrong and what to do next."""
+        """End the program with exit code 2 and a sentence on what is wrong and what to do."""
         skeleton.leave()
         from tools.command_name import as_called
         from tools.text.safe_text import clean
@@ -180,7 +180,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(int(ExitCode.USAGE), f"hermes: {clean(as_called(said + more))}\n")
 
     def _sentence(self, message: str) -> str:
-        """Return a message of argparse as a sentence of ours."""
+        """Return a message of argparse as a sentence in the style of Hermes."""
         if message.startswith("the following arguments are required: "):
             missing = message.partition(": ")[2].split(", ")
             groups = [each for each in self._actions if isinstance(each, argparse._SubParsersAction)]
@@ -208,7 +208,7 @@ class Parser(argparse.ArgumentParser):
         return f"{name}{' ' if wrong.startswith('has to') else ': '}{wrong}."
 
     def _form(self) -> str:
-        """Return what has to be written, with placeholders: `hermes sessions show SESSION`."""
+        """Return the form of the command line, with placeholders: `hermes sessions show SESSION`."""
         parts = [self.prog]
         for each in self._actions:
             if each.required and each.option_strings:
@@ -219,7 +219,7 @@ class Parser(argparse.ArgumentParser):
         return " ".join(parts)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print a help or an error; unlike in argparse, an output that cannot be written raises `OSError`."""
+        """Print a help text or an error. Unlike argparse, raise `OSError` if it cannot be written."""
         if file is sys.stdout:
             print(message, end="", flush=True)
         else:
@@ -270,7 +270,7 @@ def _expand(action: argparse.Action) -> str:
 
 
 def _rows(rows: Iterable[tuple[str, str]], width: int, paint: Any, column: int = COLUMN) -> list[str]:
-    """Return names and their texts in two columns."""
+    """Return names and their texts as lines of two columns."""
     rows = list(rows)
     room = min(column, max((len(name) for name, _ in rows), default=0))
     lines: list[str] = []
@@ -286,7 +286,7 @@ def _rows(rows: Iterable[tuple[str, str]], width: int, paint: Any, column: int =
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
-    """Return what is meant by a word, or is close to it; empty if nothing is."""
+    """Return the known word that a wrong one means or resembles; empty if there is none."""
     low = word.lower()
     folded = {each.lower().lstrip("-"): each for each in known}
     meant = MEANT.get(low, "")
@@ -355,7 +355,7 @@ EXAMPLES = (
 )
 
 LISTS = ("list", "show", "status")
-"""Actions that a group without one means, the first there is."""
+"""The default actions of groups, in order of preference."""
 _GROUPS = {
     "sessions": ("checkpoints", "context", "rollback", "running", "sessions", "usage"),
     "extend": (
@@ -374,7 +374,7 @@ _GROUPS = {
     "automate": ("batch", "cron", "eval", "gateway", "rl"),
     "safety": ("audit", "hooks", "permissions", "trust"),
 }
-"""Folders of `app/cli` and the subcommands whose modules are there; the others are beside this one."""
+"""The folders of `app/cli` by the subcommands in them; other subcommands are in `app/cli` itself."""
 _MODULES = {name: f"{group}.{name}" for group, names in _GROUPS.items() for name in names} | {
     "import": "sessions.importing",
     "plugin_command": "extend.plugin_command",
@@ -387,7 +387,7 @@ def module_of(command: str) -> ModuleType:
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Build the whole parser; only the subcommand named in `arguments` is loaded in full."""
+    """Build the parser of `hermes`; only the subcommand named in `arguments` gets its options."""
     parser = Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
     parser.examples, parser.sections = EXAMPLES, {title: tuple(each) for title, each in SECTIONS.items()}
     parser.set_defaults(command=None)
@@ -471,7 +471,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def _list_when_bare(parser: Parser) -> None:
-    """Make `list` the default of a group of actions, with its options, where it needs no arguments."""
+    """Make `list`, `show` or `status` the default action of a group, if it needs no arguments."""
     for group in parser._actions:
         if not isinstance(group, argparse._SubParsersAction) or not group.required:
             continue

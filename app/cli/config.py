@@ -25,7 +25,7 @@ DESCRIPTION = "Show and change settings."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes config` to its parser."""
     actions = add_actions(parser)
     show = add_action(
         actions, "show", "every setting, its value and where it comes from", _show, json="print JSON"
@@ -83,7 +83,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
-    """Return every setting in effect, in the schema's order; a list counts as one value."""
+    """Return the paths and values of all settings in effect, in the schema's order; a list is one value."""
 
     def walk(data: dict[str, Any], prefix: KeyPath) -> list[tuple[KeyPath, Any]]:
         found: list[tuple[KeyPath, Any]] = []
@@ -214,7 +214,7 @@ def _trust(args: argparse.Namespace) -> None:
 
 
 def _trust_skills(home: Home, folder: Path) -> bool:
-    """Trust the skills of a project and print them; return False if it has none."""
+    """Trust the skills of a project and print them; return whether the project has skills."""
     from agent.knowledge.skills.catalog import SkillIndex, read_project_skills, trust_skills
 
     project = read_project_skills(home, folder)

@@ -1,4 +1,4 @@
-"""Questions to a user on a plain terminal, one at a time."""
+"""Questions to the user on a plain terminal, one at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Console:
-    """Writes questions and approvals to stderr and reads answers from stdin, in a thread."""
+    """A terminal that writes questions to stderr and reads answers from stdin, in a thread."""
 
     numbers = False
 
@@ -25,12 +25,12 @@ class Console:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.prompt = ""
-        """What stands in the row of the cursor while a line is read."""
+        """The prompt in the cursor's row while a line is read; empty otherwise."""
         self._names: dict[str, str] = {}
-        """What agents are called, by id."""
+        """The names of agents by id."""
 
     def hear(self, event: Event) -> bool:
-        """Ask the user if the event is a request; return whether it is."""
+        """Ask the user if the event is a request; return whether it is one."""
         if isinstance(event, AgentStarted):
             self._names[event.agent] = event.name
         if not isinstance(event, Asked):
@@ -39,7 +39,7 @@ class Console:
         return True
 
     def answer(self, request: Asked) -> None:
-        """Ask once all earlier questions are answered."""
+        """Ask the user in a task, after all earlier questions are answered."""
         task = asyncio.get_running_loop().create_task(self._ask(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

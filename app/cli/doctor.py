@@ -1,4 +1,4 @@
-"""`hermes doctor`: checks of everything that Hermes needs."""
+"""`hermes doctor`: checks of everything that Hermes needs on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.cli.health.check import Check, HealthFinding
 
 SECONDS = 15.0
-"""All checks together take no longer: the first start after an installation compiles what they load."""
+"""The time limit in seconds for all checks together; the first start after an installation takes longest."""
 
 _GLYPHS = {"ok": glyph("done"), "warn": DOUBT, "fail": glyph("failed")}
 _WORDS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
@@ -31,7 +31,7 @@ DESCRIPTION = "Check that everything Hermes needs is in order. Nothing is change
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes doctor` to its parser."""
     parser.add_argument(
         "part", nargs="?", choices=["keys"], help="keys: what the keys of the commands arrive as here"
     )
@@ -40,7 +40,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the checks and print the report; return 1 if one fails."""
+    """Run the checks and print the report; return the exit code, which is 1 if a check fails."""
     from app.cli.health.check import HealthSubject, examine
 
     workspace = Path(getattr(args, "cwd", None) or ".").expanduser()

@@ -1,4 +1,4 @@
-"""Helpers of all subcommands: declaring options, opening stores, printing and asking.
+"""Helpers for all subcommands: adding actions and options, opening stores, printing and asking.
 
 A subcommand's module has `DESCRIPTION` and `declare(parser)`. Each action sets a default `do`, which takes
 the arguments and returns an exit code, or None for `ExitCode.DONE`.
@@ -30,7 +30,7 @@ STATE_COLOURS = {DOUBT: "33"} | {
     for name, each in STATES.items()
     if each.role in _TONES and name != "exit"  # a line may begin with an exclamation mark
 }
-"""The glyphs of states that begin a line, with their colours of the terminal."""
+"""The terminal colours (SGR parameters) of state glyphs at the beginning of a line."""
 ONE_OBJECT = "print one JSON object"
 YES = "do not ask"
 
@@ -86,7 +86,7 @@ positive = whole_number(1)
 
 
 def name_list(text: str) -> list[str]:
-    """Return the names in a text with commas between them; an argparse type."""
+    """Return the names in a comma-separated text; an argparse type. Raises `ArgumentTypeError` for none."""
     from argparse import ArgumentTypeError
 
     if not (names := [name.strip() for name in text.split(",") if name.strip()]):
@@ -124,7 +124,7 @@ def say(text: str, file: TextIO | None = None) -> None:
 
 
 def advise(text: str, file: TextIO | None = None) -> None:
-    """Print a sentence of ours in which commands of ours have the form in which the user can run them."""
+    """Print a sentence in which commands of Hermes are spelled as the user can run them."""
     from tools.command_name import as_called
 
     say(as_called(text), file)
@@ -138,18 +138,18 @@ def say_json(value: Any, indent: int | None = None) -> None:
 
 
 def answer(args: argparse.Namespace, data: Any, words: str) -> None:
-    """Print the outcome: `data` as JSON if that was asked for, else `words`."""
+    """Print the outcome: `data` as JSON if `--json` was given, else `words`."""
     say_json(data) if args.as_json else say(words)
     sys.stdout.flush()
 
 
 def say_path(args: argparse.Namespace, path: Path) -> None:
-    """Print a path, as `{path}` if JSON was asked for."""
+    """Print a path; with `--json` as an object."""
     answer(args, {"path": str(path)}, str(path))
 
 
 def agrees(question: str) -> bool:
-    """Ask a yes/no question; return False at the end of input."""
+    """Ask a yes/no question; return False for an empty answer, at the end of input and on ctrl+c."""
     print(f"{reveal(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     try:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -158,7 +158,7 @@ def agrees(question: str) -> bool:
 
 
 def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
-    """Return the user's answer, or True for `--yes`. Raises `ConfigError(nobody)` without a user."""
+    """Return the user's answer, or True with `--yes`. Raises `ConfigError(nobody)` without a terminal."""
     from agent.errors import ConfigError
 
     if not args.yes and not sys.stdin.isatty():
@@ -167,14 +167,14 @@ def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
 
 
 def minute_of(seconds: float) -> str:
-    """Format a time in this machine's time zone, to the minute."""
+    """Return a time as text in this machine's time zone, to the minute."""
     import time
 
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def moment(text: str | None, *, end: bool) -> float | None:
-    """Parse a time option into seconds since the epoch. Raises `ConfigError`."""
+    """Parse a time option into epoch seconds; with `end`, a date means its end. Raises `ConfigError`."""
     import time
 
     from agent.errors import ConfigError
@@ -188,7 +188,7 @@ def moment(text: str | None, *, end: bool) -> float | None:
 
 
 def supports_glyphs(file: TextIO | None = None) -> bool:
-    """Return whether the stream can show the glyphs of states."""
+    """Return whether the stream's encoding can represent the glyphs of states."""
     try:
         "".join(map(chr, TO_ASCII)).encode((file or sys.stdout).encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):

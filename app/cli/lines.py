@@ -1,4 +1,4 @@
-"""Events as lines of a plain terminal."""
+"""Events as lines of text for a plain terminal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tools.text.words import one_line
 
 WORDS = {state.glyph: f"{name}:" for name, state in STATES.items() if name != "skipped"}
 WORDS |= {"┊": "note:", "▲": "caution:", "·": "", "❯": "Message:", "!": "failed:"}
-"""The glyphs that begin a line, in words, for screen readers."""
+"""Words that replace the glyphs at the beginning of a line, for screen readers."""
 
 
 def spell_out(text: str) -> str:
-    """Return lines whose leading glyphs of states are words. Pure."""
+    """Return the lines of a text with leading state glyphs replaced by words. Pure."""
     lines: list[str] = []
     for each in text.split("\n"):
         glyph, blank, rest = each.strip().partition(" ")

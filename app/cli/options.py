@@ -1,4 +1,4 @@
-"""Session options made from the command line."""
+"""Session options from the command line."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def options_of(
     surface: str,
     model: str | None = None,
 ) -> Options:
-    """Return the session options for `args`. The tour gets a separate folder where its script may act
-    freely.
+    """Return the session options for `args`. The tour gets a separate folder, where its script may act
+    without approval if no user is present.
     """
     tour = args.demo and args.cwd is None
     options = Options(
@@ -42,7 +42,7 @@ def options_of(
 
 
 def with_tour(options: Options) -> Options:
-    """Return the options of a session with a tour: in a separate folder, asking, and with forecasts."""
+    """Return the options of a session with the tour: in a separate folder, with approvals and forecasts."""
     return replace(
         options,
         workspace=demo_workspace(),

@@ -40,7 +40,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options and actions of `hermes serve` to its parser."""
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at")
     parser.add_argument(
         "--port", type=whole_number(0, 65_535), default=PORT, metavar="N", help=f"port ({PORT}; 0 = any)"
@@ -118,7 +118,7 @@ def _pair(args: argparse.Namespace) -> None:
 
 
 def qr(text: str) -> str:
-    """Return a QR code in half blocks; empty if its package is missing."""
+    """Return a text as a QR code of half blocks; empty if the package for it is missing."""
     try:
         import segno
     except ImportError:
@@ -129,7 +129,7 @@ def qr(text: str) -> str:
 
 
 def _reachable(url: str) -> str:
-    """Return the URL with a host name for other machines, where the service listens on all addresses."""
+    """Return the URL for other machines: one for all addresses gets this machine's own address."""
     parts = urlsplit(url)
     if parts.hostname not in ("0.0.0.0", "::"):
         return url

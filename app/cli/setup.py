@@ -1,4 +1,4 @@
-"""`hermes setup`: the first dialog without a screen. Finds a model, checks it and makes it the default."""
+"""`hermes setup`: choosing a first model on a plain terminal. It is checked and made the default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DESCRIPTION = (
     "asks nothing, for scripts. Keys are checked with a free request and kept where only you can read them."
 )
 _LISTED = 30
-"""Models of a provider that are listed; any other is typed by name."""
+"""The number of a provider's models that are listed; others can be typed by name."""
 _LONGEST_KEY = 8192
 _NO_TERMINAL = (
     "There is no terminal to ask on. Give what is needed: `hermes setup --provider openrouter --key-stdin "
@@ -34,15 +34,15 @@ class Setup(NamedTuple):
     """The result of a setup."""
 
     model: str = ""
-    """The model that is kept as the default; empty if none was chosen."""
+    """The model that became the default; empty if none was chosen."""
     provider: str = ""
     models: tuple[str, ...] = ()
-    """The models that the provider offers, as far as it says."""
+    """The names of the models that the provider offers, as far as they are known."""
     notice: str = ""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes setup` to its parser."""
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--provider", metavar="NAME", help="a provider, as `hermes providers` lists them")
     place.add_argument("--url", help="the address of a server; what it speaks is found out by asking it")
@@ -80,7 +80,7 @@ def _setup(args: argparse.Namespace) -> int:
 
 
 async def _by_options(args: argparse.Namespace, menu: ModelMenu) -> Setup:
-    """Set up what the options name. Raises `ConfigError`."""
+    """Set up the provider or server that the options name. Raises `ConfigError`."""
     key = ""
     if args.key_stdin:
         key = getpass("Key: ") if sys.stdin.isatty() else sys.stdin.read(_LONGEST_KEY)
@@ -105,7 +105,7 @@ async def _by_options(args: argparse.Namespace, menu: ModelMenu) -> Setup:
 
 
 async def _keep(model: str, menu: ModelMenu, provider: str = "", models: tuple[str, ...] = ()) -> Setup:
-    """Make a model the default. Raises `ConfigError` if it cannot be used."""
+    """Make a model the default, and return the result. Raises `ConfigError` if it cannot be used."""
     if problem := await menu.problem_of(model):
         raise ConfigError(problem)
     return Setup(model, provider or model.partition("/")[0], models, await menu.keep(model))
@@ -124,9 +124,9 @@ async def _provider(menu: ModelMenu, name: str) -> KeyProvider:
 
 
 async def _with_key(provider: KeyProvider, key: str, menu: ModelMenu) -> tuple[str, ...]:
-    """Check and store a key; return the models it opens. Raises `ConfigError` if it is not accepted.
+    """Check and store a key; return the models it gives access to. Raises `ConfigError` if it is rejected.
 
-    Without `key`, the one that is set already is used.
+    An empty `key` means the one that is already set, which is not checked.
     """
     if not key:
         if not provider.is_set:
@@ -176,7 +176,7 @@ async def _list_ways(menu: ModelMenu) -> list[dict[str, Any]]:
 
 
 async def _by_asking(menu: ModelMenu) -> Setup:
-    """Ask for a way, and on it for what it needs, until a model is kept. Raises `EOFError` when left."""
+    """Ask how to get a model until one is set up; return the result. Raises `EOFError` if the user leaves."""
     while True:
         found = await _ways(menu)
         way = found[await _choose("Choose a model", [each.title for each in found])]
@@ -226,7 +226,7 @@ async def _fetch(way: Way, menu: ModelMenu) -> Setup | None:
 
 
 async def _of(provider: str, models: tuple[str, ...], menu: ModelMenu) -> Setup:
-    """Let the user choose a model of a provider."""
+    """Let the user choose a model of a provider, and make it the default. Raises `EOFError` if they leave."""
     shown = list(models[:_LISTED])
     name = (
         await _pick(f"Choose a model of {provider}", shown)
@@ -239,12 +239,12 @@ async def _of(provider: str, models: tuple[str, ...], menu: ModelMenu) -> Setup:
 
 
 async def _choose(title: str, choices: list[str]) -> int:
-    """Return the index of a choice. Raises `EOFError` when the user leaves."""
+    """Return the index of the choice. Raises `EOFError` if the user leaves."""
     return choices.index(await _pick(title, choices, typed=False))
 
 
 async def _pick(title: str, choices: list[str], *, typed: bool = True) -> str:
-    """Return a choice by its number, or with `typed` any other text."""
+    """Return one of the choices, picked by its number, or with `typed` any other text."""
     say(f"\n{NEEDS_YOU} {title}\n", sys.stderr)
     for number, choice in enumerate(choices, 1):
         say(f"  {number:>2}  {choice}", sys.stderr)
@@ -259,7 +259,7 @@ async def _pick(title: str, choices: list[str], *, typed: bool = True) -> str:
 
 
 async def _read(prompt: str) -> str:
-    """Return a line that is not empty. Raises `EOFError` otherwise."""
+    """Return a typed line. Raises `EOFError` if it is empty, or at the end of input."""
 
     def read() -> str:
         print(prompt, end="", file=sys.stderr, flush=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
-    """Show the application until it ends; returns the exit code."""
+    """Run the full-screen application; return the exit code."""
     with share_interpreter():
         return asyncio.run(_show(args))
 
@@ -171,14 +171,14 @@ def _service_runs(home: Home) -> bool:
 
 
 def _history_of(project: Path, home: Home) -> Path:
-    """Return the prompt history file of `project`."""
+    """Return the path of the file with the prompt history of `project`."""
     from hashlib import sha256
 
     return home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl"
 
 
 def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
-    """Print the messages that follow once the terminal is restored."""
+    """Print the last messages after the full screen and return the exit code. Raises `app.failure`."""
     if app.failure is not None:
         raise app.failure
     session = app.host.session if app.host.spoken else ""

@@ -27,7 +27,7 @@ DESCRIPTION = "Work on many tasks from a file, each in a session and a folder of
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes batch` to its parser."""
     actions = add_actions(parser)
     run_parser = add_action(
         actions,
@@ -136,7 +136,7 @@ def _print_summary(ended: BatchProgress, results: Path) -> None:
 
 
 class _Silent:
-    """No progress."""
+    """The view of a batch that shows no progress."""
 
     def __enter__(self) -> _Silent:
         return self
@@ -149,7 +149,7 @@ class _Silent:
 
 
 class _Lines:
-    """Plain progress: a line for each task that ends; with `as_json` its result."""
+    """The view of a batch that prints a line for each task that ends; with `as_json` its result."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -187,7 +187,7 @@ def progress_view(*, as_json: bool = False, quiet: bool = False) -> Any:
 
 
 jobs = whole_number(1, 256)
-"""How many tasks are worked on or made at once, of an option."""
+"""The argparse type of `--jobs`: the number of tasks that run at once."""
 
 
 def _money(text: str) -> float:

@@ -27,7 +27,7 @@ _MOST_ROWS = 500
 
 
 class LiveTable:
-    """Shows progress until it is closed, then restores the screen."""
+    """The view of a batch as a table that fills the screen until it is closed."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._began = time.monotonic()
@@ -44,7 +44,7 @@ class LiveTable:
         self._live.stop()
 
     def hear(self, progress: BatchProgress) -> None:
-        """Store the progress of the run; it is drawn a few times a second."""
+        """Record the progress of the batch, which is shown at the next of several updates a second."""
         self._progress = progress
         now = time.monotonic()
         self._since = {name: self._since.get(name, now) for name in progress.running}

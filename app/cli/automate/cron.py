@@ -1,4 +1,4 @@
-"""`hermes cron`: schedules, jobs and their runs."""
+"""`hermes cron`: calculating schedules, and managing jobs and their runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agent.core.store.store import Store
 
 LONGEST_LINE = 100_000
-"""Bytes of a line from stdin that are read."""
+"""The number of bytes of a line from stdin that are read."""
 _LISTS = ("skills", "toolsets", "context_from", "allow")
 _JOB = "id, start of an id, or name"
 
@@ -41,7 +41,7 @@ DESCRIPTION = "Jobs that work on time, and when they are due."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes cron` to its parser."""
     actions = add_actions(parser)
     _declare_next(actions)
     _declare_jobs(actions)
@@ -72,7 +72,7 @@ def _declare_next(actions: Any) -> None:
 
 
 def _next(args: argparse.Namespace) -> int:
-    """Print the next times of a schedule. Raises `HermesError`."""
+    """Print the next times of one schedule, or of many on stdin; return an exit code."""
     from agent.automation.schedule.job import ask
     from agent.automation.schedule.zones import machine_zone
 
@@ -274,7 +274,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
 
 
 def _folder(given: str) -> str:
-    """Return the absolute path of `--cwd`. Raises `ConfigError` if the folder does not exist."""
+    """Return the absolute path of the folder given by `--cwd`. Raises `ConfigError` if it does not exist."""
     if not given:
         raise ConfigError("--cwd is empty; name a folder, or leave it out.")
     try:
@@ -288,7 +288,7 @@ def _folder(given: str) -> str:
 
 
 def _job_fields(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields of a job that the arguments set; `before` are the rules the job already has."""
+    """Return the fields of a job that the arguments set; `before` are the job's existing permission rules."""
     from agent.automation.schedule.job import delivery_rule
 
     names = (
@@ -340,7 +340,7 @@ async def _log(book: JobBook, args: argparse.Namespace) -> None:
 
 
 def run_line(run: JobRun) -> str:
-    """Return one run on one line: when it was due, why, its outcome and its duration."""
+    """Return a run as one line: when it was due, its cause, outcome, duration, costs and delivery."""
     seconds = "" if run.started is None or run.ended is None else f"{run.ended - run.started:.1f} s"
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
     took = [seconds, plural(tokens, "token") if tokens else "", f"${cost:.4f}" if cost else ""]
@@ -353,14 +353,14 @@ def run_line(run: JobRun) -> str:
 
 
 def when(seconds: float | None) -> str:
-    """Format a time in this machine's time zone."""
+    """Return a time as text in this machine's time zone; `never` for None."""
     if seconds is None:
         return "never"
     return datetime.fromtimestamp(seconds).astimezone().strftime("%a %Y-%m-%d %H:%M")
 
 
 def _row(job: Job, more: str = "") -> str:
-    """Return one job on one line; `more` comes before its title."""
+    """Return a job as one line; `more` comes before its title."""
     state = f"next {when(job.next)}" if job.standing == "active" else job.standing
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {more}{one_line(job.title)}"
 

@@ -27,7 +27,7 @@ _VERDICTS = {"A": "A is better", "B": "B is better", "none": "No difference that
 
 
 def print_result(result: SuiteResult, report: Path) -> None:
-    """Print a result; figures from a judge that does not count are grey."""
+    """Print the result of a suite; figures that rely on an unreliable judge are dimmed."""
     summary = result.summary()
     low, high = summary["interval"]
     judged, doubt = result.judged_tasks(), result.doubt()
@@ -106,7 +106,7 @@ def _extras(result: SuiteResult) -> tuple[tuple[str, bool], ...]:
 
 
 def _say(text: str, *, grey: bool) -> None:
-    """Print a line, dimmed where the terminal can."""
+    """Print a line, dimmed with `grey` on a terminal."""
     if not grey or not sys.stdout.isatty():
         say(text)
         return
@@ -120,7 +120,7 @@ DESCRIPTION = "Run suites of tasks, compare two results, and see how far a judge
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes eval` to its parser."""
     actions = add_actions(parser)
     run = add_action(actions, "run", "run the tasks of a suite; the same line again continues", _run)
     run.add_argument("suite", metavar="SUITE", help="a folder, or the name of one that ships")
@@ -206,7 +206,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _show_calibration_progress(model: str, done: int, pairs: int) -> None:
-    """Print the number of requests, and on a terminal a progress line that ends with the last pair."""
+    """Print the number of requests first, then on a terminal a progress line that ends with the last pair."""
     if done == 0:
         asked = f"{plural(pairs, 'labelled pair')}: {plural(2 * pairs, 'request')}"
         say(f"Calibrating the judge {model} with {asked}.", sys.stderr)
@@ -270,7 +270,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
-    """Return the log with the conversations of the sessions that still exist; secrets are masked."""
+    """Return the result as an Inspect log, with the conversations that still exist; secrets are masked."""
     from datetime import UTC, datetime
 
     from agent.automation.evaluation.report import inspect_log

@@ -1,4 +1,4 @@
-"""`hermes gateway`: messengers that talk to sessions of the service, and the people allowed to use them."""
+"""`hermes gateway`: messengers that talk to sessions of the service, and the users allowed to use them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def declare_setup(actions: Any) -> None:
-    """Declare the action."""
+    """Add the action `setup` and its options to the actions of `hermes gateway`."""
     setup = add_action(
         actions, "setup", "set a messenger up: ask for its token, try it, keep it, enable it", run_setup
     )
@@ -57,7 +57,7 @@ def declare_setup(actions: Any) -> None:
 
 
 def run_setup(args: argparse.Namespace) -> None:
-    """Set up a messenger. Raises `HermesError`, and then nothing has changed."""
+    """Set up or disable a messenger; without a name, list all. On a `HermesError`, nothing has changed."""
     from agent.core.config.edit import set_setting
     from agent.integrations.gateways.adapter import gateway_kind
 
@@ -160,7 +160,7 @@ def _parse_pairs(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
 def _secret(
     kind: GatewayKind, asked: str, variable: str, environ: Mapping[str, str], *, may_type: bool
 ) -> str:
-    """Return a new secret; empty keeps the present one. Raises `ConfigError` if there is none."""
+    """Return a new secret; "" keeps the current one. Raises `ConfigError` if there is none to keep."""
     is_there = bool(environ.get(variable, "").strip())
     if may_type:
         hint = " (empty = the one that is kept)" if is_there else ""
@@ -177,7 +177,7 @@ def _secret(
 
 
 def _field(settings: Any, name: str, asked: str) -> str:
-    """Ask for a further setting; an empty text keeps the present value."""
+    """Ask for a further setting; return "" to keep the current value."""
     now = str(getattr(settings, name) or "")
     if sys.stdin.isatty():
         return input(f"{asked} [{now or 'none'}]: ").strip()
@@ -210,7 +210,7 @@ DESCRIPTION = "Let messengers talk to sessions of the service of this home."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes gateway` to its parser."""
     actions = add_actions(parser)
     run_parser = add_action(
         actions, "run", "run the enabled messengers, with the service they belong to", run, json=""

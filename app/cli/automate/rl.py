@@ -32,7 +32,7 @@ DESCRIPTION = "Serve tasks as a training environment, hand in scored rollouts, t
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes rl` to its parser."""
     actions = add_actions(parser)
     serve = _action(actions, "serve", "serve an environment in the form of OpenEnv on this machine")
     serve.add_argument(
@@ -88,7 +88,7 @@ def _rate(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the chosen action. Raises `HermesError`."""
+    """Run the chosen action; return an exit code. Raises `HermesError`."""
     work = {"serve": _serve, "atropos": _atropos, "train": _train, "tinker": _tinker}[args.action]
     try:
         work(args)

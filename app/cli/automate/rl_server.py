@@ -1,7 +1,7 @@
-"""The environment server: episodes over HTTP and WebSocket in the form of OpenEnv (openenv-core 0.2.3).
+"""The environment server: episodes over HTTP and WebSocket in the format of OpenEnv (openenv-core 0.2.3).
 
-Over HTTP `episode_id` names an episode; the newest one is used if none is named. Over WebSocket each
-connection has its own episode. The engine of an episode asks for actions under `/policy`.
+Over HTTP `episode_id` names an episode; without it the newest one is used. Over WebSocket each connection has
+its own episode. The agent of an episode requests its actions from the trainer under `/policy`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from app.version import version
 from tools.text.words import plural
 
 MOST_BODY = 16_000_000
-"""Bytes of one request."""
+"""The largest number of bytes in the body of a request."""
 _ACTION = {
     "type": "object",
     "properties": {
@@ -63,13 +63,13 @@ _STATE = {
 
 
 def application(arena: Arena, name: str, token: str) -> ASGIApp:
-    """Return the ASGI application of the server. Trainers must present `token`."""
+    """Return the ASGI application of the server. Trainers must send `token`, agents the key of `arena`."""
     server = EnvironmentServer(arena, name)
     return TrainerGuard(Starlette(routes=server.routes()), token, arena.key)
 
 
 class EnvironmentServer:
-    """Request handlers of one arena."""
+    """The request handlers for the episodes of an arena."""
 
     def __init__(self, arena: Arena, name: str) -> None:
         self._arena = arena
@@ -171,7 +171,7 @@ class EnvironmentServer:
             await self._arena.leave(episode)
 
     async def _answer_message(self, socket: WebSocket, episode: Episode, text: str | bytes) -> bool:
-        """Answer one message; return whether more may follow."""
+        """Handle one message and send the answer; return False if the client closes the connection."""
         try:
             given = _parse_json(text)
         except (ValueError, RecursionError) as error:
@@ -234,7 +234,7 @@ class TrainerGuard:
 
 
 def _token_of(authorization: str) -> str:
-    """Return the token of an `Authorization` header."""
+    """Return the token in an `Authorization` header; empty if there is none."""
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return rest.strip()
@@ -257,7 +257,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """Return the body as an object; empty if there is none. Raises `ValueError`."""
+    """Return the request's JSON body; an empty object without a body. Raises `ValueError`."""
     content = b""
     async for piece in request.stream():
         content += piece
@@ -273,7 +273,7 @@ async def _body(request: Request) -> Mapping[str, Any]:
 
 
 def _parse_json(text: str | bytes) -> Any:
-    """Parse a trainer's message. Raises `ValueError`, also for a lone surrogate, and `RecursionError`."""
+    """Parse a trainer's JSON. Raises `ValueError`, also for a lone surrogate, and `RecursionError`."""
     given = json.loads(text)
     json.dumps(given, ensure_ascii=False).encode()
     return given
@@ -317,7 +317,7 @@ async def serve_environment(
     approve: ModeName | None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve on a loopback address until a signal arrives. Raises `HermesError`."""
+    """Serve on a loopback address until a signal arrives; `ready` gets the address. Raises `HermesError`."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -20,7 +20,7 @@ DESCRIPTION = "List, show, check and create kinds of agents."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes agents` to its parser."""
     actions = add_actions(parser)
     add_action(actions, "list", "every kind of agent that can be sent here", _list, json="print JSON")
     show = add_action(actions, "show", "what one kind may do, and its instructions", _show)
@@ -78,7 +78,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _data(kind: AgentKind) -> dict[str, Any]:
-    """Return what `--json` prints about a kind."""
+    """Return the data about a kind that `--json` prints."""
     definition = kind.definition
     limits = (
         {

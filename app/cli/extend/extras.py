@@ -1,4 +1,4 @@
-"""`hermes extras`: list, add and remove optional packages; also the offer to add one a command needs."""
+"""`hermes extras`: list, add and remove optional packages; also the offer to add a missing one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options and actions of `hermes extras` to its parser."""
     add_json(parser)
     parser.set_defaults(do=_list)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
@@ -63,7 +63,7 @@ def _remove(args: argparse.Namespace) -> None:
 
 
 def require(name: str, what: str) -> None:
-    """Make sure an extra is installed; offer to add it if a user is present. Raises `ConfigError`."""
+    """Make sure an extra is installed, offering to add it on a terminal. Raises `ConfigError` otherwise."""
     if is_installed(name):
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -97,7 +97,7 @@ def _add(names: Sequence[str], *, ask: bool) -> None:
 
 
 def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
-    """Show the command, ask for consent and run it. Raises `ConfigError`, `HermesError`."""
+    """Show the command, ask for consent if `ask`, and run it. Raises `ConfigError` and `HermesError`."""
     from app.tui.terminal.pip_progress import ProgressLine, failure_hint, with_raw_progress
     from app.tui.terminal.pip_progress import run as run_pip
     from tools.kit.umask import person_umask
@@ -121,7 +121,7 @@ def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
 
 
 def _ask_yes(question: str) -> bool:
-    """Ask a yes/no question; return False without a terminal."""
+    """Ask a yes/no question, where empty means yes; return False without a terminal."""
     if not sys.stdin.isatty():
         return False
     print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)

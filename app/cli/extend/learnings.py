@@ -28,7 +28,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes learnings` to its parser."""
     actions = add_actions(parser)
     _look(actions, "list", "all of them, the surest first")
     _look(actions, "search", "those in which most of the words occur").add_argument(
@@ -131,7 +131,7 @@ def _change(args: argparse.Namespace) -> None:
 
 
 def as_json(learning: Learning) -> dict[str, Any]:
-    """Return a learning as an object: its exported fields, number, state and origin. Pure."""
+    """Return a learning as JSON data: its exported fields, number, state and origin. Pure."""
     from agent.knowledge.learnings.learning import record, standing
 
     return {

@@ -30,7 +30,7 @@ KEY_VALUE = "NAME=VALUE"
 
 
 def servers_of(home: Home) -> DeclaredServers:
-    """Return all servers declared for the current folder."""
+    """Return all MCP servers declared for the current folder: in settings, by the project or by plugins."""
     from agent.core.config.loader import load
     from agent.integrations.mcp.server_config import declared_servers
     from agent.session.wiring.plugin_servers import with_plugin_servers
@@ -41,7 +41,7 @@ def servers_of(home: Home) -> DeclaredServers:
 
 
 def parsed_pairs(given: list[str], what: str) -> dict[str, str]:
-    """Parse `NAME=VALUE` texts into a mapping. Raises `ConfigError`."""
+    """Parse `NAME=VALUE` texts into a mapping; `what` names the option. Raises `ConfigError`."""
     found = {}
     for each in given:
         name, sign, value = each.partition("=")
@@ -72,7 +72,7 @@ def run_probe(home: Home, args: argparse.Namespace) -> None:
 
 
 def run_call(home: Home, args: argparse.Namespace) -> int:
-    """Call one tool."""
+    """Call one tool and print its result; return an exit code. Raises `HermesError`."""
     text = sys.stdin.read() if args.args == "-" else args.args
     try:
         arguments = json.loads(text)
@@ -102,7 +102,7 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
 
 
 def _with_whole_text(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer of a server with a long text in it, not in a file as a model gets it."""
+    """Return a tool's result with a long text in it, instead of in the file that a model would read."""
     if not (path := result.get("full_result")):
         return result
     file = Path(path)
@@ -113,7 +113,7 @@ def _with_whole_text(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_login(home: Home, args: argparse.Namespace) -> None:
-    """Sign in again."""
+    """Sign in to a server, replacing a stored sign-in. Raises `HermesError`."""
     declared = servers_of(home).find_server(args.name)
     if not declared.config.url:
         raise ConfigError(f"{args.name} is started on this machine; only servers with an address sign in.")
@@ -126,7 +126,7 @@ def run_login(home: Home, args: argparse.Namespace) -> None:
 
 
 def probe_server(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:
-    """Ask a server for its catalog and store it for sessions that use the server. Raises `HermesError`."""
+    """Fetch a server's catalog, store it if the server is declared, and return it. Raises `HermesError`."""
     from agent.integrations.mcp.catalog import load_catalog, merge_listing, save_catalog
 
     async def work(server: Server) -> Any:
@@ -158,7 +158,7 @@ def probe_server(home: Home, declared: DeclaredServer, args: argparse.Namespace)
 
 
 def _find_server(home: Home, which: str) -> DeclaredServer:
-    """Return a server by its name or address. Raises `ConfigError`."""
+    """Return a server by its name or URL. Raises `ConfigError`, also for a server not approved yet."""
     from agent.integrations.mcp.server_config import DeclaredServer, address_config
 
     if which.startswith(("http://", "https://")):
@@ -176,7 +176,7 @@ def _with_server(
     work: Callable[[Server], Awaitable[Any]],
     renew: bool = False,
 ) -> Any:
-    """Connect to a server, run `work` on the connection, and disconnect."""
+    """Run `work` on a connection to a server, disconnect, and return the result. Raises `HermesError`."""
     import tempfile
 
     from agent.core.config.loader import load
@@ -226,7 +226,7 @@ def _with_server(
 
 
 def _send_to(url: str, only_print: bool) -> None:
-    """Open a URL in the user's browser (`BROWSER` names the program), or only print it."""
+    """Print a sign-in URL; unless `only_print`, open it in the user's browser (`BROWSER` names it)."""
     say(f"Sign in at:\n{reveal(url)}", sys.stderr)
     has_screen = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
     if only_print or not (has_screen or sys.platform == "darwin"):
@@ -248,11 +248,11 @@ def _progress_printer(as_json: bool) -> Callable[[str], None]:
 
 
 MOST_LINES = 400
-"""Lines of a tool that nobody agreed to yet that are shown."""
+"""The number of lines that are shown of a tool not approved yet."""
 
 
 def run_list(home: Home, args: argparse.Namespace) -> None:
-    """Print all servers without connecting to any."""
+    """Print all servers and what is known of them, without connecting to any."""
     from agent.integrations.mcp.catalog import load_catalog
 
     declared = servers_of(home)
@@ -272,7 +272,7 @@ def run_list(home: Home, args: argparse.Namespace) -> None:
 
 
 def run_add(home: Home, args: argparse.Namespace) -> int:
-    """Add a server to config.yaml and fetch its catalog once."""
+    """Add a server to config.yaml and fetch its catalog once; return an exit code."""
     from agent.integrations.mcp.server_config import add_server
 
     entry: dict[str, Any] = {}
@@ -305,7 +305,7 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
 
 
 def run_remove(home: Home, args: argparse.Namespace) -> None:
-    """Remove a server from config.yaml and delete its stored data."""
+    """Remove a server from config.yaml and delete its stored data. Raises `ConfigError`."""
     from agent.core.config.edit import drop_entry
     from agent.integrations.mcp.catalog import forget_catalog
 
@@ -324,7 +324,7 @@ def run_remove(home: Home, args: argparse.Namespace) -> None:
 
 
 def run_trust(home: Home, args: argparse.Namespace) -> int:
-    """Approve a server of the project, or new and changed tools of a server."""
+    """Ask for approval of a server of the project, or of new and changed tools; return an exit code."""
     from agent.integrations.mcp.catalog import load_catalog, save_catalog
     from agent.integrations.mcp.server_config import ServerAgreement
 
@@ -385,7 +385,7 @@ def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
 
 
 def _tool_lines(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
-    """Return the changes of a tool, or its full description; invisible characters are spelled out."""
+    """Return the lines to approve: a tool's changes or description, invisible characters spelled out."""
     if catalog is not None and (difference := catalog.differences.get(tool.name)):
         return reveal(difference).splitlines()
     lines = reveal(tool.model_text).splitlines()
@@ -428,7 +428,7 @@ DESCRIPTION = "List, add and remove MCP servers, see what they offer, and call t
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes mcp` to its parser."""
     actions = add_actions(parser)
     add_action(actions, "list", "all servers, and what is known of each", run)
     _add_add(actions)
@@ -480,7 +480,7 @@ def _add_add(actions: Any) -> None:
     plainly = add.parse_known_args
 
     def with_command(given: Any = None, namespace: Any = None) -> Any:
-        """Take the arguments after `--` unchanged: argparse loses the `--` when options come before it."""
+        """Read the arguments after `--` unchanged, as argparse drops the `--` after options."""
         words: list[str] = list(given or [])
         at = words.index("--") if "--" in words else len(words)
         found, more = plainly(words[:at], namespace)
@@ -507,7 +507,7 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Run the chosen action. Raises `HermesError`."""
+    """Run the chosen action; return its exit code. Raises `HermesError`."""
     home = Home.locate()
     match args.action:
         case "serve":

@@ -1,7 +1,7 @@
 """`hermes mcp serve`: the sessions of this home as an MCP server on stdin and stdout.
 
-Other agents list, search and read sessions, and send messages to one. Approvals are shown to the user at
-the client as forms; a client without forms counts as a refusal.
+Other agents list, search and read sessions, and send messages to one. Approvals are shown as forms to the
+user of the client; a client without forms counts as a refusal.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient
 
 MOST = 100
-"""Rows of one answer."""
+"""The largest number of rows in one answer."""
 LONGEST = 20_000
-"""Characters of one message that are read; the rest is counted."""
+"""The number of characters of a message that are returned."""
 SEARCHES_FOR = 5.0
-"""Seconds a search may take."""
+"""The time limit in seconds for a search."""
 
 
 class ApprovalForm(BaseModel):
@@ -53,14 +53,14 @@ class AnswerForm(BaseModel):
 
 
 class ServedSessions:
-    """The server's tools, over the store of one home. Their errors are sentences."""
+    """The server's tools, which work on the session store of one home. Their errors are sentences."""
 
     def __init__(self, home: Home, workspace: Path) -> None:
         self._home = home
         self._workspace = workspace
 
     def server(self) -> MCPServer:
-        """Return the server with all tools."""
+        """Return the MCP server with all tools."""
         about = "Sessions of the agent Hermes on this machine: list, search, read them, and send messages."
         server = MCPServer("hermes", instructions=about)
         for tool in (self.list_sessions, self.search_sessions, self.read_session, self.prompt):
@@ -143,7 +143,7 @@ class ServedSessions:
 
 
 class _Answering:
-    """Forwards the requests of a session to the user at the client."""
+    """Forwards the requests of a session to the user of the client."""
 
     def __init__(self, ctx: Context) -> None:
         self.client: SessionClient | None = None
@@ -199,6 +199,6 @@ class _Answering:
 
 
 def run_serve(home: Home) -> int:
-    """Serve until the input ends."""
+    """Serve until stdin is closed; return the exit code."""
     asyncio.run(ServedSessions(home, Path.cwd()).server().run_stdio_async())
     return 0

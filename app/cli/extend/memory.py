@@ -34,7 +34,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes memory` to its parser."""
     actions = add_actions(parser)
     _action(actions, "list", "all entries, numbered")
     _action(actions, "show", "one entry, and where it came from").add_argument("entry", metavar="ENTRY")
@@ -166,7 +166,7 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
 
 
 def _refusal_record(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
-    """Return a refused write in the tool's form: the sentence, the entries and the file's usage."""
+    """Return a refused change as the memory tool does: the sentence, all entries and the file's usage."""
     from agent.knowledge.memory.files import usage
 
     memory = files.file(scope).read()
@@ -181,7 +181,7 @@ def _origin() -> Origin:
 
 
 def _entry_to_remove(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
-    """Return the entry to remove. Raises `HermesError`; with `--json` the refusal object is printed first."""
+    """Return the entry to remove. Raises `HermesError`; with `--json` the refusal is printed first."""
     try:
         return _find(files.file(scope).read(), args.entry)
     except HermesError as error:
@@ -191,7 +191,7 @@ def _entry_to_remove(files: MemoryFiles, scope: Scope, args: argparse.Namespace)
 
 
 def _find(memory: MemoryContents, wanted: str) -> str:
-    """Return the entry with a number or a part of its text. Raises `ConfigError`."""
+    """Return the entry with a number, or the only one that contains a text. Raises `HermesError`."""
     entries = memory.entries
     if wanted.isascii() and wanted.isdigit() and 0 < int(wanted) <= len(entries):
         return entries[int(wanted) - 1]

@@ -25,7 +25,7 @@ DESCRIPTION = "Fetch and list models that run on this machine."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes model` to its parser."""
     actions = add_actions(parser)
     pull = add_action(actions, "pull", "fetch a model (1.1 GB; 0.5 GB with --small)", fetch, json="")
     pull.add_argument("--small", action="store_true", help="fetch the smaller and weaker model")
@@ -50,7 +50,7 @@ def _path(args: argparse.Namespace) -> None:
 
 
 def fetch(args: argparse.Namespace) -> int:
-    """Fetch a model with progress on stderr; `args` has `small` and `source`."""
+    """Fetch a model with progress on stderr; `args` has `small` and `source`. Return an exit code."""
     from agent.model.local.pull import Listener, pull
     from agent.model.local.sources import PROVENANCE, weights_for
 
@@ -130,7 +130,7 @@ def _say(sentence: str) -> None:
 
 
 def _print_path(path: Path) -> None:
-    """Print the path: unchanged for a program, without control characters on a terminal."""
+    """Print a path: unchanged for a program, without control characters on a terminal."""
     print(clean(str(path)) if sys.stdout.isatty() else path)
 
 
@@ -139,7 +139,7 @@ def _size(size: int) -> str:
 
 
 class _Lines:
-    """Progress without a terminal: one line per tenth."""
+    """Progress without a terminal: one line for each tenth of the size."""
 
     def __init__(self) -> None:
         self._last = ("", -1)

@@ -30,7 +30,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes plugin` to its parser."""
     actions = add_actions(parser)
     for name, (summary, declare, do) in ACTIONS.items():
         declare(add_action(actions, name, summary, do, json=""))
@@ -184,7 +184,7 @@ def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None
 
 
 def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
-    """Show the plugin's rights and ask for consent. Raises `ConfigError` if it is refused."""
+    """Show what the plugin brings and may do, and ask for approval. Raises `ConfigError` if it is refused."""
     from agent.integrations.plugins.installing import card
     from agent.integrations.plugins.shelf import differences, lines_of
 
@@ -314,7 +314,7 @@ def _find_plugin(home: Home, name: str) -> ShelvedPlugin:
 
 
 def _unapproved_plugin(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
-    """Return a plugin in its own folder as one without consent."""
+    """Return a plugin found in its own folder as an installed one without approval."""
     from agent.integrations.plugins.files import hashes
     from agent.integrations.plugins.shelf import ShelvedPlugin
 

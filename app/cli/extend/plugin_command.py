@@ -1,4 +1,4 @@
-"""`hermes NAME …`: a command that a plugin registered."""
+"""`hermes NAME …`: running a command that a plugin registered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_registered(subparsers: Any, name: str) -> None:
-    """Declare the command that an approved plugin registered under `name`, if any. Reads one file."""
+    """Add a parser for the command that an approved plugin registered as `name`, if any. Reads one file."""
     from agent.integrations.plugins.consent import PluginConsents
 
     for consent in PluginConsents(Home.locate().plugin_consent).read().values():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OTHERWISE = ("local", "demo", "custom")
-"""Names that mean something else where a model is named."""
+"""Names that have another meaning as the provider in a model's name."""
 _LONGEST_KEY = 8192
 
 
@@ -33,7 +33,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options and actions of `hermes providers` to its parser."""
     add_json(parser)
     parser.set_defaults(do=_list)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
@@ -119,7 +119,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Send one request to a provider and print the outcome."""
+    """Send one request to a provider and print the outcome; return an exit code."""
     loaded = _load()[1]
     name: str = args.name
     found = asyncio.run(ask_provider(loaded, name))
@@ -136,7 +136,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _add(args: argparse.Namespace) -> None:
-    """Add a provider to config.yaml; the format `auto` is detected by asking the server."""
+    """Add a provider to config.yaml; the server is asked for the format if it is `auto`."""
     from agent.core.config.edit import put_entry
     from agent.core.config.env_file import keep_key
     from agent.model.catalog import PROVIDERS
@@ -227,7 +227,7 @@ def _forget(args: argparse.Namespace) -> None:
 
 
 def _missing(loaded: LoadedSettings, name: str, models: tuple[str, ...]) -> str:
-    """Return a warning if the configured model is not on its provider's list; else an empty text."""
+    """Return a warning if the provider's list lacks the configured model; else ""."""
     provider, _, model = (loaded.settings.model.name or "").partition("/")
     if provider != name or not model or not models:
         return ""

@@ -44,7 +44,7 @@ def open_catalog(args: argparse.Namespace) -> SkillCatalog:
 
 
 def open_skill_hub() -> SkillHub:
-    """Open the user's skill hub with the current settings."""
+    """Open the skill sources and installed skills with the current settings."""
     from agent.knowledge.skills.hub.service import open_hub
 
     home, here = Home.locate(), Path.cwd()
@@ -59,7 +59,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def candidate_record(candidate: Candidate, *, force: bool = False) -> dict[str, Any]:
-    """Return a candidate as a JSON object."""
+    """Return a skill under review as JSON data."""
     offer = candidate.fetched.offer
     return {
         "name": candidate.name,
@@ -87,7 +87,7 @@ def candidate_record(candidate: Candidate, *, force: bool = False) -> dict[str, 
 
 
 def row_record(row: LockedSkill, hub: SkillHub) -> dict[str, Any]:
-    """Return an installed skill as a JSON object."""
+    """Return an installed skill as JSON data."""
     return {
         "name": row.name,
         "path": str(hub.installed.lock.place(row)),
@@ -102,13 +102,13 @@ def row_record(row: LockedSkill, hub: SkillHub) -> dict[str, Any]:
 
 
 def require_person(args: argparse.Namespace, doing: str) -> None:
-    """Raise `ConfigError` if nobody is present to answer a question."""
+    """Raise `ConfigError` if no user can answer a question and `--yes` is missing."""
     if not args.yes and (args.as_json or not sys.stdin.isatty()):
         raise ConfigError(f"{doing} asks first, and there is nobody to answer; give --yes.")
 
 
 def confirm(args: argparse.Namespace, question: str) -> bool:
-    """Ask a question whose default is the safe answer; `--yes` agrees without asking."""
+    """Ask a yes/no question, where empty means no; `--yes` agrees without asking."""
     return args.yes or agrees(question)
 
 
@@ -137,7 +137,7 @@ def _search(args: argparse.Namespace) -> None:
 
 
 def _identifier(offer: SkillOffer) -> str:
-    """Return the identifier that `install` accepts."""
+    """Return the identifier of an offered skill that `install` accepts."""
     return clean(f"{offer.source}:{offer.item or offer.name}")
 
 
@@ -478,7 +478,7 @@ def _publish(args: argparse.Namespace) -> int:
 
 
 def _skill(args: argparse.Namespace) -> Skill:
-    """Return the skill that the arguments name. Raises `ConfigError`."""
+    """Return the skill that the arguments name, in use or given by its folder. Raises `ConfigError`."""
     from agent.knowledge.skills.hub.publishing import skill_at
 
     if "/" in args.skill or args.skill.startswith("."):
@@ -491,7 +491,7 @@ def _skill(args: argparse.Namespace) -> Skill:
 
 
 def _author() -> str:
-    """Return the user's git identity. Raises `ConfigError`."""
+    """Return the author from the user's git settings. Raises `ConfigError`."""
     said = []
     for key in ("user.name", "user.email"):
         try:

@@ -23,7 +23,7 @@ DESCRIPTION = "List, check, install, update and hand on skills: written-down way
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes skills` to its parser."""
     actions = add_actions(parser)
     for name, summary, declare_options, do in (*COMMANDS, *skill_hub.COMMANDS):
         declare_options(add_action(actions, name, summary, do))
@@ -56,7 +56,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def as_data(found: SkillSet) -> dict[str, Any]:
-    """Return all skills that were found, as a JSON object."""
+    """Return all skills that were found, by state, as JSON data."""
     return {
         "skills": [_entry(each) for each in found.skills],
         "off": [_entry(each.skill) | {"reason": each.reason} for each in found.off],

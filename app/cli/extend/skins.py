@@ -22,7 +22,7 @@ DESCRIPTION = "List, show, check and create skins."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes skins` to its parser."""
     actions = add_actions(parser)
     add_action(actions, "list", "every skin; your own ones come last", _list, json="print JSON")
     show = add_action(actions, "show", "a sample of one skin", _show)
@@ -81,7 +81,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _data(loaded: LoadedSkin, **more: Any) -> dict[str, Any]:
-    """Return what `--json` prints about a skin."""
+    """Return the data about a skin that `--json` prints, with `more` added."""
     skin = loaded.skin
     problems = list(map(str, loaded.problems))
     brief = {"name": skin.name, "shade": _shade(skin), "description": skin.description}
@@ -89,7 +89,7 @@ def _data(loaded: LoadedSkin, **more: Any) -> dict[str, Any]:
 
 
 def _shade(skin: Skin) -> str:
-    """`dark`, `light`, or `any` for a skin that is drawn on the terminal's own background."""
+    """Return `dark` or `light`, or `any` for a skin on the terminal's own background."""
     if skin.colors["background"] == "ansi_default":
         return "any"
     return "dark" if skin.dark else "light"
@@ -166,7 +166,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _file_or_named(skin: str) -> LoadedSkin:
-    """Load `skin` as a file if it looks like one (`./a.yaml`, `a.yml`), else the skin of this name."""
+    """Load `skin`, a file if it looks like one (`./a.yaml`, `a.yml`), else a name. Raises `ConfigError`."""
     from themes.loader import SUFFIXES, load_file
 
     path = Path(skin)

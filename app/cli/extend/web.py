@@ -28,7 +28,7 @@ DESCRIPTION = "Search the web, read pages and crawl sites, as the agent does."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes web` to its parser."""
     actions = add_actions(parser)
     search = add_action(actions, "search", "search the web", run, json="print JSON")
     search.add_argument("query", nargs="+", metavar="WORD")
@@ -53,7 +53,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Run the chosen action. Raises `HermesError`."""
+    """Run the chosen action; return an exit code. Raises `HermesError`."""
     if args.action == "extract" and bool(args.urls) == bool(args.batch):
         raise ConfigError("Give either addresses or --batch FILE.")
     return asyncio.run(_run(Home.locate(), args))
@@ -121,7 +121,7 @@ def _results(found: Mapping[str, Any]) -> str:
 
 
 class _lines:  # noqa: N801 - reads like a function where it is used
-    """The lines of a file or of standard input, readable while the context is open."""
+    """A context manager that yields the lines of a file, or of standard input for `-`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

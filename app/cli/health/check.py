@@ -1,4 +1,4 @@
-"""The result of one check, and a runner of several checks with a time limit."""
+"""The result of a check of `hermes doctor`, and a runner of several checks with a time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """The outcome of one check. `mend` holds the fix; empty when nothing is wrong."""
+    """The outcome of one check. `mend` says how to fix a problem; it may be empty."""
 
     name: str
     state: State
@@ -29,7 +29,7 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True)
 class HealthSubject:
-    """The inputs of the checks. `program_time` is the longest time a started program may take, in seconds."""
+    """The inputs of the checks. `program_time` is the time limit in seconds for a started program."""
 
     home: Home
     environ: Mapping[str, str]

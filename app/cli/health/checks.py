@@ -1,4 +1,4 @@
-"""Checks of the machine, the sandbox, what is stored, the senses and the model."""
+"""Checks of the machine, the sandbox, stored data, image and speech tools, and the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OLDEST_PYTHON = (3, 11)
 WAL_FAULT = ((3, 7, 0), (3, 51, 2))
-"""SQLite versions whose write-ahead log can lose data when it is reset (fixed in 3.51.3)."""
+"""The first SQLite version whose write-ahead log can lose data when it is reset, and the last one."""
 
 LOW_DISK = 1 << 30
 FULL_DISK = 100 << 20
@@ -76,7 +76,7 @@ def git(subject: HealthSubject) -> HealthFinding:
 
 
 def _program(name: str, program: Path | str | None, mend: str, subject: HealthSubject) -> HealthFinding:
-    """Check that a program starts and tells its version."""
+    """Check that a program starts and prints its version."""
     if program is None:
         return HealthFinding(name, "warn", "not found", mend)
     try:
@@ -91,7 +91,7 @@ def _program(name: str, program: Path | str | None, mend: str, subject: HealthSu
 
 
 def language_servers(subject: HealthSubject) -> HealthFinding:
-    """List the installed language servers; without one, edits are not checked."""
+    """List the installed language servers, which check edits."""
     from agent.integrations.diagnostics.server_process import LANGUAGES, find_server
 
     kinds = {each.name: find_server(each, {}, subject.environ) for each in LANGUAGES}
@@ -124,7 +124,7 @@ def terminal(subject: HealthSubject) -> HealthFinding:
 
 
 def clipboard(subject: HealthSubject) -> HealthFinding:
-    """Check which way a copied text goes, and whether it arrives."""
+    """Check in which way copied text goes, and whether it reaches the clipboard."""
     from app.tui.terminal.clipboard import copy_prospect
 
     arrives, way, mend = copy_prospect(subject.environ, sys.platform)
@@ -132,7 +132,7 @@ def clipboard(subject: HealthSubject) -> HealthFinding:
 
 
 def notifications(subject: HealthSubject) -> HealthFinding:
-    """Say what arrives of the calls to a user who looks elsewhere."""
+    """Report in which way calls to a user who is away can arrive."""
     from app.tui.terminal.attention import call_prospect
 
     return HealthFinding("notifications", "ok", call_prospect(subject.environ))
@@ -147,7 +147,7 @@ def _colours(environ: Mapping[str, str], term: str) -> str:
 
 
 def disk(subject: HealthSubject) -> HealthFinding:
-    """Check that the disk has room for the files of Hermes."""
+    """Check that the disk has enough free space for Hermes's files."""
     folder = subject.home.root
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -167,9 +167,9 @@ def _first_line(text: str) -> str:
 
 
 _LANDLOCK_CREATE_RULESET = 444
-"""The number of the system call, the same on every architecture."""
+"""The number of the system call that creates a ruleset, the same on every architecture."""
 _LANDLOCK_VERSION = 1
-"""Flag that asks for the version of the interface instead of making a ruleset."""
+"""The flag that queries the version of the interface instead of creating a ruleset."""
 
 _UNSHARE_USER = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
 
@@ -193,7 +193,7 @@ def sandbox(subject: HealthSubject) -> HealthFinding:
 
 
 def network(subject: HealthSubject) -> HealthFinding:
-    """Check that commands have the network access the settings ask for."""
+    """Check whether commands can have the network access that the settings ask for."""
     from agent.core.config.loader import load
     from agent.safety.sandbox.opening import probe, try_filter
 
@@ -269,7 +269,7 @@ def _user_namespaces(subject: HealthSubject) -> bool:
 
 
 STORE_SECONDS = 3.0
-"""Time given to the check of the store; a very large one is checked in part."""
+"""The time limit in seconds for checking the store; of a very large one only a part is checked."""
 
 
 def config(subject: HealthSubject) -> HealthFinding:
@@ -301,7 +301,7 @@ def permissions(subject: HealthSubject) -> HealthFinding:
 
 
 def meaning(subject: HealthSubject) -> HealthFinding:
-    """Check that semantic search works: its package is installed, or the settings name a model for it."""
+    """Check whether semantic search works: its package is installed, or the settings name a model for it."""
     from agent.core.config.loader import load
     from agent.errors import ConfigError
     from agent.knowledge.recall.embedding import INSTALL_MEANING
@@ -403,7 +403,7 @@ def _examine_store(connection: sqlite3.Connection, path: Path, application: int,
 
 
 def senses(subject: HealthSubject) -> HealthFinding:
-    """Report each tool, and the fix for a missing one; warn only about tools the settings enable."""
+    """Report each image and speech tool, and what a missing one needs; warn only about enabled ones."""
     from agent.core.config.loader import load
     from agent.integrations.senses.service import readiness
     from agent.model.providers import resolve
@@ -438,7 +438,7 @@ def senses(subject: HealthSubject) -> HealthFinding:
 
 
 SECONDS = 3.0
-"""Time for one address to answer."""
+"""The time limit in seconds for an answer from an address."""
 
 
 def model(subject: HealthSubject) -> HealthFinding:
@@ -480,7 +480,7 @@ def _local(subject: HealthSubject, setting: str) -> HealthFinding:
 
 
 async def _check_provider(target: Target) -> HealthFinding:
-    """Request the list of models: this is free and verifies address and key."""
+    """Request a provider's list of models, which is free and verifies address and key."""
     import httpx2
 
     from agent.model.addresses import is_loopback, list_of_models

@@ -1,4 +1,4 @@
-"""The sequences as which the keys of commands arrive, by the table of terminals, and as they are pressed."""
+"""How the keys of commands arrive here, according to the table of terminals and when they are pressed."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _TILDE = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6} | {
 _NAMED = {"enter": "\r", "tab": "\t", "escape": "\x1b", "backspace": "\x7f", "space": " "}
 _BITS = {"shift": 1, "alt": 2, "ctrl": 4, "super": 8}
 SECONDS = 120.0
-"""Longest wait for a key that is pressed to see it."""
+"""The longest wait in seconds for a key press."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyReport:
-    """One key of a command."""
+    """One key of a command, and how it arrives."""
 
     command: str
     name: str
     key: str
     arrives_as: str
-    """The sequence that the terminal sends for it, with its control characters spelled out."""
+    """The sequence that the terminal sends, with its control characters spelled out."""
     arrives: Literal["yes", "no", "perhaps"]
     hint: str = ""
 
@@ -73,7 +73,7 @@ def _sentence(report: KeyReport) -> str:
 
 
 def key_reports(environ: Mapping[str, str], bound: Keys) -> Iterator[KeyReport]:
-    """Yield what each key of each command arrives as in the terminal that `environ` describes."""
+    """Yield how each key of each command arrives in the terminal that `environ` describes."""
     from app.tui.commands.keys import bindables
     from app.tui.terminal.terminals import known_terminal, multiplexer
 
@@ -101,7 +101,7 @@ def _arrival(
 
 
 def _means(sequence: str, keys_of_command: Sequence[str]) -> bool:
-    """Return whether Hermes reads a sequence as one of these keys."""
+    """Return whether Hermes decodes a sequence as one of these keys."""
     from app.tui.terminal.tty_input import InputDecoder, Keyboard
 
     return any(key in keys_of_command for key in _read(InputDecoder(), Keyboard(), sequence.encode()))
@@ -118,9 +118,9 @@ def _read(decoder: InputDecoder, keyboard: Keyboard, data: bytes) -> list[str]:
 
 
 def key_sequence(key: str, *, protocol: bool) -> str:
-    """Return what a terminal sends for a key by Textual's name, with or without the Kitty protocol.
+    """Return what a terminal sends for a key, given by Textual's name, with or without the Kitty protocol.
 
-    Empty if without it there is nothing to send that would tell the key apart. Pure.
+    Empty if without it no sequence distinguishes the key. Pure.
     """
     from widgets.key_names import character_of
 
@@ -162,7 +162,7 @@ def spelling(sequence: str) -> str:
 
 
 def report_keys(subject: HealthSubject, *, as_json: bool, glyphs: bool) -> None:
-    """Print what the keys arrive as; on a terminal, then what is pressed, until esc."""
+    """Print how the keys arrive; on a terminal, then each key that is pressed, until esc."""
     import sys
 
     from app.cli.frame import say, say_json
@@ -188,10 +188,10 @@ def report_keys(subject: HealthSubject, *, as_json: bool, glyphs: bool) -> None:
 
 
 def _watch_keys(reports: list[KeyReport]) -> None:
-    """Print each key that is pressed, until esc or a long pause. The terminal is left as it was.
+    """Print each key that is pressed, until esc or a long pause. The terminal is restored.
 
-    Keys are read on the other screen, as in the application: on the usual one many terminals take shift with
-    arrows, home and end to scroll. What was pressed is printed again behind it.
+    Keys are read on the alternate screen, as in the application: on the normal one many terminals use shift
+    with arrows, home and end to scroll. The list of pressed keys is printed again afterwards.
     """
     import select
     import sys

@@ -26,7 +26,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes audit` to its parser."""
     add_json(parser, "print JSON, one line each")
     parser.set_defaults(do=run)
     parser.add_argument("--verify", action="store_true", help="check the whole log instead")
@@ -39,7 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the chosen action. Raises `HermesError`."""
+    """List entries, or verify the log; return an exit code. Raises `HermesError`."""
     if args.verify:
         from agent.safety.audit.check import verify
 

@@ -1,4 +1,4 @@
-"""The folder a command works in."""
+"""The working folder of a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.errors import ConfigError
 
 
 def workspace(path: str | None) -> Path:
-    """Return the resolved folder to work in. Raises `ConfigError` if it is not a folder."""
+    """Return the resolved working folder, by default the current one. Raises `ConfigError`."""
     try:
         resolved = Path(path or ".").expanduser().resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -24,5 +24,5 @@ def workspace(path: str | None) -> Path:
 
 
 def demo_workspace() -> Path:
-    """Create a separate folder for the tour."""
+    """Create the separate folder of the tour if it is missing, and return its path."""
     return private_folder(Home.locate().tour).resolve()

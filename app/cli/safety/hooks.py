@@ -24,7 +24,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes hooks` to its parser."""
     actions = add_actions(parser)
     add_action(actions, "list", "all hooks, and whether they run", _list)
     trust = add_action(actions, "trust", "agree to all hooks as they stand", _trust, json="")
@@ -32,7 +32,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _hooks() -> tuple[list[Hook], HookConsent]:
-    """Return the hooks of the settings and the consent to them; print errors."""
+    """Return the configured hooks and the record of approvals; print problems of their settings to stderr."""
     from agent.integrations.hooks.session_hooks import HookConsent
 
     home = Home.locate()

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from agent.safety.permissions.subjects import PermissionRule
 
 LONGEST = 4_000_000
-"""Characters of one line that are read as a command."""
+"""The largest number of characters of a line that is read as a command."""
 
 
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `explain`."""
+    """Add the options of the action `explain` to its parser."""
     parser.add_argument("--stdin", action="store_true", help="read commands from stdin, one a line")
     parser.add_argument("--cwd", metavar="D", default=None, help="folder the commands would run in")
     parser.add_argument("shell", nargs="*", metavar="CMD", help="the command, behind --")
@@ -56,7 +56,7 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def decider(cwd: Path) -> Callable[[str], Verdict]:
-    """Return a function that judges commands in `cwd` (also the workspace) by all active rules."""
+    """Return a function that judges commands in `cwd`, which is also the workspace, by all rules in force."""
     from tools.services.actions import RunCommand
 
     gate = _gate(cwd, "tui")
@@ -64,7 +64,7 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
 
 
 def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
-    """Return the narrowest rule that would allow a denied call; empty if no single rule does."""
+    """Return the narrowest rule that would allow a denied call; empty if no such rule is found."""
     from tools.services.actions import Action, RunCommand, WritePath
 
     action: Action
@@ -86,7 +86,7 @@ def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
 
 
 def _command_pattern(command: str) -> str:
-    """Return `git push *` for `git push origin main`; empty for anything but a plain command. Pure."""
+    """Return `git push *` for `git push origin main`; empty if the command is not plain. Pure."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -98,7 +98,7 @@ def _command_pattern(command: str) -> str:
 
 
 def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
-    """Return the gate of a folder with extra `allow` rules. Raises `ValueError` for an invalid rule."""
+    """Return a folder's permission gate with extra `allow` rules. Raises `ValueError` for an invalid one."""
 
     from agent.core.config.loader import load
     from agent.core.home import Home
@@ -125,7 +125,7 @@ def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
 
 
 def verdict_data(command: str, verdict: Verdict) -> dict[str, Any]:
-    """Return the object that `--json` prints."""
+    """Return the data about a verdict that `--json` prints."""
     return {
         "command": command,
         "verdict": verdict.kind,
@@ -135,7 +135,7 @@ def verdict_data(command: str, verdict: Verdict) -> dict[str, Any]:
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    """Yield the commands of stdin, each with the error of its line, or an empty text."""
+    """Yield the commands on stdin, each with an error sentence about its line, or ""."""
     for raw in sys.stdin.buffer:
         line = raw.rstrip(b"\n").removesuffix(b"\r")
         try:
@@ -156,7 +156,7 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 
 def _decode_line(line: str) -> str:
-    """Return the text of a line that is a JSON string; other lines unchanged."""
+    """Return the text in a line that is a JSON string; other lines are returned unchanged."""
     if not line.startswith('"'):
         return line
     try:
@@ -184,7 +184,7 @@ DESCRIPTION = "List, explain, test and change what may be done."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes permissions` to its parser."""
     actions = add_actions(parser)
     listing = add_action(
         actions, "list", "every rule in force, where it stands, and the mode", _list, json="print JSON"

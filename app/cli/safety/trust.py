@@ -1,4 +1,4 @@
-"""`hermes trust`: list everything the user approved, and revoke single entries."""
+"""`hermes trust`: list everything that the user approved, and revoke single approvals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options and actions of `hermes trust` to its parser."""
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     parser.set_defaults(do=run)
     actions = add_actions(parser)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _entries(home: Home) -> list[TrustEntry]:
-    """Return everything that was approved; print a sentence for each store that cannot be read."""
+    """Return everything that was approved; print a sentence for each source that cannot be read."""
     from agent.api.trust import TrustEntry, trust_entries
 
     found, problems = trust_entries(home, os.environ)
@@ -127,7 +127,7 @@ def _record(entry: TrustEntry) -> dict[str, Any]:
 
 
 def _lines(data: dict[str, Any], indent: str) -> Iterator[str]:
-    """Yield the data of an entry, a line for each name; nested and multi-line values are indented below."""
+    """Yield the data of an entry, one line per name; nested and multi-line values are indented below it."""
     for name, value in data.items():
         if value in (None, "", [], {}):
             continue

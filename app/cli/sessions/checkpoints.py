@@ -30,7 +30,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes checkpoints` to its parser."""
     actions = add_actions(parser)
     for name, summary in (
         ("status", "how much is kept, and the limits"),
@@ -152,7 +152,7 @@ def _collect(
 
 
 async def _living(home: Home) -> tuple[str, ...] | None:
-    """Return the ids of existing sessions; None without a session store."""
+    """Return the ids of all sessions in the store; None if there is no store."""
     from agent.core.store.store import Store
 
     if not home.keeps_sessions():

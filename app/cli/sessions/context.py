@@ -1,4 +1,4 @@
-"""`hermes context`: the content a new session would send before its first message, layer by layer."""
+"""`hermes context`: what a new session would send to the model before its first message, layer by layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.cli.safety.folder import workspace
 from tools.text.safe_text import clean
 
 LEAST = 6
-"""Digits of a hash that must be given."""
+"""The smallest number of digits of a hash that must be given."""
 
 if TYPE_CHECKING:
     from agent.knowledge.context.context_table import ContextLayer, ContextTable
@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options and actions of `hermes context` to its parser."""
     parser.add_argument("--model", metavar="MODEL", help="the model, as in `hermes --model`")
     add_json(parser, ONE_OBJECT)
     parser.set_defaults(do=_show)
@@ -66,7 +66,7 @@ def _forbid(args: argparse.Namespace) -> None:
 
 
 def _find_hash(wanted: str, digests: Iterable[str], what: str) -> str:
-    """Return the only hash that begins with `wanted`. Raises `ConfigError`."""
+    """Return the only hash in `digests` that begins with `wanted`. Raises `ConfigError`."""
     found = [each for each in digests if len(wanted) >= LEAST and each.startswith(wanted.lower())]
     if len(found) == 1:
         return found[0]
@@ -102,7 +102,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 async def _table(home: Home, model: str | None) -> ContextTable:
-    """Return the context table of a temporary session that stores nothing."""
+    """Return the context table of a temporary session, which is deleted afterwards."""
     from agent.api.opening import open_session
     from agent.knowledge.canvas.documents import CanvasDocuments
     from agent.session.conversation.script_journal import discard
@@ -123,8 +123,9 @@ async def _table(home: Home, model: str | None) -> ContextTable:
 
 
 def as_json(table: ContextTable) -> Mapping[str, Any]:
-    """Return the table as data: tokens are estimates; `cut` means that part of a layer was left out. The
-    deferred tools are found by search, and their tokens are those they would take.
+    """Return the table as JSON data: tokens are estimates; `cut` means that part of a layer was left out.
+
+    Deferred tools are found by search; their tokens are what they would take.
     """
     from agent.knowledge.context.context_table import TOOLS
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.integrations.migration.taking_over import Taken
 
 SHOWN = 8
-"""Things of a kind that are named before the question; the others are counted."""
+"""The number of items of a kind that are named before the question; the others are counted."""
 
 WORDS: dict[Part, str] = {
     "sessions": "sessions",
@@ -40,7 +40,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes import` to its parser."""
     names = ", ".join(PROGRAMS)
     parser.add_argument(
         "agent", metavar="AGENT", nargs="?", default="", help=f"{names}; without one, those found here"
@@ -64,7 +64,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List what can be imported, ask, and import it. Raises `HermesError`."""
+    """List what can be imported, ask, and import it; return an exit code. Raises `HermesError`."""
     from agent.integrations.migration.taking_over import look
 
     parts = _parts(args.only)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list_programs(args: argparse.Namespace, home: Home, parts: list[Part]) -> int:
-    """List the programs that keep something here. Raises `ConfigError`."""
+    """List the other agents whose data is found here; return an exit code. Raises `ConfigError`."""
     from agent.integrations.migration.taking_over import look, places
 
     if args.folder or args.yes:
@@ -218,5 +218,5 @@ def _record(findings: Findings, parts: list[Part]) -> dict[str, Any]:
 
 
 def _safe(server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a server without the values of its variables and headers, which may be secret."""
+    """Return a server with only the names of its variables and headers, as the values may be secret."""
     return {key: sorted(value) if key in ("env", "headers") else value for key, value in server.items()}

@@ -1,8 +1,8 @@
 """A plain prompt loop over the event stream, for terminals without the full-screen application.
 
 For screen readers (`hermes --reader`) text is only appended, states are words, choices are numbered, and each
-turn ends with one sentence. Lines are read while a turn runs: they answer an open question, else they steer
-the turn.
+turn ends with one sentence. Lines can be typed while a turn runs: they answer an open question; otherwise
+they steer the turn.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ HELP = """Commands: /undo, /redo, /compact, /context: as in the application.
 /stop: stop the running turn, as ctrl+c does. /help: this text. /quit: leave."""
 _LISTED = 20
 ANNOUNCED_SECONDS = 2.0
-"""Seconds after which a running call is named; a line for each short one would say everything twice."""
+"""Seconds after which a running call is announced; announcing short calls would repeat their results."""
 
 
 class Reopening(NamedTuple):
-    """What to continue with: a session, and another model for it if one was named."""
+    """The session to continue with after this one, and another model for it if one was named."""
 
     session: str
     model: str | None = None
@@ -78,7 +78,7 @@ class ReadingConsole(Console):
     def __init__(self) -> None:
         super().__init__()
         self.spare: Callable[[str], None] | None = None
-        """Takes a line that nobody waits for; without it, the line waits."""
+        """Receives a line that no question waits for; if None, such a line is kept."""
         self._lines: deque[str | None] = deque()
         self._waiting: asyncio.Future[str | None] | None = None
         loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class ReadingConsole(Console):
         threading.Thread(target=take, daemon=True, name="lines").start()
 
     async def read(self, prompt: str) -> str | None:
-        """Read one line; return None at the end of input."""
+        """Read one line, possibly typed before; return None at the end of input."""
         prompt = f"{spell_out(prompt.strip())} "
         print(prompt, end="", file=sys.stderr, flush=True)
         if self._lines:
@@ -116,13 +116,13 @@ class ReadingConsole(Console):
 
 
 class TurnSentence:
-    """Counts the calls of a turn, for the sentence at its end."""
+    """Counts the calls of a turn for the sentence at its end."""
 
     def __init__(self) -> None:
         self._calls: list[str] = []
 
     def hear(self, event: Event) -> str:
-        """Return the sentence when the turn of the main agent ends; else an empty text."""
+        """Return the sentence when the turn of the main agent ends; else ""."""
         if event.agent == "main" and isinstance(event, ToolFinished):
             self._calls.append(event.outcome)
         if event.agent != "main" or not isinstance(event, TurnEnded):
@@ -139,7 +139,7 @@ class TurnSentence:
 
 
 async def run_command(text: str, client: SessionClient, console: ReadingConsole) -> str | Reopening | None:
-    """Carry out a command of the reader; return its answer, None if `text` is no such command.
+    """Run a slash command of the plain loop; return its answer, or what to reopen; None for other text.
 
     Raises `HermesError`.
     """
@@ -191,7 +191,7 @@ async def _choose_session(console: ReadingConsole, workspace: Path) -> Reopening
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
-    """Read messages until the end of input; returns the exit code."""
+    """Send messages from stdin until the end of input; return the exit code."""
     return asyncio.run(_loop(args))
 
 
@@ -206,7 +206,7 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
 async def _session(
     args: FastOptions | argparse.Namespace, console: Console, more: Reopening | None
 ) -> tuple[int, Reopening | None]:
-    """Work in one session; return the exit code, and what to continue with."""
+    """Run the loop in one session; return the exit code, and what to continue with, or None."""
     model = more and more.model
     view = LoopView(console)
     while True:
@@ -272,7 +272,7 @@ async def _session(
 
 
 def _last_exchange(path: Sequence[Node], prompt: str) -> list[str]:
-    """Return the last message of a continued session and its answer, which say where it stands."""
+    """Return the last user message of a continued session and its answer, as lines to print."""
     answer = ""
     for node in reversed(path):
         if node.kind == "user" and node.data.get("origin") != "engine":
@@ -290,14 +290,14 @@ def _steer(client: SessionClient, console: Console, text: str) -> None:
 
 
 class LoopView:
-    """Writes the stream to stdout as it arrives."""
+    """Writes the answer to stdout as it arrives, and other events to stderr."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._open_line = False
         self._streamed = False
         self._announced: dict[str, asyncio.TimerHandle] = {}
-        """What will name running calls, by their ids."""
+        """Timers that will announce running calls, by their ids."""
         self._turn = TurnSentence() if isinstance(console, ReadingConsole) else None
 
     def __call__(self, event: Event) -> None:

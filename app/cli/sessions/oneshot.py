@@ -1,7 +1,7 @@
 """`hermes -p TEXT`: work on one message and exit.
 
-The final answer goes to stdout, everything else to stderr; with `--json` every
-event is one line on stdout and nothing else is printed there.
+The final answer goes to stdout, everything else to stderr; with `--json`, stdout gets only events, one per
+line.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from app.tui.startup.fast_args import FastOptions
 
 MAX_STDIN = 4_000_000
-"""Characters read from stdin as a message."""
+"""The largest number of characters of a message from stdin."""
 SILENCE = 5.0
-"""Seconds without a byte on stdin after which a task that has a text looks who could write one."""
+"""Seconds without input on stdin, for a task that has a text, before other writers are searched for."""
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def run(args: FastOptions | argparse.Namespace) -> int:
 
 
 def message_of(prompt: str | None, images: Sequence[str]) -> str:
-    """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
+    """Return the message: the text of `-p`, stdin, or both, stdin last. Raises `ConfigError` if empty."""
     text = "" if prompt in (None, "-") else prompt
     piped = "" if text and _is_silent() else read_stdin()
     if text and piped.strip():
@@ -79,7 +79,7 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
 
 
 def _mentioned_images(text: str) -> tuple[Attachment, ...]:
-    """Store the images that a message mentions as `@chart.png`; print the names of unusable ones."""
+    """Store the images that a message mentions as `@chart.png`; print a sentence for each unusable one."""
     if "@" not in text:
         return ()
     from agent.core.attachments import AttachmentStore
@@ -94,7 +94,7 @@ def _mentioned_images(text: str) -> tuple[Attachment, ...]:
 
 
 def _is_silent() -> bool:
-    """Return whether nothing comes on stdin, and only those who started this program could send it.
+    """Return whether stdin is empty and only the processes that started this program could still write to it.
 
     Editors, agents and services start programs with a pipe that they never write to and never close.
     """
@@ -115,7 +115,7 @@ def _is_silent() -> bool:
 
 
 def _has_other_writer(descriptor: int) -> bool:
-    """Return whether a process that did not start this one can write to a pipe; True if that is not known."""
+    """Return whether a process that did not start this one can write to a pipe; True if unknown."""
     pipe = os.fstat(descriptor)
     if not stat.S_ISFIFO(pipe.st_mode):
         return False
@@ -140,7 +140,7 @@ def _has_other_writer(descriptor: int) -> bool:
 
 
 def read_stdin() -> str:
-    """The text on stdin, cleaned; empty on a terminal. Raises `ConfigError`."""
+    """Return the cleaned text on stdin; empty on a terminal. Raises `ConfigError`."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
     try:
@@ -216,7 +216,7 @@ def _show_event(console: Console, event: Event) -> None:
 
 
 class LastDenied:
-    """Remembers the last denied call of the main agent."""
+    """Records the last denied call of the main agent."""
 
     def __init__(self) -> None:
         self.call: ToolStarted | None = None
@@ -232,13 +232,13 @@ class LastDenied:
 
 
 class JsonView:
-    """Prints every event as one line. If stdout is closed, it sets `failure` and stops the turn."""
+    """Prints every event as one line of JSON. If stdout is closed, it sets `failure` and stops the turn."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.failure: OSError | None = None
         self.stop: Callable[[], None] | None = None
-        """What ends the turn; set when there is one."""
+        """A function that stops the turn; None before it starts."""
 
     def __call__(self, event: Event) -> None:
         if self.failure is not None:
@@ -252,7 +252,7 @@ class JsonView:
 
 
 class TextView:
-    """One line for each finished call and each notice."""
+    """Prints one line for each finished call and each notice to stderr."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

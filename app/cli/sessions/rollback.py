@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.store import CheckpointStore
 
 NAMED = 20
-"""Paths that stay and are named one by one; the others are counted."""
+"""The number of skipped paths that are listed; the others are counted."""
 CHOICES = ("mine", "checkpoint", "merge")
 
 
@@ -37,13 +37,13 @@ class _Session:
 
     id: str
     root: Path
-    """The folder that is looked at: the one it works in, or the current one if it worked there before."""
+    """The session's folder, or the current folder if the session worked here before."""
     is_left: bool
-    """Whether it works elsewhere by now, so that its later steps have nothing to do with `root`."""
+    """True if the session works in another folder by now, so that its later steps do not concern `root`."""
     names: dict[str, int]
-    """Positions by the names they have in the session."""
+    """The positions in the history that have labels in the session, by label."""
     running: bool
-    """Whether another process works on the session right now."""
+    """True if another process is working on the session."""
 
 
 DESCRIPTION = (
@@ -55,7 +55,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes rollback` to its parser."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="the steps (the default)")
     what.add_argument("--to", metavar="N", help="take files back to how they stood after step N")
@@ -76,7 +76,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Run the chosen action. Raises `HermesError`."""
+    """List steps, print a diff or restore files; return an exit code. Raises `HermesError`."""
     from agent.workspace.checkpoints.store import CheckpointStore
 
     home = Home.locate()
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
-    """Return the numbers of the chosen hunks; None means all."""
+    """Return the numbers of the chosen hunks; None means all. Raises `ConfigError`."""
     from agent.workspace.checkpoints.restore.hunks import numbers
 
     if args.hunks is None:
@@ -113,7 +113,7 @@ def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
 
 
 def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
-    """Finish interrupted restores; this happens before any other action."""
+    """Finish restores that were interrupted; return and print a sentence for each."""
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
 
     finished = finish_abandoned(store)
@@ -123,7 +123,7 @@ def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
 
 
 async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
-    """Return the named session's root: steps of subagents are recorded with the root session."""
+    """Return the named session, else the newest of this folder; of a subagent's session, the root session."""
     from agent.core.store.locks import SessionLock
     from agent.core.store.store import Store
     from agent.session.conversation.session_folder import renamed_session, worked_in
@@ -153,7 +153,7 @@ async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None)
 
 
 async def _names(store: Store, session: str) -> dict[str, int]:
-    """Return step positions by node label, taken from the nodes above each label."""
+    """Return history positions by label: the step of the labelled node, or of the nearest node above it."""
     marks = {mark.node: mark.label for mark in await store.marks(session) if mark.label}
     if not marks:
         return {}
@@ -184,7 +184,7 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
 
 
 def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
-    """Return files as steps name them; relative paths start at the current folder."""
+    """Return paths as steps record them, relative ones from the current folder. Raises `ConfigError`."""
     from agent.workspace.checkpoints.restore.plan import inside
 
     try:
@@ -348,7 +348,7 @@ def _back(
 def _parts(
     plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
 ) -> dict[str, Choice]:
-    """Return the choice of hunks in a plan with one file. A conflict is left alone unless overruled."""
+    """Return the choice of hunks for a plan with one file; a conflict is skipped unless overruled."""
     from agent.workspace.checkpoints.restore.hunk_restore import part_of
 
     item = plan.items[0]
@@ -363,7 +363,7 @@ def _parts(
 def _preview(
     plan: RestorePlan, store: CheckpointStore, choices: Mapping[str, Choice], session: _Session
 ) -> None:
-    """Print the planned change of each path before asking; chosen hunks are shown."""
+    """Print the planned change to each path; of chosen hunks only these are shown."""
     from agent.session.export.patch import patch_between
     from agent.workspace.checkpoints.entries import PathChange
     from agent.workspace.checkpoints.restore.hunk_restore import part_entry
@@ -397,7 +397,7 @@ def _plan_record(session: _Session, plan: RestorePlan) -> dict[str, Any]:
 
 
 def _what_happens(item: PlanItem, choice: Choice) -> str:
-    """Return a description of the planned change of one path."""
+    """Return a description of the planned change to one path."""
     if item.state == "lost":
         return f"stays: {one_line(item.reason)}"
     what = "changes back" if item.now is not None else "comes back"
@@ -412,12 +412,12 @@ def _what_happens(item: PlanItem, choice: Choice) -> str:
 
 
 def _change_of_git(item: PlanItem) -> str:
-    """Return the planned change of a git repository; empty for other items."""
+    """Return the planned change to a git repository; empty for other items."""
     return one_line(item.now.reason) if item.is_repository and item.now is not None else ""
 
 
 def _outcome(restored: Restored, chosen: str) -> str:
-    """Return sentences about the restore; `chosen` are the options that name its session."""
+    """Return the result of a restore as lines; `chosen` are the options that name its session."""
     lines = []
     if restored.step is not None:
         number = restored.step.number
@@ -436,7 +436,7 @@ def _outcome(restored: Restored, chosen: str) -> str:
 
 
 def _step_record(step: Step) -> dict[str, Any]:
-    """Return a step as a JSON object."""
+    """Return a step as JSON data."""
     return {
         "step": step.number,
         "kind": step.kind,
@@ -449,7 +449,7 @@ def _step_record(step: Step) -> dict[str, Any]:
 
 
 def _outcome_record(restored: Restored, plan: RestorePlan) -> dict[str, Any]:
-    """Return the restore's outcome as a JSON object."""
+    """Return the result of a restore as JSON data."""
     changes = restored.step.changes if restored.step else ()
     whole = plan.whole and not plan.having("lost")
     return {

@@ -1,4 +1,4 @@
-"""`hermes running`: the sessions that are open now, what they do, and in which process."""
+"""`hermes running`: the sessions that are open now, their states, and their processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESCRIPTION = "List the sessions that are open now, in any terminal, editor, job
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes running` to its parser."""
     add_json(parser)
     parser.set_defaults(do=run)
 
@@ -68,7 +68,7 @@ async def _open_sessions(home: Home) -> list[dict[str, Any]]:
 
 
 async def _works(store: Store, session: str) -> bool:
-    """Return whether a turn has begun that has no answer yet."""
+    """Return whether a turn is unfinished, because the last message has no answer yet."""
     if await store.unfinished_branches(session):
         return True
     head = (await store.heads(session))[0].name

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 TRAJECTORIES = ("sharegpt", "openai", "atif")
 LAYOUTS = ("jsonl", "sharegpt", "openai", "atif", "html", "patch")
 _PAGE = 200
-"""Sessions that are listed at once."""
+"""The number of sessions that are listed at once."""
 
 
 def declare(export: argparse.ArgumentParser) -> None:
-    """Declare the options of the action."""
+    """Add the description and options of `hermes sessions export` to its parser."""
     export.description = (
         "Write a session, or with --all those that pass the filters. jsonl is the whole tree; "
         "sharegpt, openai (messages for fine-tuning) and atif (ATIF 1.8) are trajectories of a branch, html "
@@ -65,7 +65,7 @@ def declare(export: argparse.ArgumentParser) -> None:
 
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
-    """Write the export. Raises `HermesError`."""
+    """Write the export to the output that the options name. Raises `HermesError`."""
     from agent.session.export.trajectories import ExportFilter
 
     if args.max_tokens is not None and (args.max_tokens < 1 or args.layout not in TRAJECTORIES):
@@ -209,7 +209,7 @@ async def _lines(
 
 
 def _branch(known: Mapping[int, Node], end: int) -> list[Node]:
-    """Return the nodes from the root to `end`, oldest first."""
+    """Return the nodes from the root to the node `end`, oldest first."""
     found: list[Node] = []
     at: int | None = end
     while at is not None and at in known:
@@ -261,7 +261,7 @@ async def _page(store: Store, session: Session, branch: str) -> bytes:
 
 
 async def _patch(store: Store, home: Home, session: Session, branch: str) -> bytes:
-    """Return the file changes of the branch as a patch, from its first message on."""
+    """Return the file changes of the branch since its first message as a patch. Raises `StoreError`."""
     nodes = await store.path(session.id, branch)
     positions = [step for node in nodes if isinstance(step := node.data.get("step"), int)]
     if not positions or not home.checkpoints.exists():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def declare(replay: argparse.ArgumentParser) -> None:
-    """Declare the options of the action."""
+    """Add the description and options of `hermes sessions replay` to its parser."""
     replay.description = (
         "Run a session again: no request leaves and no tool runs, recorded answers and results "
         "are fed through, and every request is compared with the one that left, byte for byte. With --from "
@@ -39,7 +39,7 @@ def declare(replay: argparse.ArgumentParser) -> None:
 
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
-    """Replay a session, and continue it live if asked. Raises `HermesError`."""
+    """Replay a session and print a report, or continue it live; return an exit code. Raises `HermesError`."""
     from agent.core.attachments import AttachmentStore
     from agent.session.replay.replaying import check_step, replay
 

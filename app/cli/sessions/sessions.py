@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 _ROLES = ("user", "assistant", "tool", "notice")
 _SHOWN_RESULT = 2_000
-"""Characters of a tool result that `show` prints."""
+"""The number of characters of a tool result that `show` prints."""
 
 _SEARCH_SECONDS = 10.0
-"""How long a search may continue into old messages for parts of words."""
+"""The time limit in seconds for searching old messages for parts of words."""
 
 _MEANING_SECONDS = 10.0
-"""How long a search may first find out what new messages mean."""
+"""The time limit in seconds for first computing embeddings of new messages."""
 
 _INDEX_SECONDS = 60.0
-"""How long a search may first index what is new; it continues with what is indexed then."""
+"""The time limit in seconds for first indexing new messages; the search then uses what is indexed."""
 
 LARGEST = 2 << 30
-"""Bytes of a file that is read."""
+"""The largest size in bytes of a file to import."""
 
 
 DESCRIPTION = (
@@ -57,7 +57,7 @@ DESCRIPTION = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the actions of `hermes sessions` to its parser."""
     actions = add_actions(parser)
     _add_reading(actions)
     _add_changing(actions)
@@ -140,7 +140,7 @@ def _word(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the chosen action. Raises `HermesError`."""
+    """Run the chosen action; return an exit code. Raises `HermesError`."""
     home = Home.locate()
     if args.action == "recover":
         _recover(home, args)
@@ -194,7 +194,7 @@ async def _list(store: Store, args: argparse.Namespace) -> None:
 
 
 def _resolve_folder(folder: str | None) -> str | None:
-    """Return a folder in the form sessions store it; it need not exist any more."""
+    """Return a folder in the form in which sessions store it; it need not exist. Raises `ConfigError`."""
     try:
         return None if folder is None else str(Path(folder).expanduser().resolve())
     except (OSError, RuntimeError, ValueError):
@@ -348,7 +348,7 @@ def _sources(recall: Recall, named: list[str] | None) -> list[str] | None:
 
 
 async def _index(recall: Recall, *, by_meaning: bool) -> None:
-    """Index new messages; print a notice if this takes long."""
+    """Index new messages for the search; print a notice if this is not finished in time, or fails."""
     try:
         if (
             by_meaning
@@ -372,7 +372,7 @@ async def _index(recall: Recall, *, by_meaning: bool) -> None:
 
 
 def _place(hit: SearchHit) -> str:
-    """Return the place of a hit: its session, or the source of its notes."""
+    """Return the source of a hit: its session, or the kind of note."""
     return hit.session if hit.source == "messages" else hit.source
 
 
@@ -384,7 +384,7 @@ def _hit_row(hit: SearchHit, width: int) -> str:
 
 
 async def _import(store: Store, home: Home, args: argparse.Namespace) -> None:
-    """Import sessions. Raises `HermesError`, and then nothing was imported."""
+    """Import sessions from a file. Raises `HermesError`, and then nothing was imported."""
     from agent.core.store.importing import parse_sessions
     from agent.session.wiring.recall import open_recall
 

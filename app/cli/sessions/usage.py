@@ -19,17 +19,17 @@ GROUPINGS = ("day", "model", "project", "agent")
 DEFAULT_DAYS = 30
 MOST_DAYS = 36_500
 NAME_CELLS = 40
-"""Cells of the first column at most."""
+"""The largest width of the first column, in cells."""
 
 PATIENCE = 1.0
-"""Seconds of silence while old sessions are counted."""
+"""Seconds without a message while old sessions are counted."""
 
 
 DESCRIPTION = "Show requests, tokens and cost over all sessions of this home."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand."""
+    """Add the options of `hermes usage` to its parser."""
     parser.add_argument("--by", choices=GROUPINGS, default="day", help="what a line is (default: day)")
     parser.add_argument(
         "--days",
@@ -84,7 +84,7 @@ def _explain() -> None:
 
 
 def as_json(found: UsageReport | None, by: str) -> dict[str, Any]:
-    """Return the report as one object. Pure."""
+    """Return the report as JSON data. Pure."""
     if found is None:
         return {"by": by, "since": "", "lines": [], "total": None}
     lines = [line.to_json() for line in found.lines]
@@ -108,7 +108,7 @@ def _row(name: str, line: UsageLine, width: int) -> str:
 
 
 def cost(line: UsageLine) -> str:
-    """Return `$0.42`; `$0.42+` if some price is missing, `unknown` if all are. Pure."""
+    """Return a cost such as `$0.42`; `$0.42+` if some prices are missing, `unknown` if all are. Pure."""
     if line.unpriced and line.unpriced == line.requests:
         return "unknown"
     shown = f"${line.cost:,.4f}" if 0 < line.cost < 1 else f"${line.cost:,.2f}"
