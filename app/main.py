@@ -1,4 +1,4 @@
-"""The `hermes` command: parses the command line and picks a surface.
+"""The `hermes` command: parses the command line and starts the right user interface.
 
 Nothing heavy is imported here; a subcommand's module is loaded when it is named.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     import argparse
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
-"""The errors of writing to stdout on a full or broken disk."""
+"""The errors raised by writing to stdout on a full or broken disk."""
 
 FRAMES = "1000"
-"""Frames per second that Textual may paint. A key is painted at once, not with the next frame of a stream;
-streams limit themselves to 30 per second. A shared frame would be costly: for two distant parts of the
-screen it paints everything between them.
+"""The frames per second that Textual may paint. A key press is painted at once, not with the next frame of a
+stream; streams limit themselves to 30 per second. A shared frame would be costly: for two distant parts of
+the screen it paints everything between them.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `hermes` and return its exit code. Errors are one sentence, never a traceback."""
+    """Run `hermes` and return its exit code. An error is printed as one sentence, never as a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     make_private()
     logging.getLogger().addHandler(logging.NullHandler())
@@ -69,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete_streams() -> None:
-    """Replace standard streams that the caller closed, and keep characters outside their encoding from
-    raising.
+    """Replace standard streams that are missing, and make stdout and stderr replace characters that they
+    cannot encode.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as we do
@@ -143,7 +143,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
-    """Parse the command line. Exits the program with a sentence if it makes no sense."""
+    """Parse the command line; exit the program with a sentence if it is wrong."""
     options = fast_options(arguments)
     if options is not None and options.sound:
         return options
@@ -160,7 +160,7 @@ def _complain(sentence: str) -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """Report a fault of Hermes: print a sentence, and write the details to the log."""
+    """Report an unexpected exception in a sentence and in detail in the log; return the exit code."""
     logging.getLogger("hermes").error("unexpected error", exc_info=error)
     _complain(f"Internal error ({type(error).__name__}: {error}); the log file has the details.")
     return int(ExitCode.FAILED)

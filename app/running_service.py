@@ -1,4 +1,4 @@
-"""The service that runs in this home, if any: a locked file and a note next to it."""
+"""The service that runs in this home, if any: a locked file, and a file with its address next to it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def running_service(folder: Path) -> dict[str, Any] | None:
 
 
 class ServicePlace:
-    """A lock that admits one service per home, held while a `with` block lasts."""
+    """A context manager with a lock that admits one service per home."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = -1
 
     def __enter__(self) -> ServicePlace:
-        """Take the lock. Raises `ConfigError` naming the service that holds it."""
+        """Take the lock. Raises `ConfigError`, which names the service that holds it."""
         lock = open_lock(self._folder / "service.lock")
         if not lock_file(lock, seconds=0):
             os.close(lock)
@@ -43,7 +43,7 @@ class ServicePlace:
         return self
 
     def note(self, **data: Any) -> None:
-        """Write the data with which clients reach the service."""
+        """Write the address and other data with which clients reach the service."""
         unfinished = self._folder / f".service.{os.getpid()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with os.fdopen(os.open(unfinished, flags, PRIVATE_FILE), "w", encoding="utf-8") as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def version() -> str:
-    """Return the installed version, or a word in brackets if Hermes is not installed."""
+    """Return the installed version, or `(not installed)`."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

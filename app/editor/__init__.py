@@ -1,1 +1,1 @@
-"""The agent of an editor, over the Agent Client Protocol."""
+"""Hermes as the agent of an editor, over the Agent Client Protocol."""

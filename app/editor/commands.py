@@ -1,4 +1,4 @@
-"""Slash commands that an editor can run."""
+"""Slash commands that can be run from an editor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EditorCommand:
-    """One command. `act` returns the text to show; it raises `HermesError`."""
+    """One slash command. `act` returns the text to show, and raises `HermesError`."""
 
     name: str
     description: str
@@ -25,7 +25,7 @@ class EditorCommand:
     hint: str = ""
     """A hint on the arguments of the command; empty if it takes none."""
     asks: bool = False
-    """True if the text is a message to the model, instead of being shown."""
+    """True if the text of `act` is sent to the model instead of being shown."""
 
 
 async def _compact(client: SessionClient, focus: str) -> str:

@@ -1,4 +1,4 @@
-"""Requests of an editor: sessions, messages, modes and options, over one connection."""
+"""The requests of an editor: sessions, messages, modes and options, over one connection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EFFORTS = ("default", "off", "low", "medium", "high")
 
 
 def session_modes(current: Mode) -> schema.SessionModeState:
-    """Return the permission modes, and which one is current."""
+    """Return the permission modes, with `current` marked as the current one."""
     return schema.SessionModeState(
         current_mode_id=current,
         available_modes=[
@@ -81,9 +81,7 @@ def session_options(
 
 
 def _other(effort: str) -> tuple[str, ...]:
-    """Return the effort if it is not one of the usual ones, such as a number of tokens; else an
-    empty tuple.
-    """
+    """Return the effort as a further choice if it is not among the usual ones, such as a number of tokens."""
     return (effort,) if effort and effort not in EFFORTS else ()
 
 
@@ -133,7 +131,7 @@ def folder_of(cwd: str) -> Path:
 
 
 def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
-    """Store the images of a message in the home and return their attachments. Raises `AttachmentError`."""
+    """Store a message's images in the home and return them as attachments. Raises `AttachmentError`."""
     from agent.core.attachments import AttachmentStore
 
     home = Home.locate()
@@ -142,7 +140,7 @@ def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
 
 
 def known_models(workspace: Path) -> Sequence[ModelChoice]:
-    """Return the models available in a workspace."""
+    """Return the models available in a workspace, also unusable ones. Blocking."""
     from agent.core.config.loader import load
     from agent.model.model_choices import choices as model_choices
 
@@ -163,7 +161,7 @@ def known_skills(workspace: Path) -> list[tuple[str, str]]:
 
 
 def need_model(model: str | None) -> None:
-    """Check that a model is configured. Raises `NoModelError`."""
+    """Raise `NoModelError` if no model is configured. Blocking."""
     from agent.core.config.loader import load
     from agent.model.providers import resolve
 
@@ -172,7 +170,7 @@ def need_model(model: str | None) -> None:
 
 
 def server_entries(servers: Sequence[Any] | None) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Return an editor's MCP servers as pairs of name and entry, in the form of the settings. Pure."""
+    """Return an editor's MCP servers as pairs of name and settings; unknown kinds are skipped. Pure."""
     found: list[tuple[str, dict[str, Any]]] = []
     for each in servers or ():
         match each:
@@ -190,11 +188,11 @@ def server_entries(servers: Sequence[Any] | None) -> tuple[tuple[str, dict[str, 
 log = logging.getLogger(__name__)
 
 EVERY = 0.5
-"""Seconds between two looks."""
+"""Seconds between two reads of a watched session."""
 
 
 def holder_of(session: str) -> str:
-    """Return words on the program that has a session open; empty if none has. Raises `HermesError`."""
+    """Return a description of the process that has a session open; "" if none has. Raises `HermesError`."""
     lock = SessionLock(Home.locate().run, session)
     if lock.acquire():
         lock.release()
@@ -204,7 +202,7 @@ def holder_of(session: str) -> str:
 
 
 class Onlooker:
-    """Shows a stored session and everything that is added to it."""
+    """Sends a stored session that another program works on to the editor, with everything added to it."""
 
     def __init__(self, session: str, workspace: Path, send: Callable[[str, Any], Awaitable[None]]) -> None:
         self.id = session
@@ -215,14 +213,14 @@ class Onlooker:
         self._task: asyncio.Task[None] | None = None
 
     async def look(self, *, show: bool) -> None:
-        """Show the stored messages, unless `show` is False because the editor has them. Raises
+        """Read the stored messages and send them, unless `show` is False, as the editor has them. Raises
         `HermesError`.
         """
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
             await self._news(store, show=show)
 
     def follow(self) -> None:
-        """Show new messages from now on."""
+        """Start a task that sends new messages."""
         self._task = asyncio.create_task(self._follow())
 
     def close(self) -> None:
@@ -261,10 +259,10 @@ class Onlooker:
 
 
 Servers = tuple[tuple[str, dict[str, Any]], ...]
-"""MCP servers of an editor, by name, as settings describe them."""
+"""MCP servers passed on by an editor: pairs of name and entry, as in the settings."""
 SET_UP = "hermes-setup"
 LISTED = 50
-"""Sessions of one page."""
+"""The number of sessions on one page of the list."""
 _AUTH_REQUIRED = -32000
 _INVALID_PARAMS = -32602
 _INTERNAL = -32603
@@ -275,8 +273,9 @@ _STOPS: Mapping[str, str] = {
     "denied": "end_turn",
     "budget": "max_turn_requests",
 }
-"""How a turn that ended is told, by its outcome. After a refusal editors forget what was said;
-a no of the user does not justify that."""
+"""The stop reason that reports the end of a turn, by its outcome. After the reason `refusal` editors discard
+the turn, which a denied permission does not justify.
+"""
 
 
 class EditorAgent:
@@ -287,14 +286,14 @@ class EditorAgent:
     def __init__(self, model: str | None) -> None:
         self._model = model
         self.connection: Any = None
-        """The way to the editor."""
+        """The connection to the editor; None before `on_connect`."""
         self._sessions: dict[str, EditorSession] = {}
         self._fresh: set[str] = set()
-        """Sessions whose editor does not yet know them."""
+        """Ids of new sessions that were not yet sent to the editor."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._models: Sequence[ModelChoice] | None = None
         self._onlookers: dict[str, Onlooker] = {}
-        """Sessions that another program works on."""
+        """Watchers of sessions that other programs work on, by session id."""
         self.offer = EditorOffer()
 
     @property
@@ -303,11 +302,11 @@ class EditorAgent:
         return self.offer.forms
 
     def on_connect(self, conn: Any) -> None:
-        """Store the connection to the editor."""
+        """Store the connection to the editor. Called by the protocol's package."""
         self.connection = conn
 
     async def close(self) -> None:
-        """Close every session. Never raises."""
+        """Close every session and stop watching others. Never raises."""
         for task in self._tasks:
             task.cancel()
         sessions, self._sessions = list(self._sessions.values()), {}
@@ -347,7 +346,7 @@ class EditorAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
-        """Check that a model is configured now."""
+        """Raise `RequestError` unless a model is configured by now."""
         if method_id != SET_UP:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no way {clean(method_id)!r} to sign in; use {SET_UP}."
@@ -372,9 +371,7 @@ class EditorAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
-        """Load a stored session and send its conversation. A session that another program uses is only
-        watched.
-        """
+        """Load a stored session and send its conversation. One in use by another program is only watched."""
         if await self._with_request_errors(self._look_on(cwd, session_id, show=True)):
             return schema.LoadSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
@@ -419,7 +416,7 @@ class EditorAgent:
         return schema.CloseSessionResponse()
 
     async def ext_method(self, method: str, params: Any) -> Any:
-        """Handle a method that the protocol's package does not know: the permanent deletion of a session."""
+        """Delete a session permanently: `session/delete`, which the protocol's package does not route yet."""
         if method != "session/delete":
             raise RequestError.method_not_found(method)
         session = params.get("sessionId") if isinstance(params, dict) else None
@@ -448,7 +445,7 @@ class EditorAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List stored sessions, most recently used first."""
+        """List stored sessions, most recently used first, in pages of `LISTED`."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
             raise RequestError(_INVALID_PARAMS, "The cursor is not one of ours; leave it out to begin again.")
         start = int(cursor or 0)
@@ -522,7 +519,7 @@ class EditorAgent:
         return True
 
     async def _take_over(self, session_id: str) -> None:
-        """Continue a watched session once it is free. Raises `HermesError`."""
+        """Open a watched session for work, once no other program works on it. Raises `HermesError`."""
         onlooker = self._onlookers[session_id]
         if holder := await asyncio.to_thread(holder_of, session_id):
             raise ConfigError(
@@ -534,7 +531,7 @@ class EditorAgent:
         self._announce(await self._open(str(onlooker.workspace), session_id))
 
     async def _require_stored(self, session_id: str) -> str:
-        """Return the id if a stored session has exactly this id; prefixes and titles do not count.
+        """Return the id if a session with exactly this id is stored; prefixes and titles do not count.
 
         Raises `HermesError` otherwise.
         """
@@ -566,7 +563,7 @@ class EditorAgent:
     # Messages
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
-        """Run the turn of a message from the editor; return how it ended."""
+        """Run a turn with the editor's message; return how it ended."""
         if session_id in self._onlookers:
             await self._with_request_errors(self._take_over(session_id))
         session = self._need(session_id)
@@ -642,7 +639,7 @@ class EditorAgent:
         await self._with_request_errors(session.client.set_mode(mode))
 
     async def _set_model(self, session: EditorSession, model: str) -> None:
-        """Reopen the session with another model, or with the previous one if that fails."""
+        """Reopen the session with another model, or if that fails with the old one. Raises `HermesError`."""
         before = session.client
         if before.busy:
             raise ConfigError("A turn is running; stop it before another model continues.")
@@ -661,7 +658,7 @@ class EditorAgent:
         return session_options(client.mode, client.model, client.effort, self._models)
 
     def tell_mode(self, session: str) -> None:
-        """Send the current mode, model and effort to the editor."""
+        """Send the current mode, model and effort of a session to the editor."""
         if (known := self._sessions.get(session)) is not None:
             self._spawn(self._tell_options(known))
 
@@ -680,7 +677,7 @@ class EditorAgent:
     # Updates sent to the editor without a request
 
     def note_result(self, result: Any) -> None:
-        """Send the first updates of a session that a sent result names, because the editor knows its id only
+        """Send the first updates of a new session once its id was sent to the editor, which knows it only
         now.
         """
         name = result.get("sessionId") if isinstance(result, dict) else None
@@ -698,18 +695,18 @@ class EditorAgent:
         )
 
     async def update(self, session: str, update: Any) -> None:
-        """Send an update of a session."""
+        """Send an update of a session to the editor."""
         await self.connection.session_update(session, update)
 
     async def permission(
         self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> str | None:
-        """Ask for a permission; return the chosen option's id, None if cancelled."""
+        """Ask the user for a permission in the editor; return the chosen option's id, None if cancelled."""
         answer = await self.connection.request_permission(session, call, options)
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Show a form in the editor and return the user's answer."""
+        """Show a form in the editor and return the user's answer as the protocol has it."""
         mode = schema.ElicitationFormSessionMode(session_id=session, requested_schema=fields)
         return await self.connection.create_elicitation(message, mode)
 
@@ -733,7 +730,7 @@ class EditorAgent:
         task.add_done_callback(self._tasks.discard)
 
     async def _with_request_errors(self, work: Any) -> Any:
-        """Return the result of `work`; turn `HermesError`s into protocol errors of one sentence."""
+        """Return the result of `work`; turn a `HermesError` into a `RequestError` with one sentence."""
         try:
             return await work
         except NoModelError as error:

@@ -1,4 +1,4 @@
-"""One session open in an editor: its updates, questions and turns."""
+"""One session open in an editor: its updates, questions, terminals and turns."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ log = logging.getLogger(__name__)
 
 SHOWS = 'cat "$1"; exit "$(cat "$1.code" 2>/dev/null || echo 0)"'
 MOST_WAITING = 4_000_000
-"""Bytes that wait for a terminal; what comes beyond is left out there."""
+"""The number of bytes that may wait for a terminal; further output is left out there."""
 RETAINED = 1_000_000
-"""Bytes of output that the editor is asked to keep."""
+"""The number of bytes of output that the editor is asked to keep for a terminal."""
 PATIENCE = 10.0
-"""Seconds the editor has to start the terminal, and to end it."""
+"""Seconds that the editor has to start or to end a terminal."""
 
 
 class LiveTerminal:
-    """One terminal of the editor.
+    """A terminal in the editor that shows the output of a command.
 
-    `write` may be called on any thread, all other methods on the event loop.
+    `write` may be called in any thread, all other methods on the event loop.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LiveTerminal:
             self._loop.call_soon_threadsafe(self._take, text)
 
     async def end(self, code: int | None) -> None:
-        """Release the terminal, which ends with `code`, the exit code of the command. Never raises."""
+        """End the terminal with the exit code of the command, and release it. Never raises."""
         self._ended, self._code = True, code
         self._news.set()
         await asyncio.wait({self._task}, timeout=3 * PATIENCE)
@@ -159,7 +159,7 @@ class LiveTerminal:
 
 
 def exit_code_of(result: str) -> int | None:
-    """Return the exit code in a command's result; None if there is none. Pure."""
+    """Return the exit code in the JSON result of a command; None if there is none. Pure."""
     try:
         code = json.loads(result).get("exit_code")
     except (ValueError, AttributeError, RecursionError):
@@ -168,7 +168,7 @@ def exit_code_of(result: str) -> int | None:
 
 
 async def _open_pipe(pipe: Path) -> Any:
-    """Open the pipe for writing once a reader has it open. Raises `OSError`."""
+    """Open a named pipe for writing once it has a reader. Raises `OSError`, also after `PATIENCE`."""
     for _ in range(int(PATIENCE / 0.02)):
         try:
             return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), "wb", buffering=0)
@@ -195,18 +195,18 @@ class EditorChoice:
 
 @dataclass(frozen=True, slots=True)
 class EditorQuestion:
-    """A question with its answers."""
+    """A question as the editor shows it, with its possible answers."""
 
     title: str
     text: str
     """The complete text of the question."""
     choices: tuple[EditorChoice, ...]
     form: bool = False
-    """Whether the user can answer with free text, which needs a form."""
+    """True if the user can answer with free text, which needs a form."""
 
     @property
     def options(self) -> list[schema.PermissionOption]:
-        """The answers in the protocol's form."""
+        """The answers as permission options of the protocol."""
         return [
             schema.PermissionOption(option_id=each.id, name=each.name, kind=each.kind)
             for each in self.choices
@@ -218,7 +218,7 @@ class EditorQuestion:
 
 
 def question_of(request: Asked) -> EditorQuestion | None:
-    """Return the editor question for a request; None for a kind of request that the editor cannot show."""
+    """Return a request as a question for the editor; None for kinds that are not shown as questions."""
     match request:
         case ApprovalAsked():
             return _approval(request)
@@ -296,20 +296,18 @@ def _question(request: QuestionAsked) -> EditorQuestion:
 
 
 ANSWER = "answer"
-"""The field of a form."""
+"""The name of the field in a form for a free-text answer."""
 
 
 def form_of(request: QuestionAsked) -> schema.ElicitationSchema:
-    """Return the form for a question with a free-text answer."""
+    """Return the form for a question from the model with a free-text answer."""
     hint = f"Suggested: {', '.join(map(one_line, request.choices))}" if request.choices else None
     field = schema.ElicitationStringPropertySchema(type="string", title="Answer", description=hint)
     return schema.ElicitationSchema(type="object", properties={ANSWER: field}, required=[ANSWER])
 
 
 def fields_of(request: FormAsked) -> schema.ElicitationSchema:
-    """Return a tool server's form for the editor. Every field is shown as text, and its value is validated
-    later.
-    """
+    """Return a tool server's form for the editor. Every field is a text field; values are validated later."""
     shown = {}
     for each in request.fields:
         choices = ", ".join(label for _, label in each.choices)
@@ -324,14 +322,14 @@ def fields_of(request: FormAsked) -> schema.ElicitationSchema:
 
 
 def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
-    """Return the reply to a tool server's form. An invalid form counts as not answered."""
+    """Return the reply to a tool server's form; `cancelled` if a value is invalid."""
     texts = {name: str(value) for name, value in (content or {}).items()}
     values, wrong = filled_form(request.fields, texts)
     return FormReply("cancelled") if wrong else FormReply("answered", values)
 
 
 def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
-    """Return the user's answer from a submitted form."""
+    """Return the user's answer from a submitted form; an empty one declines."""
     said = str((content or {}).get(ANSWER) or "").strip()
     return PersonAnswer("answered", said) if said else PersonAnswer("declined")
 
@@ -345,13 +343,13 @@ def _fence(text: str) -> str:
 
 
 MOST_DIFFS = 30
-"""Files of one call whose changes are sent."""
+"""The number of files of one call whose changes are sent."""
 LARGEST_DIFF = 400_000
-"""Bytes of a file whose change is sent."""
+"""The largest size in bytes of a file whose changes are sent."""
 
 
 class Editor(Protocol):
-    """The part of the editor's interface that a session uses."""
+    """The connection to the editor, as far as a session uses it."""
 
     @property
     def offer(self) -> EditorOffer:
@@ -369,33 +367,31 @@ class Editor(Protocol):
         ...
 
     async def update(self, session: str, update: Any) -> None:
-        """Send an update. Raises `ConnectionError`."""
+        """Send an update of a session. Raises `ConnectionError`."""
         ...
 
     async def permission(
         self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> str | None:
-        """Ask for a permission; return the id of the chosen option, or None if the question was cancelled."""
+        """Ask the user for a permission; return the chosen option's id, or None if it was cancelled."""
         ...
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Show a form in the editor and return the user's answer."""
+        """Show a form in the editor and return the user's answer as the protocol has it."""
         ...
 
     def tell_mode(self, session: str) -> None:
-        """Report a changed mode, model or effort of a session."""
+        """Send a session's changed mode, model or effort to the editor."""
         ...
 
 
 class EditorSession:
-    """One session of the editor. Events that arrive before the session is open are buffered, so that none is
-    lost.
-    """
+    """One session of the editor. Events that arrive before it is fully open are kept and sent later."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
         self.client: SessionClient
-        """Set once it is open."""
+        """The client of the session; set once it is open."""
         self._updates: EventUpdates | None = None
         self._early: list[Event] = []
         self._unsent: asyncio.Queue[Any] = asyncio.Queue()
@@ -409,13 +405,13 @@ class EditorSession:
         self.cancels = 0
         """The number of cancels of the session so far."""
         self.servers: tuple[tuple[str, dict[str, Any]], ...] = ()
-        """MCP servers that the editor passed on."""
+        """The MCP servers that the editor passed on, as pairs of name and settings."""
         self.side = SessionEditor(
             editor.offer, lambda: self._editor.connection, lambda: self.id, self._terminal_of
         )
 
     def attach(self, client: SessionClient) -> None:
-        """Attach the open session and send the events buffered so far."""
+        """Set the client of the opened session, and send the events kept so far."""
         self.client, self.id = client, client.id
         self._updates = EventUpdates(client.workspace)
         if self._sender is None:
@@ -426,11 +422,11 @@ class EditorSession:
 
     @property
     def ids(self) -> calls.EditorCallIds:
-        """The ids of its calls for the editor."""
+        """The ids of the session's calls for the editor."""
         return self._updates.ids if self._updates is not None else calls.EditorCallIds()
 
     def hear(self, event: Event) -> None:
-        """Handle an event of the session."""
+        """Handle an event of the session: send its updates, and ask the user if it is a request."""
         if self._updates is None:
             self._early.append(event)
             return
@@ -452,7 +448,7 @@ class EditorSession:
                 pass
 
     def _look(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that is awaited before the turn is reported as ended."""
+        """Start a task that must be done before the turn is reported as ended."""
         task = asyncio.create_task(work)
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
@@ -463,21 +459,21 @@ class EditorSession:
             self._unsent.put_nowait(update)
 
     async def flush(self) -> None:
-        """Wait until all queued updates are sent."""
+        """Wait until all queued updates are sent, including those of started tasks."""
         while self._looking:
             await asyncio.wait(self._looking)
         await self._unsent.join()
 
     def cancel(self) -> None:
-        """Stop the running turn and drop every waiting message."""
+        """Stop the running turn, and drop every message that waits for its turn."""
         self.cancels += 1
         self.client.interrupt()
 
     async def prompt(self, text: str, images: Sequence[Attachment], cancels: int) -> TurnEnded | None:
         """Run a message after the earlier ones; return when its turn has ended and all its updates are sent.
 
-        Returns None if it was cancelled before it began. `cancels` is the number of cancels when the message
-        arrived.
+        Returns None if it was cancelled before it began. `cancels` is the value of `self.cancels` when the
+        message arrived.
         """
         async with self._turn:
             if self._closed or self.cancels != cancels:
@@ -487,7 +483,7 @@ class EditorSession:
             return ended
 
     async def say(self, text: str) -> None:
-        """Show a message of Hermes in the conversation."""
+        """Show a text from Hermes in the conversation."""
         self.queue_update(agent_words(text))
         await self.flush()
 
@@ -514,7 +510,7 @@ class EditorSession:
     # Terminals
 
     def _terminal_of(self, call: str) -> Screen | None:
-        """Return an editor terminal for a call; None for calls that a script makes."""
+        """Return a function that writes to a new editor terminal for a call; None for calls by scripts."""
         call = self.ids.of(call)
         if self._updates is None or call not in self._updates.running:
             return None
@@ -547,7 +543,7 @@ class EditorSession:
                 self._unsent.task_done()
 
     async def _changes(self, call: str, step: StepTaken) -> None:
-        """Send the file changes of a call."""
+        """Send the file changes of a call as diffs; a failure is only logged."""
         try:
             diffs = await self._diffs(step)
         except HermesError:

@@ -1,4 +1,4 @@
-"""Access of one session to the buffers and terminals of its editor."""
+"""The access of a session to the buffers and terminals of its editor."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tools.services.editor import EditorSide, KnownTexts, Screen
 log = logging.getLogger(__name__)
 
 PATIENCE = 5.0
-"""Seconds an editor has for a file; after three that took longer it is not asked any more."""
+"""Seconds that an editor has for a file request; after three late answers it gets no more of them."""
 MOST_LATE = 3
 
 
 class EditorOffer:
-    """The capabilities that the editor announced. Before `initialize` there are none."""
+    """The capabilities that the editor announced; none before `initialize`."""
 
     def __init__(self, capabilities: Any = None) -> None:
         files = getattr(capabilities, "fs", None)
@@ -30,7 +30,7 @@ class EditorOffer:
 
 
 class SessionEditor(EditorSide):
-    """The editor's side for one session. Both the event loop and the threads of commands use it."""
+    """The editor's services for one session. Used on the event loop and in the threads of commands."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class SessionEditor(EditorSide):
         session: Callable[[], str],
         screen: Callable[[str], Screen | None],
     ) -> None:
-        """`screen` returns the terminal of a call."""
+        """`screen` returns a function that writes to an editor terminal for a call's id, or None."""
         self._offer = offer
         self._connection = connection
         self._session = session
@@ -58,7 +58,7 @@ class SessionEditor(EditorSide):
         return self._offer.writes and self._late < MOST_LATE
 
     async def text(self, path: Path) -> str | None:
-        """Return the text of a file in the editor; None if unavailable."""
+        """Return the text of a file as it is in the editor; None if that is unavailable."""
         answer = await self._request(
             "a file", lambda it: it.read_text_file(session_id=self._session(), path=str(path))
         )
@@ -66,7 +66,7 @@ class SessionEditor(EditorSide):
         return content if isinstance(content, str) else None
 
     async def save(self, path: Path, text: str) -> bool:
-        """Write text to a file in the editor; return False on failure."""
+        """Write a text to a file through the editor; return whether that worked."""
 
         async def write(it: Any) -> bool:
             await it.write_text_file(session_id=self._session(), path=str(path), content=text)
@@ -75,7 +75,7 @@ class SessionEditor(EditorSide):
         return bool(await self._request("text for a file", write))
 
     def screen(self, call: str) -> Screen | None:
-        """Return an editor terminal for the output of a call; None if the editor has none."""
+        """Return a function that writes a call's output to an editor terminal; None if there can be none."""
         return self._screen(call) if self._offer.terminals else None
 
     async def _request(self, what: str, ask: Callable[[Any], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Conversion of session events into editor updates."""
+"""The conversion of session events into updates for an editor."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tools.text.safe_text import clean
 from tools.text.words import brief, one_line
 
 LIVE = 8_000
-"""Characters at the end of what a running call printed that are shown."""
+"""The number of characters at the end of a running call's output that are shown."""
 _TOLD = ("warning", "recovery", "compaction")
-"""Kinds of notices that the editor shows."""
+"""The kinds of notices that are sent to the editor."""
 
 
 class EditorCallIds:
-    """The ids of calls for an editor, unique in a session. Servers of models may count theirs from the start
-    in each answer.
+    """The ids of calls for an editor, unique in a session. Some model servers number calls from the start in
+    each answer.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class EditorCallIds:
         self._used: dict[str, int] = {}
 
     def begin(self, call: str) -> str:
-        """Return a new id for a call that begins with this id of the model."""
+        """Return a new unique id for a call that begins; `call` is its id from the model."""
         number = self._used[call] = self._used.get(call, 0) + 1
         while number > 1 and f"{call}#{number}" in self._used:
             number = self._used[call] = number + 1
@@ -62,12 +62,12 @@ class EditorCallIds:
         return id
 
     def of(self, call: str) -> str:
-        """Return the id of the newest call with this id of the model."""
+        """Return the id of the newest call whose id from the model is `call`."""
         return self._now.get(call, call)
 
 
 class EventUpdates:
-    """Converts the events of one session.
+    """Converts the events of one session into updates.
 
     Texts and calls of subagents are left out; their results are sent.
     """
@@ -76,17 +76,17 @@ class EventUpdates:
         self._workspace = workspace
         self.ids = EditorCallIds()
         self._streamed = False
-        """Whether pieces of the current message have been sent."""
+        """True if pieces of the current message have been sent."""
         self._printed: dict[str, str] = {}
         self.shown: dict[str, list[Any]] = {}
-        """What is shown of calls of this turn, by their id."""
+        """The content shown in the calls of this turn, by their ids."""
         self.running: dict[str, ToolStarted] = {}
-        """Calls that have begun and not ended."""
+        """The running calls, by their ids."""
         self.terminals: dict[str, str] = {}
-        """Terminals of the editor that show what calls print, by call."""
+        """The ids of editor terminals that show the output of calls, by the calls' ids."""
 
     def of(self, event: Event) -> list[Any]:
-        """Return the updates for an event."""
+        """Return the updates for an event; empty for an event that the editor is not sent."""
         if event.agent != "main":
             return []
         match event:
@@ -163,7 +163,7 @@ class EventUpdates:
         return [*begun, call_end(id, event.display, event.outcome, shown)]
 
     def show_terminal(self, call: str, terminal: str) -> list[Any]:
-        """Return the updates that attach an editor terminal to a running call."""
+        """Return the updates that show an editor terminal in a running call; empty if it has ended."""
         if call not in self.running:
             return []
         self.terminals[call] = terminal
@@ -174,7 +174,7 @@ class EventUpdates:
         ]
 
     def show_changes(self, call: str, diffs: Sequence[Any]) -> list[Any]:
-        """Return the updates for the files a call changed."""
+        """Record the diffs of a call's file changes; return the updates that show them, if it has ended."""
         # Diffs replace the call's text, but not its terminal.
         kept = [terminal_content(self.terminals[call])] if call in self.terminals else []
         shown = [*kept, *diffs]
@@ -185,17 +185,17 @@ class EventUpdates:
 
 
 def agent_words(text: str) -> schema.AgentMessageChunk:
-    """Return an update with text of the agent."""
+    """Return an update that adds text to the agent's message."""
     return schema.AgentMessageChunk(session_update="agent_message_chunk", content=_text(text))
 
 
 def agent_thought(text: str) -> schema.AgentThoughtChunk:
-    """Return an update that shows text as reasoning. Notices outside of the conversation are shown so too."""
+    """Return an update that shows text as reasoning; notices are sent as reasoning, too."""
     return schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text))
 
 
 def user_words(text: str) -> schema.UserMessageChunk:
-    """Return an update with text of the user, for a conversation that is sent again."""
+    """Return an update with a message of the user, for a conversation that is replayed."""
     return schema.UserMessageChunk(session_update="user_message_chunk", content=_text(text))
 
 
@@ -232,10 +232,10 @@ def _text(text: str) -> schema.TextContentBlock:
 ToolKind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
 
 MOST_TEXT = 60_000
-"""Characters of a call's text that an editor is sent."""
+"""The number of characters of a call's text that are sent to an editor."""
 LONGEST_TITLE = 200
 DEEPEST = 20
-"""Levels of arguments that are sent."""
+"""The number of nested levels of arguments that are sent."""
 KINDS: Mapping[str, ToolKind] = {
     "read_file": "read",
     "write_file": "edit",
@@ -253,7 +253,7 @@ _PATHS = ("path", "file", "file_path")
 
 
 def kind_of(tool: str) -> ToolKind:
-    """Return the kind that the protocol has for a tool."""
+    """Return the protocol's kind of tool for a tool's name."""
     return "fetch" if tool.startswith("web_") else KINDS.get(tool, "other")
 
 
@@ -263,7 +263,7 @@ def title_of(display: Display) -> str:
 
 
 def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.ToolCallLocation]:
-    """Return the files that a call names."""
+    """Return the absolute paths of the files that a call's arguments name."""
     found = (arguments.get(name) for name in _PATHS)
     return [
         schema.ToolCallLocation(path=str(workspace / clean(each)))
@@ -273,7 +273,7 @@ def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.Tool
 
 
 def text(words: str) -> schema.ContentToolCallContent:
-    """Return text as content of a call. Of a long text the end is kept, because it holds the results."""
+    """Return text as content of a call. Of a long text only the end is kept, as it holds the results."""
     shown = clean(words)
     if len(shown) > MOST_TEXT:
         shown = f"… {len(shown) - MOST_TEXT:,} characters before\n{shown[-MOST_TEXT:]}"
@@ -300,7 +300,7 @@ def _fence(words: str, language: str = "") -> str:
 
 
 def contents(display: Display, result: str) -> list[Any]:
-    """Return what the editor shows of a finished call, without its file changes."""
+    """Return the content that the editor shows of a finished call, without its file changes."""
     match display.detail:
         case TextDetail(text=words, language=language) if words.strip():
             return [text(_fence(words, language))]
@@ -320,17 +320,17 @@ def _error(result: str) -> str:
 
 
 def status_of(outcome: Outcome) -> Literal["completed", "failed"]:
-    """Return the status that the protocol has for the outcome of a call."""
+    """Return the protocol's status for the outcome of a call."""
     return "completed" if outcome == "done" else "failed"
 
 
 def diff(path: str, before: str | None, after: str) -> schema.FileEditToolCallContent:
-    """Return the change of a file as content of a call; `before` is None for a new file."""
+    """Return a file's change as content of a call; `before` is None for a new file."""
     return schema.FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=after)
 
 
 def portable(value: Any, depth: int = 0) -> Any:
-    """Return arguments as data that is valid in strict JSON: no lone surrogates, no NaN or infinity."""
+    """Return arguments as strict JSON data: no lone surrogates, NaN, infinity, or levels beyond `DEEPEST`."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
@@ -351,7 +351,7 @@ def portable(value: Any, depth: int = 0) -> Any:
 def call_start(
     call: str, tool: str, display: Display, arguments: Mapping[str, Any], workspace: Path
 ) -> schema.ToolCallStart:
-    """Return an update that shows a call that begins."""
+    """Return an update that shows the start of a call."""
     return schema.ToolCallStart(
         session_update="tool_call",
         tool_call_id=call,
@@ -371,7 +371,7 @@ def call_progress(call: str, words: str) -> schema.ToolCallProgress:
 
 
 def call_end(call: str, display: Display, outcome: Outcome, shown: Sequence[Any]) -> schema.ToolCallProgress:
-    """Return an update that shows a call as ended. `shown` is its content."""
+    """Return an update that shows a call as ended, with `shown` as its content."""
     return schema.ToolCallProgress(
         session_update="tool_call_update",
         tool_call_id=call,
@@ -382,7 +382,7 @@ def call_end(call: str, display: Display, outcome: Outcome, shown: Sequence[Any]
 
 
 MOST_CONTEXT = 400_000
-"""Characters of embedded files that go with one message."""
+"""The number of characters of embedded files that are sent with one message."""
 _FENCES = re.compile(r"`{3,}")
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
@@ -393,11 +393,11 @@ class EditorMessage:
 
     text: str
     images: tuple[tuple[str, bytes], ...] = ()
-    """Name and bytes of each."""
+    """The name and bytes of each image."""
 
 
 def read(blocks: Sequence[Any]) -> EditorMessage:
-    """Combine the blocks of a message. Raises `ConfigError` for blocks that cannot be used. Pure."""
+    """Combine the content blocks of a message. Raises `ConfigError` for a block that cannot be used. Pure."""
     said: list[str] = []
     embedded: list[str] = []
     images: list[tuple[str, bytes]] = []
@@ -435,7 +435,7 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
 
 
 def store_images(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
-    """Store images in the home. Writes files; raises `AttachmentError` for a non-image."""
+    """Store images and return them as attachments. Blocking; raises `AttachmentError` for an invalid one."""
     found: list[Attachment] = []
     with PrivateFolder("acp") as folder:
         for number, (name, data) in enumerate(images):
@@ -472,7 +472,7 @@ def _is_address(uri: str) -> bool:
 
 
 def _link(uri: str, name: str) -> str:
-    """Return a readable mention for a link: the path of a file, or any other address unchanged."""
+    """Return a link as Markdown, with the path of a file or the unchanged address."""
     shown = one_line(name) or _name_of(uri)
     where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
     return f"[{shown}]({where})"

@@ -20,7 +20,7 @@ from tools.registry import Registry
 def replay_updates(
     path: Sequence[Node], tools: Registry, workspace: Path, ids: calls.EditorCallIds | None = None
 ) -> Iterator[Any]:
-    """Yield updates for a path, oldest first: messages, reasoning, calls with results, the task list."""
+    """Yield the updates for a path's nodes, oldest first: messages, reasoning, calls, then the task list."""
     ids = ids or calls.EditorCallIds()
     arguments: Mapping[str, Any] = {}
     todos: tuple[Todo, ...] = ()

@@ -1,4 +1,4 @@
-"""The server of one editor: pipes, signals, and shutdown when the editor leaves."""
+"""The server for one editor: pipes, signals, and the end when the editor has gone."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from app.editor.editor_agent import EditorAgent
 log = logging.getLogger(__name__)
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes of one message."""
+"""The largest number of bytes in one message."""
 UNROUTED = frozenset({"session/delete"})
-"""Methods of the protocol that its package does not route yet; they are taken as extensions."""
+"""Methods of the protocol that its package does not route yet; they are handled as extensions."""
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
 
 class LineTransport:
-    """The transport of one connection, as the protocol's package requires."""
+    """The transport of a connection, with the methods that the protocol's package needs."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -37,10 +37,10 @@ class LineTransport:
         self._turn = asyncio.Lock()
         self._gone = asyncio.get_running_loop().create_future()
         self.answered: Callable[[Any], None] | None = None
-        """Told each result that was sent."""
+        """Called with the result in each response that was sent."""
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Write a message. Raises `ConnectionError` if the editor is gone."""
+        """Write a message. Raises `ConnectionError` if the editor has gone."""
         # Escaped throughout: some characters beyond ASCII end lines elsewhere.
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         async with self._turn:
@@ -56,7 +56,7 @@ class LineTransport:
             self.answered(message["result"])
 
     async def receive(self) -> dict[str, Any] | None:
-        """Return the next message; None when the editor is gone."""
+        """Return the next message; None when the editor has gone or `leave` was called."""
         while True:
             line = await self._line()
             if line is None:
@@ -75,17 +75,17 @@ class LineTransport:
             await self._refuse(_INVALID_REQUEST, "A message is not an object.")
 
     def leave(self) -> None:
-        """Stop reading, so that `receive` returns None."""
+        """End reading, so that `receive` returns None."""
         if not self._gone.done():
             self._gone.set_result(None)
 
     async def close(self) -> None:
-        """Stop writing."""
+        """End reading and writing."""
         self.leave()
         self._writer.close()
 
     async def _line(self) -> bytes | None:
-        """Return the next complete line; None at the end."""
+        """Return the next complete line; None at the end of input, or if it is longer than `LONGEST`."""
         reading = asyncio.ensure_future(self._reader.readuntil(b"\n"))
         await asyncio.wait((reading, self._gone), return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
@@ -124,7 +124,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve(model: str | None) -> None:
-    """Serve until the editor leaves or a signal arrives, then close every session."""
+    """Serve until the editor has gone or a signal arrives, then close every session. Raises `ConfigError`."""
     transport = await _take_pipes()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
@@ -143,7 +143,7 @@ async def serve(model: str | None) -> None:
 
 
 async def _take_pipes() -> LineTransport:
-    """Use stdin and stdout as the editor's pipes; later prints go to stderr."""
+    """Return a transport over stdin and stdout; later prints go to stderr. Raises `ConfigError`."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     os.dup2(2, 1)

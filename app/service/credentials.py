@@ -1,7 +1,7 @@
-"""Paired devices with their tokens, and pairing codes. Only hashes of both are stored.
+"""Paired devices with their tokens, and pairing codes. Only hashes of tokens and codes are stored.
 
 All data is in one private file, `serve/devices.json` in the home, changed under a lock. So `hermes serve
-pair` and `revoke` work during a running service, which reads the change at its next request.
+pair` and `revoke` work while a service runs; it reads the change at its next request.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tools.text.words import one_line
 
 Scope = Literal["look", "talk", "approve"]
 SCOPES: tuple[Scope, ...] = ("look", "talk", "approve")
-"""Each includes those before it."""
+"""The scopes; each includes those before it."""
 CODE_LIFE = 600.0
 """Seconds for which a code pairs a device."""
 CODE_TRIES = 5
-"""Wrong codes with the same beginning, after which that code is void."""
+"""The number of wrong codes with the same first part after which that code is void."""
 CODES_KEPT = 20
 NAME_LENGTH = 60
 SEEN_EVERY = 60.0
-"""Seconds between two writes of when a device was seen last."""
+"""Seconds between two writes of the time at which a device was last seen."""
 TOKEN_MARK = "hmt_"
-"""How a token begins, so that scanners of secrets and our own redaction know one."""
+"""The prefix of tokens, by which secret scanners and the redaction in Hermes recognize them."""
 _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
-"""Of codes: no two that are read for each other."""
+"""The characters of codes, without those that look alike."""
 
 
 class WrongCodeError(HermesError):
@@ -59,7 +59,7 @@ class Device:
     name: str
     scope: Scope
     hash: str
-    """SHA-256 of the secret part of its token, which is random enough to need no more."""
+    """The SHA-256 hash of the token's secret part, which is random enough not to need a slow hash."""
     created: float
     seen: float = 0.0
     address: str = ""
@@ -68,7 +68,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class PairingCode:
-    """A code with which one device can be paired, once."""
+    """A code that can pair one device, once."""
 
     id: str
     """The first part of the code, which identifies it; the rest is the secret."""
@@ -99,11 +99,11 @@ class Credentials:
         return self._contents().devices
 
     def device(self, id: str) -> Device | None:
-        """Return the device with this id; None if there is none."""
+        """Return the device with this id; None if there is none. Raises `ConfigError`."""
         return next((each for each in self.devices() if each.id == id), None)
 
     def make_code(self, scope: Scope, name: str = "") -> tuple[str, float]:
-        """Create a code; return it with its expiry time. Raises `ConfigError`."""
+        """Create a pairing code; return it with its expiry time in epoch seconds. Raises `ConfigError`."""
         first, second, third = ("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(3))
         code = PairingCode(first, _hash(second + third), scope, _short_name(name), self._now() + CODE_LIFE)
         with self._changing() as contents:
@@ -112,7 +112,7 @@ class Credentials:
         return f"{first}-{second}-{third}", code.expires
 
     def pair(self, code: str, name: str = "", address: str = "") -> tuple[str, Device]:
-        """Pair a device with a code; return its token and the device. The token cannot be read again.
+        """Pair a device with a code; return its token, which is not stored, and the device.
 
         Raises `WrongCodeError`, or `ConfigError` if the file cannot be used.
         """
@@ -143,7 +143,7 @@ class Credentials:
         return f"{TOKEN_MARK}{device.id}_{token_secret}", device
 
     def find(self, token: str) -> Device | None:
-        """Return the device that has a token; None if the token is wrong or revoked."""
+        """Return the device that has a token; None if the token is wrong or revoked. Raises `ConfigError`."""
         id, secret = token_parts(token)
         device = self.device(id) if id else None
         if device is None or not hmac.compare_digest(device.hash, _hash(secret)):
@@ -151,9 +151,9 @@ class Credentials:
         return device
 
     def note_visit(self, device: Device, address: str) -> None:
-        """Record the time and address of a device's last visit.
+        """Record the time and address of a device's last request.
 
-        This writes the file, so for the same address it is done rarely.
+        For an unchanged address the file is written at most every `SEEN_EVERY` seconds; errors are ignored.
         """
         if self._now() - device.seen < SEEN_EVERY and device.address == address:
             return
@@ -165,7 +165,7 @@ class Credentials:
             self._write(replace(contents, devices=tuple(known)))
 
     def revoke(self, word: str) -> Device:
-        """Remove a device by its id or name. Raises `ConfigError` if none or several match."""
+        """Remove a device by its id or name, and return it. Raises `ConfigError` if none or several match."""
         with self._changing() as contents:
             found = [each for each in contents.devices if word in (each.id, each.name)]
             exact = [each for each in found if each.id == word] or found
@@ -183,7 +183,7 @@ class Credentials:
     # The file
 
     def _contents(self) -> _Contents:
-        """Return the file's contents, which is read again only after it has changed."""
+        """Return the file's contents; it is read again only after a change. Raises `ConfigError`."""
         try:
             status = self._file.stat()
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
@@ -237,7 +237,7 @@ class Credentials:
 
 
 def token_parts(token: str) -> tuple[str, str]:
-    """Return the device id and the secret of a token; empty texts for an invalid token. Pure."""
+    """Return the device id and the secret in a token; two empty strings for an invalid token. Pure."""
     if not token.startswith(TOKEN_MARK) or len(token) > 200 or not token.isascii():
         return "", ""
     id, _, secret = token[len(TOKEN_MARK) :].partition("_")
@@ -253,23 +253,23 @@ def _short_name(name: str) -> str:
 
 
 MOST_KEYS = 1_000
-"""Different names whose faults are remembered."""
+"""The largest number of names whose failures are counted separately."""
 ANYBODY = ""
-"""What carries no name that is known."""
+"""The name under which failures without a known name are counted."""
 
 
 class Lockout:
-    """Counts faults within a time span, by the name of a device or code."""
+    """Counts failed attempts within a time span, by the name of a device or code."""
 
     def __init__(self, most: int, span: float, now: Callable[[], float] = time.monotonic) -> None:
-        """Allow at most `most` faults in `span` seconds."""
+        """Allow at most `most` failures in `span` seconds."""
         self._most = most
         self._span = span
         self._now = now
         self._faults: dict[str, deque[float]] = {}
 
     def fault(self, key: str) -> float:
-        """Record a fault; return the seconds to wait if there were too many, else 0."""
+        """Record a failure; return the seconds to wait if there were too many, else 0."""
         now = self._now()
         if key not in self._faults and len(self._faults) >= MOST_KEYS:
             self._forget(now)
@@ -282,7 +282,7 @@ class Lockout:
         return faults[0] + self._span - now if len(faults) > self._most else 0.0
 
     def _forget(self, now: float) -> None:
-        """Drop keys whose last fault is older than the span."""
+        """Drop the names whose last failure is older than the span."""
         old = [key for key, faults in self._faults.items() if faults[-1] <= now - self._span]
         for key in old:
             del self._faults[key]
@@ -296,7 +296,7 @@ class RateLimit:
         self._burst = burst
         self._now = now
         self._buckets: dict[str, tuple[float, float]] = {}
-        """By device: the requests left, and the time of that count."""
+        """The requests left at a time, by device."""
 
     def take(self, key: str) -> float:
         """Count one request; return 0 if it is allowed, else the seconds to wait."""

@@ -1,7 +1,7 @@
 """Access checks that every request must pass before it is processed. See docs/serve.md#doors.
 
 In this order: no token in the address, a known host, no foreign origin, a valid token, an origin or a Bearer
-token for changes, scope, limits. Anything unknown is refused.
+token for changes, scope, limits. Everything unknown is refused.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from app.service.credentials import (
 from tools.context import PersonAnswer
 
 CONNECTIONS = 100
-"""Requests and sockets of one token at the same time."""
+"""The number of simultaneous requests and sockets of one token."""
 LOOK = 1.0
-"""Seconds between two looks at whether the device of a long request is still welcome."""
+"""Seconds between two checks whether the device of a long request was revoked."""
 _TOKEN_NAMES = frozenset(
     {"token", "access_token", "auth", "authorization", "bearer", "api_key", "key", "code"}
 )
@@ -59,7 +59,7 @@ _ONCE = frozenset(
         *("content-length", "content-type", "content-encoding", "transfer-encoding"),
     )
 )
-"""Headers that stand in a request once at most: a second one could be read by somebody else."""
+"""Headers that may occur only once in a request: other programs could read a second one instead."""
 _READS = frozenset({"GET", "HEAD"})
 _OUR_SITES = frozenset({"same-origin", "none"})
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -72,7 +72,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class HeadIdentity:
-    """The sender of a request: a paired device, or a terminal of the same person."""
+    """The sender of a request: a paired device, or a terminal of the same user."""
 
     device: str
     """The id of the device; empty for a terminal."""
@@ -80,49 +80,48 @@ class HeadIdentity:
     scope: Scope
     address: str
     surface: str = "serve"
-    """The surface of the sender: `serve`, `terminal`, or `gateway.NAME` of a messenger."""
+    """The kind of sender: `serve`, `terminal`, or `gateway.NAME` for a messenger."""
 
     def may(self, scope: Scope) -> bool:
-        """Return whether the identity's scope includes another one."""
+        """Return whether the sender's scope includes another one."""
         return includes(self.scope, scope)
 
     def __str__(self) -> str:
-        """Return name and address, for the audit log, and for a client whose answer came second."""
+        """Return name and address, for the audit log and for clients whose answer came too late."""
         known = f" ({self.device})" if self.device else ""
         return f"{self.surface}: {self.name}{known} at {self.address}"
 
 
 class TurnedAwayError(Exception):
-    """Raised if a request was refused."""
+    """Raised if a request is refused; the text is sent to the client."""
 
     def __init__(self, status: int, sentence: str, wait: float = 0.0) -> None:
         super().__init__(sentence)
         self.status = status
         self.wait = wait
-        """Seconds after which it may be tried again."""
+        """Seconds after which the client may try again; 0 if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The addresses of the service."""
+    """The addresses under which the service can be reached."""
 
     scheme: str
     host: str
     port: int
     more_hosts: frozenset[str] = frozenset()
-    """Further names, of `serve.hosts`: behind them another program speaks TLS, perhaps on another port."""
+    """Further host names, from `serve.hosts`, under which a proxy with TLS may forward requests."""
 
     @property
     def cookie(self) -> str:
         """The name of the page's cookie. It contains the port, because browsers share cookies between ports.
 
-        Under TLS the prefix `__Host-` restricts it to exactly this host.
+        With TLS the prefix `__Host-` restricts it to exactly this host.
         """
         return f"{'__Host-' if self.scheme == 'https' else ''}hermes_token_{self.port}"
 
     def knows(self, host: str, reached: str) -> bool:
-        """Return whether the Host header names this service. `reached` is the local address of the
-        connection.
+        """Return whether a Host header names this service; `reached` is the connection's local address.
 
         Only this machine's IP addresses, `localhost`, and names from the settings are accepted. So a foreign
         page whose domain points at this address is refused.
@@ -137,7 +136,7 @@ class Address:
         return name == self.host or _same_address(name, reached)
 
     def origin(self, host: str, origin: str) -> bool:
-        """Return whether `origin` is that of the service's page, if the service is reached as `host`."""
+        """Return whether `origin` is the origin of the service's page if it is reached as `host`."""
         parts = urlsplit(origin)
         name, _ = split_host(host)
         schemes = ("https", self.scheme) if name in self.more_hosts else (self.scheme,)
@@ -145,7 +144,7 @@ class Address:
 
 
 class Doors:
-    """Middleware that checks access before the application.
+    """ASGI middleware that checks the access to the application.
 
     It stores the `HeadIdentity` in `scope["state"]["caller"]`.
     """
@@ -153,7 +152,7 @@ class Doors:
     def __init__(
         self, app: App, credentials: Credentials, address: Address, open_paths: Callable[[str, str], bool]
     ) -> None:
-        """`open_paths` returns whether a method and path need no token."""
+        """`open_paths` returns whether a method and a path need no token."""
         self._app = app
         self._credentials = credentials
         self._address = address
@@ -190,7 +189,7 @@ class Doors:
                 del self._connected[caller.device]
 
     async def _while_welcome(self, caller: HeadIdentity, work: Awaitable[None]) -> None:
-        """Process a request; cancel it if its device is revoked."""
+        """Process a request, and cancel it if its device is revoked or its scope changes."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([task], timeout=LOOK))[0]:
@@ -203,7 +202,7 @@ class Doors:
             await asyncio.gather(task, return_exceptions=True)
 
     def _enter(self, scope: Message) -> HeadIdentity | None:
-        """Return the sender's identity; None on an open path. Raises `TurnedAwayError`."""
+        """Check a request; return the sender's identity, None on an open path. Raises `TurnedAwayError`."""
         headers = _headers(scope)
         if "transfer-encoding" in headers and "content-length" in headers:
             raise TurnedAwayError(400, "A request has one length, not two.")
@@ -259,7 +258,7 @@ class Doors:
 
 
 async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
-    """Send the status and a sentence, and close the connection."""
+    """Send the status and a sentence as JSON, and close the connection."""
     told: Any = str(refusal)
     if scope["path"].startswith("/v1/"):
         # In the form that clients of these endpoints read.
@@ -330,7 +329,7 @@ def _no_token_in(scope: Message) -> None:
 
 
 def _bearer(headers: Mapping[str, str]) -> str | None:
-    """Return the token of the Authorization header; None without one. Raises `TurnedAwayError`."""
+    """Return the token in the Authorization header; None without the header. Raises `TurnedAwayError`."""
     given = headers.get("authorization")
     if given is None:
         return None
@@ -341,7 +340,7 @@ def _bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def _cookie(headers: Mapping[str, str], name: str) -> str | None:
-    """Return the token of the cookie; None without one. Raises `TurnedAwayError`."""
+    """Return the token in the cookie; None without one. Raises `TurnedAwayError` if it appears twice."""
     given = headers.get("cookie")
     if given is None:
         return None
@@ -373,7 +372,7 @@ def _same_address(name: str, reached: str) -> bool:
 HEAD_BYTES = 16 * 1024
 HEAD_SECONDS = 10.0
 MOST_CONNECTIONS = 1_000
-"""Connections of everybody together."""
+"""The largest number of connections of all clients together."""
 _SENTENCES = {
     400: b'{"error": "This is not a request of HTTP."}',
     408: b'{"error": "The head of the request took too long."}',
@@ -389,16 +388,16 @@ _REASONS = {
 
 
 class GuardedProtocol(H11Protocol):
-    """uvicorn's connection, with limits on size and time for the head of each request."""
+    """uvicorn's connection, with limits on the size and time of the head of each request."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._head = 0
-        """Bytes of the head that is coming in."""
+        """The number of bytes received of the current head."""
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit for the first head."""
+        """Start the time limit for the first head, or refuse the connection if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             self._turn_away(503)
@@ -427,7 +426,7 @@ class GuardedProtocol(H11Protocol):
             self._stop_waiting()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Upgrade the connection to a WebSocket, for a GET request without a body only."""
+        """Upgrade the connection to a WebSocket; refuse requests with a body or a method other than GET."""
         names = {name for name, _ in self.headers}
         if event.method != b"GET" or names & {b"content-length", b"transfer-encoding"}:
             self._turn_away(400)
@@ -435,7 +434,7 @@ class GuardedProtocol(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
-        """Close the connection instead of waiting for the rest of an unread body."""
+        """Close the connection if the body was not read, instead of waiting for the rest."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self.transport.close()
@@ -472,18 +471,18 @@ class GuardedProtocol(H11Protocol):
 
 
 def _head_end(data: bytes, total: int) -> int:
-    """Return how many of `total` received bytes belong to the head; `data` is the last piece. Pure."""
+    """Return how many of `total` received bytes belong to the head; `data` is the last chunk. Pure."""
     end = data.find(b"\r\n\r\n")
     return total if end < 0 else total - len(data) + end
 
 
 BODY = 1_000_000
-"""Bytes of a body."""
+"""The largest number of bytes in a body."""
 ATTACHMENTS = 25_000_000
-"""Bytes of a body that brings images."""
+"""The largest number of bytes in a body with images."""
 BODY_SECONDS = 30.0
 DISCARDING = 1.0
-"""Seconds in which a body that is too large is read all the same: a client that still sends when its
+"""Seconds for which a body that is too large is read and discarded: a client that is still sending when its
 connection is closed never sees the refusal.
 """
 
@@ -540,7 +539,7 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
 def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most: int = 400_000) -> str:
     """Return the text in a field of an object, with lone surrogates replaced.
 
-    Returns `default` if the field is missing. Raises `TurnedAwayError` for another type, or above `most`
+    A missing field counts as `default`. Raises `TurnedAwayError` for another type, or above `most`
     characters.
     """
     value = data.get(name, default)
@@ -562,14 +561,14 @@ LONGEST = 100_000
 
 
 def scope_of(request: Asked) -> Scope:
-    """Return the scope that a device needs to answer a request. A question of the model needs only
-    conversation.
+    """Return the scope that a device needs to answer a request: `talk` for questions from the model, else
+    `approve`.
     """
     return "talk" if isinstance(request, QuestionAsked) else "approve"
 
 
 def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
-    """Convert the answer to a pending request into a reply.
+    """Convert a client's answer to a pending request into a reply; `by` names the client.
 
     Raises `TurnedAwayError` for an invalid answer.
     """

@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from agent.events import Reply
 
 LARGE = 16_000_000
-"""Bytes of a file from which on it is made smaller between turns."""
+"""The size in bytes from which a log is shortened between turns."""
 KEPT = 8_000_000
-"""Bytes that are kept of it at most."""
+"""The number of bytes to which a log is shortened."""
 PIECES = frozenset({"text", "reasoning", "call_drafted", "tool_progress", "agent_progress", "queue_changed"})
-"""Events that a later one replaces; in a large file those of the past are left out."""
+"""Events that later ones replace; the old ones among them are dropped when a log is shortened."""
 
 
 class EventLog:
-    """The log file of one session, with the position of each event in it."""
+    """The log file of one session, with the position of each event in the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -65,11 +65,11 @@ class EventLog:
         self._rewriting = asyncio.Lock()
         self.closed = False
         self.gone = 0
-        """The last number that is no longer there; 0 if nothing was left out at the beginning."""
+        """The number of the last event that was dropped from the beginning; 0 if none was."""
 
     @classmethod
     async def open(cls, path: Path) -> EventLog:
-        """Open the file and remove an incomplete last line. Raises `StoreError`."""
+        """Open the log file and remove an incomplete last line. Raises `StoreError`."""
         log = cls(path)
         await asyncio.to_thread(log._open)
         return log
@@ -85,7 +85,7 @@ class EventLog:
         return self._numbers[-1] if self._numbers else 0
 
     def append(self, event: Mapping[str, Any]) -> None:
-        """Write an event, then wake the heads. Raises `StoreError`."""
+        """Write an event, then wake the waiting clients. Raises `StoreError`."""
         if self.closed:
             return
         line = json.dumps(event, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
@@ -102,7 +102,7 @@ class EventLog:
         self._wake()
 
     def read(self, after: int, most: int = 256_000, count: int = 2_000) -> list[tuple[int, str]]:
-        """Return the events after a number, oldest first, as pairs of number and line.
+        """Return the events after the number `after`, oldest first, as pairs of number and line.
 
         At most `count` events and about `most` bytes are returned.
         """
@@ -118,16 +118,16 @@ class EventLog:
         return list(zip(self._numbers[at:end], lines, strict=True))
 
     async def news(self, after: int) -> None:
-        """Wait until there is an event after a number, or the log is closed."""
+        """Wait until the log has an event after the number `after`, or is closed."""
         while self.last <= after and not self.closed:
             if self._news is None or self._news.done():
                 self._news = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._news)
 
     async def make_smaller(self) -> None:
-        """Drop streamed pieces of finished turns, and the oldest events, if the file is large.
+        """Drop old events that later ones replace, and the oldest events, if the file is larger than `LARGE`.
 
-        Raises `OSError`; then the file is as it was.
+        Raises `OSError`; then the file is unchanged.
         """
         async with self._rewriting:
             if self._size > LARGE and not self.closed:
@@ -152,7 +152,7 @@ class EventLog:
         os.close(old)
 
     def close(self) -> None:
-        """Stop writing; wake all waiting heads."""
+        """Close the file and wake all waiting clients."""
         self.closed = True
         if self._file >= 0:
             os.close(self._file)
@@ -190,8 +190,8 @@ class EventLog:
     def _write_smaller(self, old: int, until: int) -> tuple[array[int], array[int], int]:
         """Write a new file with the events to keep among the first `until`. Runs in a thread.
 
-        `old` is a descriptor of the file for this alone, because the log may be closed meanwhile. Returns two
-        arrays that describe the positions of these events, and the size of the new file.
+        `old` is a separate descriptor of the old file, closed here, because the log may be closed meanwhile.
+        Returns the numbers and positions of the kept events, and the size of the new file.
         """
         numbers, starts, size = array("Q"), array("Q"), 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -217,7 +217,7 @@ class EventLog:
 
 
 def _number(line: bytes) -> int:
-    """Return the number of the event on a line; 0 for an incomplete line."""
+    """Return the number of the event on a line; 0 for an incomplete or invalid line."""
     if not line.endswith(b"\n"):
         return 0
     try:
@@ -231,17 +231,17 @@ log = logging.getLogger(__name__)
 
 How = Literal["prompt", "queue", "steer"]
 LOOKED_BACK = 20_000
-"""Events at the end of a log that are looked at when a session is opened again."""
+"""The number of last events in a log that are read when a session is opened again."""
 DECIDED = 200
-"""Answered requests that are remembered, for a client that comes second."""
+"""The number of answered requests that are remembered, to tell later clients who decided."""
 STORING = 10.0
-"""Seconds a head waits at most until its message is stored."""
+"""The longest time in seconds that a client waits until its message is stored."""
 QUEUED = 50
-"""Messages that may wait in a session."""
+"""The largest number of messages that may be queued in a session."""
 
 
 class HostedSession:
-    """A session that logs every event of its engine. Heads read the log, never the engine."""
+    """A session that logs every event of its engine. Clients read the log, never the engine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -249,25 +249,25 @@ class HostedSession:
         self.log: EventLog
         self.title = ""
         self.used = 0.0
-        """When something happened in it last, by the clock of the machine."""
+        """The time of the session's last event, on the monotonic clock; 0 if there was none."""
         self.opened: SessionOpened
         """The event with which the session was opened in this process."""
         self.newest: dict[str, Event] = {}
-        """The last word on tasks, usage and queue, by type, for a head that comes in."""
+        """The last events about tasks, usage and queue, by type, for clients that connect."""
         self._early: list[Event] | None = []
         self._asked: dict[str, Asked] = {}
         self._canvases: dict[str, CanvasChanged] = {}
         self._decided: OrderedDict[str, str] = OrderedDict()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
         self.followers: list[Callable[[HostedSession], None]] = []
-        """Who continues with the session where it is opened once more, such as with another model."""
+        """Called with the reopened session, if it is opened again with another model."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_be_kept: list[tuple[str, asyncio.Future[None]]] = []
-        """Those who wait until the message they sent is stored."""
+        """Texts of messages, and futures that are completed once they are stored."""
 
     @classmethod
     async def open(cls, options: Options, folder: Path) -> HostedSession:
-        """Open the engine, then log the events that an earlier process could not log.
+        """Open a session and its log, then log the events that a killed process could not log.
 
         Raises `HermesError`.
         """
@@ -292,7 +292,7 @@ class HostedSession:
 
     @property
     def pending(self) -> tuple[Asked, ...]:
-        """The requests waiting for a user, oldest first."""
+        """The requests that wait for the user, oldest first."""
         return tuple(self._asked.values())
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -305,12 +305,12 @@ class HostedSession:
         return unsubscribe
 
     def replace_by(self, heir: HostedSession) -> None:
-        """Move the attached heads to `heir`, the reopened session."""
+        """Move the attached clients to `heir`, the reopened session."""
         for follow in tuple(self.followers):
             follow(heir)
 
     def state(self) -> dict[str, Any]:
-        """Return the state shown next to the conversation, as of the last event."""
+        """Return the state of the session for clients, as of the last logged event."""
         client = self.client
         return {
             "session": client.id,
@@ -330,7 +330,7 @@ class HostedSession:
     # Commands of heads
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
-        """Start a turn with a message, or queue it; return True if it was queued.
+        """Start a turn with a message, or queue it; return whether the session was busy.
 
         Raises `TurnedAwayError`.
         """
@@ -346,7 +346,7 @@ class HostedSession:
         return waits
 
     async def store_message(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
-        """Send a message like `message`, and wait until it is on disk."""
+        """Send a message as `message` does, and wait until it is stored, for at most `STORING` seconds."""
         waits = self.message(text, how, attachments)
         if not waits:
             kept = asyncio.get_running_loop().create_future()
@@ -365,7 +365,7 @@ class HostedSession:
         self.client.set_queue(queue)
 
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
-        """Answer a request. Raises `TurnedAwayError`; for a second answer, it has status 409 and names who
+        """Answer a request. Raises `TurnedAwayError`; if it was answered before, with status 409 and who
         decided.
         """
         asked = self._asked.get(request)
@@ -380,7 +380,7 @@ class HostedSession:
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
 
     def decide(self, request: str, reply: Reply, by: str) -> bool:
-        """Resolve a request with a reply; return False if it was already resolved."""
+        """Resolve a request with a reply; return False if it was already resolved or is unknown."""
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             return False
@@ -389,7 +389,7 @@ class HostedSession:
         return True
 
     async def aclose(self) -> None:
-        """Stop the turn and close the session. Heads notice it by the end of the log."""
+        """Stop the turn and close the session. Clients notice the end of the log."""
         for task in self._tasks:
             task.cancel()
         try:
@@ -470,7 +470,7 @@ class HostedSession:
             await self.log.make_smaller()
 
     async def _catch_up(self, *, fresh: bool) -> None:
-        """Log the events that an earlier process could not log, then restore the state from the log."""
+        """Log the events that a killed process could not log, then restore the state from the log."""
         told: list[Mapping[str, Any]] = []
         missed: Sequence[Event] = ()
         if not fresh and self.log.last:
@@ -520,10 +520,10 @@ class HostedSession:
 Mover = Callable[[HostedSession, str], Awaitable[str]]
 
 SURFACE = "serve"
-"""The surface of sessions that begin here, in permissions and the audit log."""
+"""The surface, in permissions and the audit log, of sessions that are created through the service."""
 NOT_YET = "The messengers of the service are not there yet."
 LISTED = 200
-"""Sessions of one list."""
+"""The largest number of sessions in a list."""
 
 
 class SessionHub:
@@ -533,24 +533,24 @@ class SessionHub:
         self._home = home
         self._model = model
         self.workspace = str(Path.cwd())
-        """The folder of sessions for which none is named."""
+        """The folder of new sessions for which no folder is given."""
         self._open: dict[str, asyncio.Future[HostedSession]] = {}
         self._closing = False
         self.opened: Callable[[HostedSession], None] = lambda _session: None
-        """Hears of each session that is open from now on."""
+        """Called with each session that is opened."""
         self.mover: Mover | None = None
-        """Lets a chat continue with a session; there once the messengers run."""
+        """Moves a session to a chat; None until the messengers run."""
         self.move_checker: Callable[[str], Awaitable[None]] | None = None
-        """Says whether a session can move somewhere; there once the messengers run."""
+        """Raises if no session can move to the named chat; None until the messengers run."""
 
     @property
     def sessions(self) -> tuple[HostedSession, ...]:
-        """The open sessions."""
+        """The sessions that are completely open."""
         done = [each for each in self._open.values() if each.done() and not each.cancelled()]
         return tuple(each.result() for each in done if each.exception() is None)
 
     async def session(self, id: str, surface: str = "", model: str | None = None) -> HostedSession:
-        """Return a stored session, which is opened if necessary, then with `model`. Raises `TurnedAwayError`.
+        """Return a stored session, opened if necessary, with `model` if given. Raises `TurnedAwayError`.
 
         A session that belongs to a chat always gets that chat's surface.
         """
@@ -588,7 +588,7 @@ class SessionHub:
         return session
 
     async def move(self, session: HostedSession, where: str) -> str:
-        """Move a session to the user's chat at a messenger; return a sentence about it. Raises
+        """Move a session to the user's chat at a messenger; return the name of its new place. Raises
         `TurnedAwayError`.
         """
         if self.mover is None:
@@ -596,13 +596,14 @@ class SessionHub:
         return await self.mover(session, where)
 
     async def check_move(self, where: str) -> None:
-        """Check, before a session is released, that it can move to a messenger. Raises `TurnedAwayError`."""
+        """Check, before a session is handed over, that it can move there. Raises `TurnedAwayError`."""
         if self.move_checker is None:
             raise TurnedAwayError(503, NOT_YET)
         await self.move_checker(where)
 
     async def find_session(self, text: str, model: str | None = None) -> HostedSession:
-        """Return a stored session by id, id prefix, or title; `model` is used if it is not open yet.
+        """Return a stored session by id, start of the id, or title; it is opened with `model` if it is not
+        open.
 
         Raises `TurnedAwayError`.
         """
@@ -616,7 +617,7 @@ class SessionHub:
         return await self.session(record.id, model=model)
 
     async def list_sessions(self) -> list[dict[str, Any]]:
-        """Return stored sessions, most recently used first. Raises `TurnedAwayError`."""
+        """Return up to `LISTED` stored sessions as data, last used first. Raises `TurnedAwayError`."""
         from agent.core.store.store import Store
 
         if not self._home.keeps_sessions():
@@ -646,7 +647,7 @@ class SessionHub:
         return self._home.root / "serve" / "events"
 
     async def close(self, id: str) -> None:
-        """Release a session, so that another program can open it."""
+        """Close a session if it is open, so that another program can open it."""
         opening = self._open.get(id)
         if opening is not None:
             session = await asyncio.shield(opening)
@@ -654,10 +655,10 @@ class SessionHub:
             await session.aclose()
 
     async def reopen(self, id: str, model: str, surface: str = "") -> HostedSession:
-        """Close an open session and open it with another model; attached heads stay attached.
+        """Close an open session and open it with another model; attached clients stay attached.
 
-        Raises `TurnedAwayError` if the model is unavailable; then the session continues with the previous
-        one.
+        Raises `TurnedAwayError` during a turn, or if the model is unavailable; then the session continues
+        with the previous one.
         """
         before = await self.session(id, surface)
         if before.client.busy:
@@ -700,8 +701,7 @@ class SessionHub:
             raise TurnedAwayError(503, "The service is about to end.")
 
     async def _stored_folder(self, id: str) -> tuple[Path, str]:
-        """Return the folder of a stored session that is not in use, and the surface of its chat, or an empty
-        text.
+        """Return the folder of a stored session that no other program uses, and its chat's surface or "".
 
         Raises `TurnedAwayError`.
         """
@@ -722,7 +722,7 @@ class SessionHub:
 
 
 def _folder(path: str) -> Path:
-    """Return the path of an existing folder. Raises `TurnedAwayError` if it does not exist."""
+    """Return the resolved path of an existing folder. Raises `TurnedAwayError` for any other path."""
     try:
         folder = Path(path).expanduser()
         if not folder.is_absolute():

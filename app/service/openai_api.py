@@ -1,7 +1,7 @@
 """OpenAI-compatible endpoints on sessions: models, chat completions, responses.
 
 The messages of a request become one message of a session, which uses its own tools. The answer is the last
-message of its turn. An approval waits for a device with the right to approve and is denied after
+message of the turn. An approval waits for a device with the scope `approve` and is denied after
 `serve.approval_timeout`.
 """
 
@@ -32,7 +32,7 @@ from app.service.hosted_session import HostedSession, SessionHub
 from app.service.routes import NO_STORE, kept_images
 
 IMAGES = 10
-"""Images of one request."""
+"""The largest number of images in one request."""
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error"}
 _KINDS |= {404: "not_found_error", 413: "invalid_request_error", 429: "rate_limit_error"}
 _TEXTS = ("text", "input_text", "output_text")
@@ -45,7 +45,7 @@ class GivenMessage:
 
     text: str
     images: tuple[Mapping[str, str], ...] = ()
-    """Each with `name` and `data` in base64."""
+    """The images, each with its `name` and its `data` in base64."""
 
 
 def conversation(messages: Sequence[Any]) -> GivenMessage:
@@ -62,7 +62,7 @@ def conversation(messages: Sequence[Any]) -> GivenMessage:
 
 
 def newest(messages: Sequence[Any]) -> GivenMessage:
-    """Return the last user message. Raises `TurnedAwayError`. Pure."""
+    """Return the last user message of a request. Raises `TurnedAwayError` if there is none. Pure."""
     for each in reversed(messages):
         if _role(each) == "user":
             return _content(each)
@@ -70,7 +70,7 @@ def newest(messages: Sequence[Any]) -> GivenMessage:
 
 
 def require_supported(data: Mapping[str, Any]) -> None:
-    """Raise `TurnedAwayError` for options that a session does not support, instead of ignoring them. Pure."""
+    """Raise `TurnedAwayError` for options that sessions do not support, instead of ignoring them. Pure."""
     if data.get("tools") or data.get("functions"):
         raise TurnedAwayError(400, "Tools of the client are not taken: the session has its own.")
     if data.get("n") not in (None, 1):
@@ -84,7 +84,7 @@ def require_supported(data: Mapping[str, Any]) -> None:
 
 
 def usage_of(ended: TurnEnded) -> dict[str, int]:
-    """Return the tokens of a turn, summed over its requests. Pure."""
+    """Return the tokens of a turn, summed over its model requests, in OpenAI's form. Pure."""
     found: dict[str, int] = {}
     for name, field in (("prompt_tokens", "input"), ("completion_tokens", "output")):
         with suppress(TypeError, ValueError):
@@ -94,7 +94,7 @@ def usage_of(ended: TurnEnded) -> dict[str, int]:
 
 
 def complaint(status: int, sentence: str) -> dict[str, Any]:
-    """Return an error in OpenAI's form. Pure."""
+    """Return an error as JSON data in OpenAI's form. Pure."""
     kind = _KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": sentence, "type": kind, "param": None, "code": None}}
 
@@ -132,7 +132,7 @@ def _content(message: dict[str, Any]) -> GivenMessage:
 
 
 def _image(part: Mapping[str, Any], number: int) -> Mapping[str, str]:
-    """Return the image that is embedded in a part of a message. URLs are never fetched."""
+    """Return the image embedded in a part of a message. Raises `TurnedAwayError`, also for other URLs."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = url.get("url")
@@ -146,7 +146,7 @@ def _image(part: Mapping[str, Any], number: int) -> Mapping[str, str]:
 MODEL = "hermes"
 HEADER = "X-Hermes-Session"
 SETTLING = 2.0
-"""Seconds in which a turn that has ended may still be put away."""
+"""Seconds to wait for the end of a turn that is still being stored."""
 
 
 class OpenAiApi:
@@ -160,7 +160,7 @@ class OpenAiApi:
         timeout: float,
         images: AttachmentStore,
     ) -> None:
-        """`workspace` is the folder of new sessions. `models` returns the model names besides `hermes`; it
+        """`workspace` is the folder of new sessions; `models` returns the model names besides `hermes`, and
         blocks.
         """
         self._hub = hub
@@ -319,7 +319,7 @@ class OpenAiApi:
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
 
     async def _turn(self, data: dict[str, Any], known: str | None, given: GivenMessage) -> _Turn:
-        """Send the message of a request to its session; return the turn that it begins.
+        """Send the message of a request to its session, and return the turn for it.
 
         Raises `TurnedAwayError`.
         """
@@ -348,7 +348,7 @@ class OpenAiApi:
 
 
 class _Turn:
-    """The turn that a message of a request begins, for streaming its answer."""
+    """The turn that a request's message starts, whose answer can be streamed."""
 
     def __init__(
         self, session: HostedSession, text: str, timeout: float, images: Sequence[Attachment] = ()
@@ -378,7 +378,7 @@ class _Turn:
                 self.session.client.interrupt()
 
     async def whole(self) -> TurnEnded:
-        """Wait for the end of the turn and return it."""
+        """Wait for the end of the turn and return its last event."""
         async for _ in self.pieces():
             pass
         assert self.ended is not None

@@ -1,4 +1,4 @@
-"""Reconstruction of events for clients ("heads") that missed them, from stored messages. Pure."""
+"""Reconstruction from stored messages of events that clients ("heads") missed. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tools.text.safe_text import clean
 
 
 def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
-    """Yield the events of a path's nodes, oldest first, without numbers. Calls appear only as ended."""
+    """Yield the events of a path's nodes, oldest first, without numbers; calls appear only when ended."""
     return (each for each in stored_events(path, tools) if not isinstance(each, ToolStarted))
 
 
 def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
     """Yield the events that a killed process could not send. `told` are the last events that it sent.
 
-    They end an unfinished message, cancel requests, and interrupt the turn.
+    They end an unfinished message, cancel open requests, and end the turn as interrupted.
     """
     writing, open_requests, turn = False, dict[str, str](), False
     for event in told:
@@ -79,7 +79,7 @@ def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def still_waiting(waiting: Sequence[str], missed: Sequence[Event]) -> list[str]:
-    """Return those waiting messages that the missed events do not add to the conversation."""
+    """Return those of the waiting messages that no `UserMessageAdded` in `missed` adds."""
     left = list(waiting)
     for event in missed:
         if isinstance(event, UserMessageAdded):

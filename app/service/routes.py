@@ -1,4 +1,4 @@
-"""The HTTP interface of sessions. Access is checked before, in `doors`."""
+"""The HTTP interface of sessions. Access has already been checked by `doors`."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FRAME = 1_000_000
-"""Bytes of a frame."""
+"""The largest number of bytes in a frame."""
 LOOK = 1.0
-"""Seconds between two looks at whether the device is still welcome."""
+"""Seconds between two checks whether the device was revoked."""
 REVOKED, GOING, BYTES = 4401, 1001, 1003
-"""Codes that close a socket: the device was revoked; the session or the service ends; a frame is no text."""
+"""Codes that close a socket: the device was revoked; the session or service ends; a frame is not text."""
 TURN = 50
-"""Frames in a row before others get their turn."""
+"""The number of frames sent in a row before other tasks get their turn."""
 
 Taker = Callable[[dict[str, Any]], Awaitable[tuple[str, Any, Any]]]
 
@@ -122,7 +122,7 @@ class SocketHead:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _tell(self, socket: WebSocket, session: HostedSession, after: int) -> None:
-        """Send every event after a number. A slow client delays no other."""
+        """Send every event after the number `after`. A slow client delays no other client."""
         if after > session.log.last:
             # Numbers of another log: the head has to look at the session again.
             await _send(socket, {"type": "gap", "first": session.log.first, "last": session.log.last})
@@ -192,7 +192,7 @@ class SocketHead:
                 raise TurnedAwayError(400, "A frame is of type message, answer, interrupt or move.")
 
     async def _look(self, socket: WebSocket, caller: HeadIdentity) -> None:
-        """Close the connection as soon as the device is revoked."""
+        """Close the socket once its device is revoked or its scope has changed."""
         while True:
             await asyncio.sleep(LOOK)
             device = self._credentials.device(caller.device)
@@ -206,12 +206,12 @@ async def _send(socket: WebSocket, frame: dict[str, Any]) -> None:
 
 
 Words = dict[str, str]
-"""The result of a command: the text `told`, and a `draft` if a message becomes one again."""
+"""The result of a command: the text `told`, and a `draft` if a message was taken back into the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadCommand:
-    """One command of heads. `act` receives the hub, the session and the text after the command's name."""
+    """A command for clients. `act` gets the hub, the session and the text after the command's name."""
 
     name: str
     help: str
@@ -221,8 +221,8 @@ class HeadCommand:
 
 
 async def word_kind(client: SessionClient, name: str) -> WordKind:
-    """Return what `/name` is if it is not a command: a plugin's command, a skill, a server's prompt, or
-    none.
+    """Return what `/name` is: `plugin` for a plugin's command, `prompt` for a skill or a server's prompt,
+    else "".
     """
     if any(each.name == name for each in await client.plugins.commands()):
         return "plugin"
@@ -231,7 +231,7 @@ async def word_kind(client: SessionClient, name: str) -> WordKind:
 
 
 async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Words:
-    """Run the command in `text`, which is its name, with or without the slash, and arguments.
+    """Run the command in `text`, a name with or without the slash, and arguments; return its result.
 
     Raises `HermesError` with a sentence, also for an unknown command.
     """
@@ -343,16 +343,16 @@ COMMANDS = {each.name: each for each in _ALL}
 
 
 def listed_commands() -> list[dict[str, Any]]:
-    """Return name, hint and help of each command, for a new head. Pure."""
+    """Return name, hint and help of each command, for clients that connect. Pure."""
     return [{"name": each.name, "hint": each.hint, "help": each.help} for each in _ALL]
 
 
 PAGE = 5_000
-"""Events of one answer that is not a stream."""
+"""The largest number of events in an answer that is not a stream."""
 WINDOW = 100
-"""Messages of one window of a conversation."""
+"""The default number of messages in one part of a conversation."""
 WAIT = 55.0
-"""Seconds a request waits for an event at most."""
+"""The longest time in seconds that a request waits for an event."""
 YEAR = 365 * 86_400
 HOWS = ("prompt", "queue", "steer")
 
@@ -360,7 +360,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Routes:
-    """Every path of the interface, with the scope it requires."""
+    """The HTTP paths of the interface, with the scope that each requires."""
 
     def __init__(self, hub: SessionHub, credentials: Credentials, home: Home, address: Address) -> None:
         self._hub = hub
@@ -456,7 +456,7 @@ class Routes:
         return answer((await self._session(request)).state())
 
     async def _history(self, request: Request) -> Response:
-        """Return a part of the conversation as events without numbers, and the state after them."""
+        """Return a part of the conversation as events without numbers, and the session's state."""
         from tools.registry import registry
 
         session = await self._session(request)
@@ -502,7 +502,7 @@ class Routes:
         )
 
     async def _canvas(self, request: Request) -> Response:
-        """Return a document of the agent, to be shown in an isolated frame without network access."""
+        """Return a document made by the agent as a page for an isolated frame without network access."""
         session, document = request.path_params["session"], request.path_params["document"]
         found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
         if found is None:
@@ -535,7 +535,7 @@ class Routes:
         return answer({"busy": session.client.busy}, 202)
 
     async def _queue(self, request: Request) -> Response:
-        """Send the messages that a stop left in the queue, or remove one of them."""
+        """Send the messages that a stop left in the queue, or remove one of them; return the queue."""
         data = await json_body(request)
         only(data, "send", "take_back")
         session = await self._session(request)
@@ -569,12 +569,12 @@ CANVAS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""The headers that are sent with a document of an agent."""
+"""The headers that are sent with a document made by an agent."""
 NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def answer(data: Any, status: int = 200) -> JSONResponse:
-    """Return a JSON response that is never cached."""
+    """Return a JSON response that must not be cached."""
     return JSONResponse(data, status, headers=NO_STORE)
 
 
@@ -587,13 +587,13 @@ def refusal_response(refusal: TurnedAwayError) -> Response:
 
 
 def caller_of(request: Request) -> HeadIdentity:
-    """Return the sender of a request, which the access checks have stored."""
+    """Return the sender of a request, as stored by the access checks."""
     caller: HeadIdentity = request.scope["state"]["caller"]
     return caller
 
 
 def number_of(request: Request, name: str, default: int) -> int:
-    """Return a whole number from the query of a request. Raises `TurnedAwayError` if it is not one."""
+    """Return a whole number from a request's query. Raises `TurnedAwayError` for another value."""
     value = request.query_params.get(name)
     if value is None:
         return default
@@ -603,7 +603,7 @@ def number_of(request: Request, name: str, default: int) -> int:
 
 
 async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
-    """Return text, delivery mode and images of a message in a request. Raises `TurnedAwayError`."""
+    """Return text, delivery mode and stored images of a message. Raises `TurnedAwayError`."""
     only(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
@@ -660,7 +660,7 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _DARK, _LIGHT = "night", "paper"
-"""The skins that `auto` puts on, by the look of the system."""
+"""The skins that `auto` stands for on a dark and on a light system."""
 
 
 POLICY = (
@@ -668,11 +668,11 @@ POLICY = (
     "connect-src 'self'; frame-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may do: run and fetch its own files, and nothing else."""
+"""The content security policy of the page: it may load and run its own files, and nothing else."""
 
 
 class PageFiles:
-    """Routes of the web page. The page contains no secret; without a token it explains pairing."""
+    """The routes of the web page. The page contains no secret; without a token it explains pairing."""
 
     def routes(self) -> list[Route]:
         """Return the HTTP routes of the page's files."""
@@ -726,12 +726,12 @@ class PageFiles:
 
 
 _TERMINAL = frozenset({"ansi"})
-"""Skins of the terminal's own colours, which a page does not know."""
+"""Skins that use the terminal's own colours, which a page cannot know."""
 
 
 @lru_cache(1)
 def contents() -> Mapping[str, bytes]:
-    """Return the files of the page, by name."""
+    """Return the contents of the page's files, by name."""
     folder = files("app.service") / "page"
     return {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(tuple(_TYPES))}
 
@@ -743,7 +743,7 @@ def _compress(data: bytes) -> bytes:
 
 @lru_cache(1)
 def skins() -> bytes:
-    """Return the skins of the terminal as variables of a style sheet."""
+    """Return the built-in skins as a style sheet with variables for their colours."""
     found = {name: load_skin(name).skin.colors for name in builtin_names() if name not in _TERMINAL}
     return "\n".join(_rules(found)).encode()
 

@@ -1,4 +1,4 @@
-"""The running service: its sockets, its lock in the home, startup and shutdown."""
+"""The running service: its sockets, its lock in the home, its start and its end."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from agent.integrations.gateways.ports import ChatSession, How, WordKind
 
 CALLS = "/gateways/"
-"""The path that platforms call; their requests are signed, and their adapter checks that."""
+"""The path below which messenger platforms send requests; their adapters verify the signatures."""
 
 
 class GatewaySession:
-    """One hosted session, in the form that chats use."""
+    """A hosted session with the interface that chats use."""
 
     def __init__(self, hosted: HostedSession) -> None:
         self.hosted = hosted
@@ -92,7 +92,7 @@ class GatewaySession:
             raise HermesError(str(refusal)) from refusal
 
     def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
-        """Answer a request; return a sentence if the answer did not count, else an empty text."""
+        """Answer a request; return the reason if the answer was not accepted, else ""."""
         name, _, address = who.partition(" at ")
         caller = HeadIdentity("", name, scope or "look", address, f"gateway.{gateway}")
         try:
@@ -102,7 +102,7 @@ class GatewaySession:
         return ""
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """Return what `/name` is, for a name that is not a command of chats."""
+        """Return the kind of `/name`, which is not a command of chats; "" if it is unknown."""
         return await word_kind(self.client, name)
 
     async def run_plugin(self, name: str, rest: str) -> str:
@@ -117,7 +117,7 @@ class GatewaySession:
 
 
 class GatewayHost:
-    """The session hub, in the form that messengers use."""
+    """The session hub with the interface that messengers use."""
 
     def __init__(self, hub: SessionHub, home: Home, store: Store) -> None:
         """`store` must stay open as long as the gateways run."""
@@ -168,15 +168,13 @@ class GatewayHost:
 
 
 def _reason(refusal: TurnedAwayError) -> HermesError:
-    """Return a refusal as an error for chats, which retry if the store is busy, but not if a session is
-    missing.
-    """
+    """Return a refusal as an error for chats. The store's own error is kept, as chats retry if it is busy."""
     cause = refusal.__cause__
     return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
 
 
 class Messengers:
-    """Starts, uses and closes the gateways of a service to messengers."""
+    """Starts, uses and closes the connections of a service to messengers."""
 
     def __init__(self, hub: SessionHub, gateways: AllGateways, store: Store) -> None:
         self._hub = hub
@@ -187,7 +185,7 @@ class Messengers:
     async def start(
         cls, hub: SessionHub, home: Home, settings: Settings, environ: Mapping[str, str]
     ) -> Messengers:
-        """Start the enabled gateways. Raises `StoreError`."""
+        """Start the enabled messengers. Raises `StoreError`."""
         store = await Store.open(home.database)
         try:
             gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
@@ -199,9 +197,7 @@ class Messengers:
         return cls(hub, gateways, store)
 
     async def move(self, hosted: HostedSession, where: str) -> str:
-        """Move a session to a chat, or away from chats; return the name of its new place. Raises
-        `TurnedAwayError`.
-        """
+        """Move a session to a chat, or away from chats; return its new place. Raises `TurnedAwayError`."""
         try:
             return await self.gateways.move(GatewaySession(hosted), where)
         except HermesError as error:
@@ -215,7 +211,7 @@ class Messengers:
             raise TurnedAwayError(409, str(error)) from error
 
     async def aclose(self) -> None:
-        """Disconnect the platforms. Never raises."""
+        """Disconnect all messengers. Never raises."""
         self._hub.opened = lambda _session: None
         await self.gateways.aclose()
         await self._store.close()
@@ -256,11 +252,11 @@ def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
 log = logging.getLogger(__name__)
 
 MOST = 64_000_000
-"""Bytes that wait for a terminal that does not read; then it is let go."""
+"""The number of bytes that may wait for a terminal that does not read, before it is disconnected."""
 
 
 class TerminalHeads:
-    """Listens on the socket and serves the terminals that are attached to it."""
+    """Accepts connections on the socket, and serves the terminals that are attached through it."""
 
     def __init__(self, hub: SessionHub, home: Home) -> None:
         self._hub = hub
@@ -269,7 +265,7 @@ class TerminalHeads:
         self._heads: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Start accepting terminals. Raises `HermesError`."""
+        """Start accepting terminals; if the socket cannot be opened, only log it. Raises `HermesError`."""
         private_folder(self._home.run)
         path = self._home.service_socket
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -312,7 +308,7 @@ class TerminalHeads:
 
 
 def _identity(connection: socket.socket) -> HeadIdentity:
-    """Return the identity of the process at the other end, which the operating system reports."""
+    """Return an identity with the process at the other end, as the operating system reports it."""
     pid = 0
     if hasattr(socket, "SO_PEERCRED"):
         pid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], "little")
@@ -320,7 +316,7 @@ def _identity(connection: socket.socket) -> HeadIdentity:
 
 
 class _TerminalOutlet(Outlet):
-    """An outlet that never waits for its terminal, because other clients share the sessions."""
+    """A connection to a terminal that is never waited for, because other clients share the sessions."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
         """Queue a frame. A terminal that stops reading is disconnected."""
@@ -332,12 +328,12 @@ class _TerminalOutlet(Outlet):
             self.drop()
 
     def finish(self) -> None:
-        """Close the connection. Frames that were not sent are lost."""
+        """Close the connection; frames that were not sent are lost."""
         self.drop()
 
 
 class _AttachedSession:
-    """A hosted session in the form for one terminal. Answers carry its name, and closing only detaches it."""
+    """A hosted session for one terminal. Answers carry the terminal's name, and closing only detaches it."""
 
     def __init__(self, session: HostedSession, identity: HeadIdentity) -> None:
         self.session = session
@@ -384,8 +380,8 @@ class _TerminalHead(EngineServer):
         return {"id": client.id, "workspace": str(client.workspace)}
 
     def _stay(self, attached: _AttachedSession, session: HostedSession) -> None:
-        """Send the events of a session; continue with its replacement after another client changed the
-        model.
+        """Send the events of a session to the terminal; when it is reopened with another model, those of the
+        new one.
         """
         attached.session = session
         unsubscribe = session.subscribe(self._hear_if_there)
@@ -408,7 +404,8 @@ class _TerminalHead(EngineServer):
             self._hear(event)
 
     def handle(self, frame: Mapping[str, Any]) -> None:
-        """Handle a frame like an engine. A `move` frame is accepted too; it needs no open session.
+        """Handle a frame as an engine does; `move` and `check_move` are accepted, too, without an open
+        session.
 
         Raises `WireError`.
         """
@@ -442,12 +439,12 @@ class _TerminalHead(EngineServer):
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 3
-"""Seconds that requests under way have when the service ends."""
+"""Seconds that running requests get when the service ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """The options of `hermes serve` on the command line."""
+    """The options of `hermes serve`."""
 
     host: str
     port: int
@@ -462,7 +459,7 @@ class ServiceOptions:
 
 
 async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str], None]) -> None:
-    """Serve until a signal arrives. `ready` is called with the address. Raises `HermesError`."""
+    """Serve until a signal arrives. `ready` is called with the URL. Raises `HermesError`."""
     _check(options)
     private_folder(home.root)
     folder = private_folder(home.root / "serve")
@@ -512,9 +509,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
 
 
 def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
-    """Return the OpenAI-compatible endpoints. Their sessions use the folder in which the service was
-    started.
-    """
+    """Return the OpenAI-compatible endpoints, with the current folder for their sessions."""
 
     def models() -> list[str]:
         from agent.model.model_choices import choices
@@ -534,7 +529,7 @@ def application(
     openai: OpenAiApi,
     further: Sequence[BaseRoute] = (),
 ) -> Any:
-    """Return the whole application with its access checks in front."""
+    """Return the whole ASGI application behind its access checks."""
     routes = Routes(hub, credentials, home, address)
     app = Starlette(
         routes=[*routes.routes(), *openai.routes(), *further, *PageFiles().routes()],
@@ -544,7 +539,7 @@ def application(
 
 
 def open_to_all(method: str, path: str) -> bool:
-    """Return whether a request needs no token. That holds for pairing and for the page without data. Pure."""
+    """Return whether a request needs no token: pairing, the page without data, paths below `CALLS`. Pure."""
     if path == "/api/pair":
         return method == "POST"
     if path.startswith(CALLS):
@@ -565,10 +560,10 @@ class _Server(uvicorn.Server):
     """uvicorn's server without its signal handling."""
 
     listens: Callable[[], None] | None = None
-    """Told once it does."""
+    """Called once the server listens."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start listening, then report it."""
+        """Start listening, then call `listens`."""
         await super().startup(sockets)
         if self.listens is not None:
             self.listens()

@@ -1,4 +1,4 @@
-"""How the keys of commands arrive here, according to the table of terminals and when they are pressed."""
+"""The keys of commands as they arrive here, according to the table of terminals and when pressed."""
 
 from __future__ import annotations
 
