@@ -137,10 +137,7 @@ def _answer(node: Node) -> str:
 def is_complete(nodes: Sequence[Node]) -> bool:
     """Return whether the last message of a path is a complete answer of the model without tool calls."""
     said = [node for node in nodes if node.kind in ("user", "assistant", "tool")]
-    if not said or said[-1].kind != "assistant":
-        return False
-    data: Mapping[str, Any] = said[-1].data
-    return not data.get("calls") and data.get("state", "complete") == "complete"
+    return bool(said) and said[-1].is_whole_answer
 
 
 def _tag_text(tag: str, text: str) -> str:

@@ -43,6 +43,12 @@ class Node:
     content: str
     data: Mapping[str, Any]
 
+    @property
+    def is_whole_answer(self) -> bool:
+        """True if it is an answer of the model that was not cut off and has no calls."""
+        whole = self.data.get("state", "complete") == "complete"
+        return self.kind == "assistant" and whole and not self.data.get("calls")
+
 
 @dataclass(frozen=True, slots=True)
 class NewNode:

@@ -79,9 +79,23 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     if cut:
         recovered = f"{recovered} Attempts that were cut off: {', '.join(cut)}.".strip()
     if options.preview is not None:
-        options.preview(await store.tail(record.id, head, PREVIEWED))
+        tail = await store.tail(record.id, head, PREVIEWED)
+        options.preview(tail if owned else finished_turns(tail))
     path = await store.stored_path(record.id, head)
+    if not owned:
+        path = finished_turns(path)
     return OpenedSession(record, path, lock, head, last.updated, owned, recovered, interrupted)
+
+
+def finished_turns(path: Sequence[Node]) -> Sequence[Node]:
+    """Return a path without the turn at its end on which another process works.
+
+    Whoever continued with it would do the same work a second time.
+    """
+    for at in range(len(path), 0, -1):
+        if path[at - 1].is_whole_answer:
+            return path[:at]
+    return path[: next((at for at, node in enumerate(path) if node.kind == "user"), len(path))] or path
 
 
 def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:

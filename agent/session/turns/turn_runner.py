@@ -196,7 +196,7 @@ class TurnRunner:
     def cut_off(self) -> bool:
         """True if the session ends in the middle of a turn."""
         last = _last_said(self._session.path)
-        return last is not None and not (last.kind == "assistant" and _is_whole(last))
+        return last is not None and not last.is_whole_answer
 
     async def _take_up(self, progress: _Progress) -> None:
         progress.parts += _parts_cut_off(self._session.path)
@@ -495,7 +495,3 @@ def _parts_cut_off(path: Sequence[Node]) -> list[str]:
         elif node.kind in ("user", "assistant", "tool") and node.content != CUT_OFF:
             break
     return parts
-
-
-def _is_whole(node: Node) -> bool:
-    return not node.data.get("calls") and node.data.get("state") != "interrupted"
