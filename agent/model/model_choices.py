@@ -18,7 +18,7 @@ from agent.model.addresses import is_loopback
 from agent.model.catalog import PROVIDERS, TITLES, UNKNOWN, ModelInfo
 from agent.model.detect import PORTS, DetectedServer
 from agent.model.local.sources import installed_files, model_file
-from agent.model.providers import BASE_URL, MODEL, Target, resolve
+from agent.model.providers import BASE_URL, CUSTOM, MODEL, Target, resolve
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -113,11 +113,12 @@ def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
     return sorted(once.values(), key=lambda choice: bool(choice.problem))
 
 
-def ports(settings: Settings) -> list[tuple[str, int]]:
-    """Return the ports on which servers of this machine may listen: those of the settings, and the default
-    ones.
+def ports(settings: Settings, environ: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Return the ports on which servers of this machine may listen: those of the settings, that of
+    `OPENAI_BASE_URL`, and the default ones.
     """
     places = [(name, _port(each.base_url)) for name, each in settings.providers.items()]
+    places.insert(0, (CUSTOM, _port(environ.get(BASE_URL, "").strip())))
     own = {port: name for name, port in places if port}
     usual = {port: name for name, port in PORTS.items() if port not in own and name not in settings.providers}
     return [(name, port) for port, name in (own | usual).items()]

@@ -101,7 +101,7 @@ class NoModelError(ConfigError):
         self.problems = tuple(problems)
         """Problems of the settings, which may be why no model is chosen."""
         self.keys = tuple(keys)
-        """Variables of providers whose key is set."""
+        """Variables of providers that are set: their key, or the address of `OPENAI_BASE_URL`."""
         self.servers = tuple(servers)
 
     def with_servers(self, servers: Sequence[DetectedServer], problems: Sequence[str] = ()) -> NoModelError:
@@ -189,9 +189,9 @@ class _Resolver:
         return self._chat(name, "")
 
     def keys_set(self) -> list[str]:
-        """Return the set environment variables that hold the key of a provider."""
+        """Return the set environment variables that hold the address or the key of a provider."""
         configured = [provider.api_key_env for provider in self._settings.providers.values()]
-        names = [*configured, *(provider.key_env for provider in PROVIDERS.values())]
+        names = [BASE_URL, *configured, *(provider.key_env for provider in PROVIDERS.values())]
         return [name for name in dict.fromkeys(names) if name and _variable(self._environ, name)]
 
     def _local(self, path: str) -> Target:
@@ -473,7 +473,9 @@ def _not_listed(target: Target) -> str:
 def _ways_on(keys: Sequence[str], servers: Sequence[DetectedServer]) -> str:
     key = f"set {KEY}, OPENROUTER_API_KEY, ANTHROPIC_API_KEY or another, and {MODEL}=provider/name"
     if keys:
-        owners = {provider.key_env: name for name, provider in PROVIDERS.items() if provider.key_env}
+        owners = {BASE_URL: CUSTOM} | {
+            provider.key_env: name for name, provider in PROVIDERS.items() if provider.key_env
+        }
         known = [name for name in keys if name in owners]
         example = owners[known[0]] if known else "provider"
         key = f"{' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} set; add {MODEL}={example}/<model>"
@@ -492,7 +494,7 @@ def _ways_on(keys: Sequence[str], servers: Sequence[DetectedServer]) -> str:
 
 
 def _offer(server: DetectedServer) -> str:
-    title = TITLES.get(server.name, server.name)
+    title = f"the server of {BASE_URL}" if server.name == CUSTOM else TITLES.get(server.name, server.name)
     if not server.models:
         return f"{title} runs at {server.base_url} without a model; load one there"
     first, *others = server.models

@@ -88,8 +88,9 @@ async def plan_routes(
         targets = resolve(settings, environ, override)
     except NoModelError as error:
         from agent.model.detect import detect
+        from agent.model.model_choices import ports
 
-        raise error.with_servers(await detect(), tuple(map(str, problems))) from None
+        raise error.with_servers(await detect(ports(settings, environ)), tuple(map(str, problems))) from None
     except ConfigError as error:
         raise type(error)(" ".join([*map(str, problems), str(error)])) from None
     servers = ServerWatches()

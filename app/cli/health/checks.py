@@ -24,6 +24,7 @@ from agent.errors import ConfigError
 from app.cli.health.check import HealthFinding, HealthSubject, output_of
 
 if TYPE_CHECKING:
+    from agent.core.config.loader import LoadedSettings
     from agent.model.providers import NoModelError, Target
 
 OLDEST_PYTHON = (3, 11)
@@ -450,7 +451,7 @@ def model(subject: HealthSubject) -> HealthFinding:
     try:
         target = resolve(loaded.settings, loaded.environ, None)[0]
     except NoModelError as error:
-        return asyncio.run(_no_model_finding(error))
+        return asyncio.run(_no_model_finding(error, loaded))
     except ConfigError as error:
         return HealthFinding("model", "fail", str(error), "See `hermes config check`.")
     if target.kind == "demo":
@@ -460,10 +461,12 @@ def model(subject: HealthSubject) -> HealthFinding:
     return asyncio.run(_check_provider(target))
 
 
-async def _no_model_finding(error: NoModelError) -> HealthFinding:
+async def _no_model_finding(error: NoModelError, loaded: LoadedSettings) -> HealthFinding:
     from agent.model.detect import detect
+    from agent.model.model_choices import ports
 
-    return HealthFinding("model", "warn", "none is configured", str(error.with_servers(await detect())))
+    servers = await detect(ports(loaded.settings, loaded.environ))
+    return HealthFinding("model", "warn", "none is configured", str(error.with_servers(servers)))
 
 
 def _local(subject: HealthSubject, setting: str) -> HealthFinding:

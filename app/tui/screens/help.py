@@ -46,6 +46,8 @@ ESSENTIAL = (
     ("esc esc", "", "Go back to before one of your messages"),
     ("", "session.undo", "Take back the last turn, the files with it"),
     ("", "session.timeline", "See all turns and branches"),
+    ("", "view.jump", "Go to tasks, agents, log or files by a letter"),
+    ("", "program.mode", "Next mode: what may run without asking"),
 )
 """The most important keys: as typed, or by the id of the command that has the key; with a description."""
 SOMETIMES = ("stop", "quit", "jump_to_end")

@@ -135,7 +135,11 @@ def test_servers_offer_their_models_or_say_that_they_have_none(tmp_path: Path) -
 def test_servers_are_asked_where_the_settings_say_and_never_twice() -> None:
     lab = {"base_url": "http://localhost:1234/v1"}
     far = {"base_url": "https://models.example/v1"}
-    asked = ports(Settings.model_validate({"providers": {"lab": lab, "far": far}}))
+    asked = ports(
+        Settings.model_validate({"providers": {"lab": lab, "far": far}}),
+        {"OPENAI_BASE_URL": "http://127.0.0.1:8733/v1"},
+    )
+    assert ("custom", 8733) in asked
     assert ("lab", 1234) in asked
     assert not {"lmstudio", "far"} & {name for name, _ in asked}
     assert len({port for _, port in asked}) == len(asked)

@@ -249,6 +249,12 @@ def test_a_key_alone_chooses_no_model() -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_an_address_alone_chooses_no_model_and_says_how_to_name_one_of_it() -> None:
+    with pytest.raises(NoModelError) as caught:
+        first({"OPENAI_BASE_URL": "https://models.example/v1", "OPENAI_API_KEY": "secret"})
+    assert "OPENAI_BASE_URL and OPENAI_API_KEY are set; add HERMES_MODEL=custom/<model>" in str(caught.value)
+
+
 @pytest.mark.thorough
 def test_importing_these_modules_loads_nothing_heavy() -> None:
     code = (

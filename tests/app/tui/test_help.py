@@ -87,7 +87,7 @@ def test_each_section_has_one_title() -> None:
 
 def test_what_makes_hermes_is_said_with_the_keys_in_force() -> None:
     shown = [entry.keys for entry in essential(resolve({"session.undo": "f8", "session.timeline": ""}))]
-    assert shown == ["/", "@", "!", "^P", "alt+m", "esc esc", "F8"]
+    assert shown == ["/", "@", "!", "^P", "alt+m", "esc esc", "F8", "alt+j", "alt+a"]
 
 
 def test_help_in_a_list_begins_with_the_list_and_at_the_prompt_with_what_makes_hermes() -> None:

@@ -61,7 +61,7 @@ class ModelMenu:
         from agent.model.model_choices import ports, served_choices
 
         loaded = await asyncio.to_thread(self._load)
-        servers = await detect(ports(loaded.settings))
+        servers = await detect(ports(loaded.settings, loaded.environ))
         return await asyncio.to_thread(served_choices, loaded.settings, loaded.environ, self._home, servers)
 
     async def keep(self, name: str) -> str:
