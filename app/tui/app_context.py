@@ -48,7 +48,7 @@ class AgentControls(Protocol):
     """The user's actions on agents; each agent is given by its id."""
 
     drafts: dict[str, str]
-    """Unsent texts to agents."""
+    """The unsent text to each agent, by its id."""
 
     async def kill(self, agent: str) -> None:
         """Ask for confirmation, then stop the agent and its subagents permanently."""
@@ -147,7 +147,7 @@ class AppContext(Protocol):
         ...
 
     def begin(self) -> object:
-        """Open the first session."""
+        """Mount the panes and open the first session."""
         ...
 
     def action_order(self, id: str) -> None:
@@ -159,11 +159,11 @@ class AppContext(Protocol):
         ...
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
-        """Show a short notice that disappears, after `timeout` seconds if given."""
+        """Show a short notice, for `timeout` seconds or the default time."""
         ...
 
     def complain(self, text: str) -> None:
-        """Show a sentence about something that did not work."""
+        """Show a sentence as a warning notice."""
         ...
 
     def push_screen(self, screen: Screen[Any], callback: Callable[[Any], None] | None = None, /) -> object:
@@ -179,7 +179,7 @@ class AppContext(Protocol):
         ...
 
     async def open_session(self, wish: SessionRequest, /) -> None:
-        """Open a session and show its conversation. Raises `HermesError`; then nothing has changed."""
+        """Open a session and show its conversation. On a `HermesError` the previous one is open again."""
         ...
 
     def spill(self, text: str) -> None:

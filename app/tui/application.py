@@ -434,7 +434,7 @@ class HermesApp(App[None], inherit_bindings=False):
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     def _handle_exception(self, error: Exception) -> None:
-        """Show the error of a background worker as a notice instead of ending the application."""
+        """Show a `HermesError` of a background worker as a notice; end the application on any other error."""
         if isinstance(error, WorkerFailed) and isinstance(error.error, HermesError):
             log.warning("work in the background failed: %s", error.error)
             self.complain(str(error.error))
@@ -442,7 +442,7 @@ class HermesApp(App[None], inherit_bindings=False):
             super()._handle_exception(error)
 
     async def open_session(self, wish: SessionRequest) -> None:
-        """Open a session and show its conversation. Raises `HermesError`; then nothing has changed."""
+        """Open a session and show its conversation. On a `HermesError` the previous one is open again."""
         before = self.host.client
         try:
             client = await open_with_model(self, self.host, wish)
@@ -662,7 +662,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self._hear(Notified(way=way))
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
-        """Show a short notice that disappears."""
+        """Show a short notice, for `timeout` seconds or `NOTIFICATION_TIMEOUT`."""
         self.notify(clean(as_typed(text)), timeout=timeout, markup=False)
 
     def complain(self, text: str) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
             ...
 
         def action_suspend_process(self) -> None:
-            """Hand the terminal back to the shell for a while."""
+            """Suspend the application and return to the shell, as ctrl+z does."""
             ...
 
 
@@ -64,7 +64,7 @@ class CommandActions:
         """The last search text."""
 
     async def run(self, command: AppCommand, argument: str = "") -> None:
-        """Run a command; show an error as one sentence."""
+        """Run a command; show a `HermesError` as a notice."""
         named = command.action
         act = getattr(self, named) if isinstance(named, str) else partial(named, self._app)
         await self._run_guarded(act, argument)
@@ -294,7 +294,7 @@ class CommandActions:
         self._tell(await carry_out(self._app, argument))
 
     def _tell(self, words: str) -> None:
-        """Show the result of a move through the history as a notice in the conversation, unless it is ""."""
+        """Show `words`, the result of a move through the history, in the conversation, unless empty."""
         if words:
             self._app.session.transcript.add_notice("info", words)
             self._app.session.go_to_end()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AgentActions:
-    """The actions on the agents of one application. Errors appear as one sentence on the screen."""
+    """The user's actions on agents. Errors are shown as notices of one sentence."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app

@@ -53,7 +53,7 @@ def read(argument: str) -> AttemptsRequest:
 
 
 def attempts_text(attempts: Sequence[LiveAttempt]) -> str:
-    """Return the state of the attempts, a line for each. Pure."""
+    """Return the state of the attempts, one line for each, or a sentence if there are none. Pure."""
     if not attempts:
         return f"There are no attempts in this session yet. {USAGE}"
     return "\n".join(_line(each) for each in attempts)

@@ -83,7 +83,7 @@ def _net(steps: Sequence[Step], paths: Container[str]) -> list[PathChange]:
 
 
 async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> list[PaneFileChange]:
-    """Return the changed files that are not in `listed`; only ignored files are missing there."""
+    """Return the changed files that are not in `listed`, which lacks only ignored files."""
     changes = await _files(history)
     return await _rows(
         history, [each for each in changes if each.path not in listed and not each.path.startswith("/")]
@@ -141,7 +141,7 @@ class HistoryActions:
         self._app = app
         self._shown = shown
         self._offered = ""
-        """The draft that was put into the prompt."""
+        """The draft that an undo put into the prompt last; empty if there is none."""
 
     @property
     def history(self) -> HistoryNavigation:
@@ -295,7 +295,7 @@ class HistoryActions:
     # Display
 
     def show(self, event: BranchSwitched) -> None:
-        """Show the conversation of the new branch from its end upwards, then the panes that belong to it."""
+        """Show the conversation after a branch switch, put the draft back, and fill the panes."""
         app = self._app
         client = app.need_client()
         self._shown.show_branch(client)

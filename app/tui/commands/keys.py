@@ -37,7 +37,7 @@ LETTERS: Mapping[str, str] = {
     "g G": "first, last",
     "n N": "in a text: next, previous",
 }
-"""The meaning of a key in every list."""
+"""The meanings of keys that are the same in every list."""
 ALIASES = {"turn.steer": "prompt.steer"}
 """Commands whose keys are bound under another id in the prompt."""
 NEVER_WITHOUT = {
@@ -78,7 +78,7 @@ class Bindable:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The key bindings in effect."""
+    """The key bindings in effect, by command id."""
 
     by_id: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Keys:
         return " ".join(map(shown_key, self.of(id)))
 
     def lessons(self) -> list[str]:
-        """Return the rows that say in an empty conversation how to find everything."""
+        """Return two lines for an empty conversation with the most important keys."""
         words = {
             "program.palette": "finds a command",
             "program.help": "shows the keys",

@@ -23,7 +23,7 @@ NO_KEY = "no-key-"
 
 
 class AppCommand(NamedTuple):
-    """A command that a user can give the program."""
+    """A command of the full-screen application."""
 
     id: str
     """The stable id, `group.verb`, which the setting `keys` uses."""
@@ -245,7 +245,7 @@ def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
 
 
 def forget_command(command: AppCommand) -> None:
-    """Remove a command that was found."""
+    """Remove a command from the registry."""
     BY_ID.pop(command.id, None)
     BY_SLASH.pop(command.slash, None)
 

@@ -95,7 +95,7 @@ def _standing(client: SessionClient) -> object:
 
 
 async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
-    """Admit a passage withheld by the quarantine; return when it takes effect. Raises `HermesError`."""
+    """Admit a passage withheld by the quarantine; return a notice of when. Raises `HermesError`."""
     from agent.core.home import Home
     from agent.knowledge.context.quarantine import let_in
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 CONVERSATION = tuple(command for command in COMMANDS if command.group == "Conversation")
-"""The commands that work on any conversation."""
+"""The commands that work on any conversation, also on a subagent's."""
 ABOUT_IT = (
     AgentStarted,
     AgentProgressed,

@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 SETTLED = 5.0
 """The pause in seconds between the start of the application and the first check for due jobs."""
 BEAT = 1.0
-"""Seconds to wait for a heartbeat check before due jobs are checked anyway."""
+"""Seconds to wait for a heartbeat check before due jobs are looked for anyway."""
 LONGEST = 2_000
 """The number of characters of a job's output that are shown; the job's log has all of it."""
 

@@ -74,7 +74,7 @@ class Flight:
     """The events of an agent's conversation that are not stored yet: streamed text and running calls."""
 
     node: int = 0
-    """The last message or result that was announced by an event; 0 if there is none."""
+    """The id of the last stored message or result that an event announced; 0 if there is none."""
     _pieces: list[Event] = field(default_factory=list[Event])
     _calls: dict[str, _Running] = field(default_factory=dict[str, _Running])
 
@@ -143,12 +143,12 @@ class AgentStreams:
 
 
 class TodoTree:
-    """The tasks of each agent, and the parent's task for which each agent was started."""
+    """The task lists of all agents, and for each agent the task of its parent that it works on."""
 
     def __init__(self) -> None:
         self._lists: dict[str, tuple[Todo, ...]] = {}
         self._sent: dict[str, TasksBelow] = {}
-        """The place of each agent, without its tasks."""
+        """Each agent's position below its parent's task, without its own tasks."""
 
     def hear(self, event: Event) -> bool:
         """Record an event; return whether a task list changed."""
@@ -256,7 +256,7 @@ def tell(transcript: Transcript, event: Event) -> None:
 
 
 RETRYING = "Trying again"
-"""Part of the notice of each attempt at a request."""
+"""The words in each notice of a retried request, by which later ones replace it."""
 ENDS: Mapping[str, tuple[str, str]] = {
     "done": ("info", "It has ended: done."),
     "failed": ("error", "It has ended: failed."),
@@ -264,7 +264,7 @@ ENDS: Mapping[str, tuple[str, str]] = {
     "interrupted": ("info", "It has ended: stopped before it was done."),
     "budget": ("warning", "It has ended: its budget was reached."),
 }
-"""The notice for each end of a subagent: kind and words."""
+"""Kind and text of the notice for each end of a subagent."""
 _AS_STORED: Mapping[str, str] = {"completed": "done", "killed": "interrupted"}
 
 
@@ -347,7 +347,7 @@ class Bridge:
         self._requests = requests
         self._attention = attention
         self.clock = clock
-        """Returns seconds, like the clock of the panes."""
+        """The clock, in seconds, that the panes use as well."""
         self.state = StatusFigures()
         self.team = AgentRows(clock)
         self.todos = TodoTree()
@@ -358,7 +358,7 @@ class Bridge:
         self._running: dict[str, tuple[str, float]] = {}
         """The running calls of the main agent, oldest first: what each does, and its start on the clock."""
         self._touched: dict[str, tuple[FileChange, ...]] = {}
-        """Changes the watcher saw during calls that still run."""
+        """Changes that the watcher saw during calls that are still running."""
         self._of_main = Listeners()
         self._of_main.subscribe(lambda event: tell(self._panes.transcript, event))
         self._of_main.subscribe(self._session, *_SESSION)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from widgets.pictures.shelf import Load
 
 SECONDS = 5.0
-"""The time limit for one program."""
+"""The time limit in seconds for one program."""
 LARGEST = 50_000_000
 _DAY = 86_400
 _TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
@@ -85,7 +85,7 @@ def _words(environ: Mapping[str, str], lacking: list[str]) -> str:
 
 
 async def _command_output(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
-    """Return the output of a program; empty if it fails, takes long or prints too much."""
+    """Return the output of a program; empty if it fails, exceeds `SECONDS` or prints too much."""
     try:
         # In a new process session: such programs would otherwise read from our terminal.
         process = await start_child(command, env=environ, private=True)

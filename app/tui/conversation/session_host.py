@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SessionRequest(NamedTuple):
-    """The session to open, in addition to the command line."""
+    """The session to open; its fields take precedence over the command line."""
 
     resume: str | None = None
     """The session to resume: its id, the start of its id, or its title."""
@@ -80,11 +80,11 @@ class SessionHost:
         self._closed = False
         self.client: SessionClient | None = None
         self.opened = asyncio.Event()
-        """Set while there is a client."""
+        """Set while a session is open."""
         self.session = ""
-        """Id of the session opened last; empty if there was none."""
+        """The id of the session opened last; empty if there was none."""
         self.spoken = False
-        """True if the session has a message."""
+        """True if the session closed last had a message from the user."""
         self.is_served = False
         """True if the session belongs to the service and may be shared. Set when a session is opened."""
 
@@ -98,10 +98,9 @@ class SessionHost:
         return self.client is not None and self.client.is_lost
 
     async def open(self, wish: SessionRequest) -> SessionClient:
-        """Open a session after closing the previous one, because both may need the same lock. Raises
-        `HermesError`.
+        """Open a session. The previous one is closed first, because both may need the same lock.
 
-        If that fails, the previous session is opened again before the error is raised.
+        Raises `HermesError` after opening the previous session again.
         """
         async with self._turn:
             before = self.session if self.client is not None else ""
@@ -116,7 +115,7 @@ class SessionHost:
                 self._give_back(left)
 
     async def close(self) -> None:
-        """Stop running work and close the session permanently."""
+        """Stop running work, close the session, and let no other be opened."""
         self._closed = True
         async with self._turn:
             await self._close()

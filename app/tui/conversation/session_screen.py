@@ -248,7 +248,7 @@ class SessionScreen(ConversationScreen):
         self._arranged = state
 
     def teach(self, lessons: Sequence[str]) -> None:
-        """Show these rows in an empty conversation."""
+        """Show these hints in an empty conversation."""
         self._lessons = lessons
         if self.panes_mounted:
             self.transcript.teach(lessons)
@@ -281,7 +281,7 @@ class SessionScreen(ConversationScreen):
             await self.app.run_action("order('session.rewind')")
 
     async def action_mode_or_previous(self) -> None:
-        """Go to the next mode from the prompt; from elsewhere, to the part before."""
+        """Switch to the next permission mode if the prompt has the focus; else focus the previous widget."""
         if self.prompt.has_focus:
             await self.app.run_action("order('program.mode')")
         else:

@@ -32,7 +32,7 @@ class _Member:
     parent: str
     children: list[str] = field(default_factory=list)
     cost: float | None = 0.0
-    """US dollars, as last reported; None if unknown."""
+    """The agent's cost in US dollars, as last reported; None if unknown."""
     cleared: bool = False
     """True if the user removed the row."""
     in_copy: bool = False
@@ -48,7 +48,7 @@ class AgentRows:
         self._members: dict[str, _Member] = {}
         self._top: list[str] = []
         self._asking: dict[str, str] = {}
-        """Requests that wait for the user, with the asking agents."""
+        """The requests that wait for the user: the asking agent by request id."""
         self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:

@@ -48,7 +48,7 @@ async def read_choice(
 
 
 def decision(text: str | None, lasting: str) -> Decision:
-    """Parse a typed decision; other text is the reason for a denial. `lasting` holds the allowed s and a."""
+    """Parse a typed decision; other text denies and is the reason. `lasting` may hold the letters s and a."""
     match (text or "n").strip().lower():
         case "y" | "yes":
             return Decision("once")

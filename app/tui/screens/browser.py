@@ -46,7 +46,7 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenPage:
-    """The stored data of the page opened last. `found` is false if there is none."""
+    """The page that was opened last, as stored on disk. `found` is false if there is none."""
 
     found: bool
     title: str = ""

@@ -42,20 +42,20 @@ KEEPS_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """One entry of the table, as text."""
+    """One row of the table, as text."""
 
     kind: Literal["layer", "free", "fact", "heading", "sentence", "blank", "passage"]
     name: str = ""
     count: str = ""
     tokens: str = ""
     share: float | None = None
-    """Share of the window, or of the used tokens if the window is unknown."""
+    """The share of the window, or of the used tokens if the window's size is unknown."""
     budget: str = ""
     cut: str = ""
     digest: str = ""
     """The beginning of the hash of the content."""
     below: str = ""
-    """A second line with the origin."""
+    """The origin of the content, shown as a second line."""
     note: str = ""
     """A note on how the content was shortened or changed, shown as a warning."""
     passage: KeptPassage | None = None
@@ -161,7 +161,7 @@ class ContextRows(CountedRows[ContextRow]):
                 return self._figures(entry, width)
 
     def _passage(self, row: ContextRow, width: int) -> list[Text]:
-        """Return the lines of a withheld passage: its place, then its text without formatting."""
+        """Return the lines of a withheld passage: its source, then the beginning of its plain text."""
         assert row.passage is not None
         said = row.passage.text.split("\n")
         shown = [Text("     ").append(line(each), self.ink("text")) for each in said[:LONGEST_PASSAGE]]

@@ -81,7 +81,7 @@ class Choices(OptionList):
             await self.app.on_event(events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Hand a paste to the screen directly, so that an enter key typed after it is not handled before."""
+        """Give a paste to the screen directly, so that an enter key after it cannot be handled first."""
         if (takes := getattr(self.screen, "on_paste", None)) is not None:
             takes(event)
 
@@ -238,7 +238,7 @@ class Dialog(ClosableModal[Outcome]):
             each.say(hints)
 
     def _hints(self, *, scrolls: bool) -> str:
-        """Return the keys that work now, as text."""
+        """Return the key hints for the keys that work now."""
         choices = sum(each.option_count for each in self.query(Choices))
         if self.armed and self.writes:
             return f"⏎ send what you wrote{BETWEEN}↑↓ or esc back to the choices"
@@ -271,7 +271,7 @@ class Dialog(ClosableModal[Outcome]):
             self._arming.reset()
 
     def takes_typing(self, event: events.Key) -> bool:
-        """Handle text for the draft or a pending digit, typed next to a list of choices; return if it was."""
+        """Handle a key as text for the draft or as a pending digit; return whether that was done."""
         if not self.armed or not any(each.has_focus for each in self.query(Choices)):
             return False
         typed = event.character if event.is_printable else None
@@ -301,7 +301,7 @@ class Dialog(ClosableModal[Outcome]):
         return True
 
     def _is_choice(self, typed: str) -> bool:
-        """Return whether a character is the number of a choice or one of the keys in the hints."""
+        """Return whether a character is the number of a choice or a key from the hints."""
         most = sum(each.option_count for each in self.query(Choices))
         return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
 
@@ -315,7 +315,7 @@ class Dialog(ClosableModal[Outcome]):
         self._to_prompt = False
 
     def _press(self, key: str) -> None:
-        """Press a key on the draft; enter sends it, and later keys are for the dialog again."""
+        """Press a key in the prompt; enter sends the draft, and later keys are for the dialog again."""
         if press := getattr(self.app, "press_on_draft", None):
             press(key)
         if key == "enter":

@@ -332,7 +332,7 @@ class CountedPage(ListPage[None, Entry], Generic[Counted, Entry]):
 
 
 class FollowedRows(RowList, Generic[Entry]):
-    """One row for each accepted entry of a growing source; new entries are scrolled into view."""
+    """One row for each accepted entry of a source that grows, such as a log, with the newest in view."""
 
     kept: ClassVar[int] = 5_000
     """The number of entries that are kept for scrolling back."""

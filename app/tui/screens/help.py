@@ -56,7 +56,7 @@ SOMETIMES = ("stop", "quit", "jump_to_end")
 
 @dataclass(frozen=True, slots=True)
 class HelpEntry:
-    """One command or key; an entry without a name is the title of its section."""
+    """A command or key for the list; without a name, the title of a section."""
 
     section: str
     name: str = ""

@@ -27,9 +27,9 @@ from tools.text.words import plural
 from widgets.rows.row_list import RowList
 
 TAIL_BYTES = 512 * 1024
-"""Bytes read at most at one time."""
+"""The largest number of bytes that are read at one time."""
 LINE_CHARS = 4_000
-"""Characters kept of one line."""
+"""The number of characters of a line that are kept."""
 
 _RECORD = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d)(?:,\d+)? (?P<process>\d+) "
@@ -45,7 +45,7 @@ class LogLine:
     text: str
     """The whole line, safe to display."""
     level: int = logging.INFO
-    """The level as in the logging module."""
+    """The level, as in the logging module."""
     time: str = ""
     name: str = ""
     message: str = ""
@@ -53,18 +53,18 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogUpdate:
-    """The lines that were read. If `replaces` is true, they replace all lines read before."""
+    """The lines read by one call. If `replaces` is true, they replace all lines read before."""
 
     lines: tuple[LogLine, ...] = ()
     replaces: bool = False
 
 
 class UnreadableLogError(HermesError):
-    """The log cannot be read; the message is a sentence for the user."""
+    """Raised if the log cannot be read; the text is a sentence for the user."""
 
 
 class LogTail:
-    """Follows one file through growth, truncation and rotation. Blocking; use it in a thread."""
+    """Follows a log file through growth, truncation and rotation. Blocking; use it in a thread."""
 
     def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
         self._path = path
@@ -73,7 +73,7 @@ class LogTail:
         self._forget()
 
     def read(self) -> LogUpdate:
-        """Return the lines added since the last call. Raises `UnreadableLogError`."""
+        """Return the lines added since the last call, at first the last ones. Raises `UnreadableLogError`."""
         try:
             with os.fdopen(open_file(self._path.resolve(strict=True)), "rb") as file:
                 return self._read(file.fileno())
@@ -136,10 +136,10 @@ class LogTail:
 
 
 POLL = 0.5
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 LEVELS = {"all": logging.NOTSET, "warnings": logging.WARNING, "errors": logging.ERROR}
 GLYPHS = ((logging.ERROR, *look("failed")), (logging.WARNING, DOUBT, "warning"), (logging.NOTSET, " ", "dim"))
-"""Lowest level, glyph and role of its lines."""
+"""Glyph and colour role of lines, by their lowest level."""
 
 
 class LogScreen(Page[None]):

@@ -1,4 +1,4 @@
-"""The memory screen: read, search, add, edit and delete notes."""
+"""The screens of memory and learnings: read, search, add, edit and delete entries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agent.knowledge.memory.service import MemoryFiles
 
 MOST_SHOWN = 8_000
-"""Characters of an entry that are shown beside the list; a file that a user wrote may hold more."""
+"""The number of characters of an entry that are shown beside the list; some files hold more."""
 HOLDS = {
     "memory": "Shown in every session on this machine.",
     "user": "Who you are; shown in every session on this machine.",
@@ -46,7 +46,7 @@ HOLDS = {
 
 
 class MemorySource(NamedTuple):
-    """The message at which an entry was written, to be opened for the user."""
+    """The message at which an entry was written, which the user wants to see."""
 
     session: str
     node: int | None
@@ -69,12 +69,12 @@ class MemoryState:
 
     rows: tuple[MemoryRow, ...]
     room: tuple[str, ...]
-    """The use of each scope, such as `user 120/1,375`."""
+    """How full each scope is, such as `user 120/1,375`."""
     problems: tuple[str, ...]
 
 
 def read_memory(files: MemoryFiles) -> MemoryState:
-    """Read every entry of every scope; an unreadable file becomes a problem in the result."""
+    """Return all entries of every scope; an unreadable file becomes a problem in the result."""
     rows: list[MemoryRow] = []
     room: list[str] = []
     problems: list[str] = []
@@ -272,7 +272,7 @@ WRITTEN = {"agent": "Written by the agent", "person": "Written by you", "observe
 
 
 class LearningSource(NamedTuple):
-    """The message from which something was learned, to be opened for the user."""
+    """The message from which something was learned, which the user wants to see."""
 
     session: str
     node: int | None
@@ -401,7 +401,7 @@ def counts(learning: Learning) -> str:
 
 
 def status_name(status: Status) -> str:
-    """Return the name of a status for the title. Pure."""
+    """Return the displayed name of a status. Pure."""
     return "in force" if status == "learning" else status
 
 
@@ -412,7 +412,7 @@ def status_counts(learnings: Sequence[Learning]) -> str:
 
 
 def learning_text(learning: Learning, now: float) -> Content:
-    """Return one learning in full: what fails, what works, its certainty and its origin. Pure."""
+    """Return one learning in full: what fails, what works, how certain it is, and its origin. Pure."""
     how = standing(learning)
     seen = [
         (word, one_line(learning.evidence.get(name, ""), 2_000))

@@ -78,7 +78,7 @@ class ScreenHeader(Horizontal):
     """A title on the left and a state on the right, one line each, cut if there is too little room.
 
     It uses only colours that every application has, as dialogs also open such screens. On a low terminal
-    (class `-low` of the screen) the rule is omitted, so that the content has one more line.
+    (class `-low` of the screen) the rule is omitted, which leaves one more line for the content.
     """
 
     DEFAULT_CSS = """
@@ -244,7 +244,7 @@ class Field(Input):
 BESIDE = 100
 """The number of columns from which the details are next to the rows."""
 PAUSE = 0.08
-"""Seconds the cursor rests on a row before its details are loaded."""
+"""Seconds that the cursor rests on a row before its details are loaded."""
 
 
 class PointedRows(RowList):

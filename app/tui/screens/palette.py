@@ -31,7 +31,7 @@ WORD_ABOUT = 100
 
 
 class PaletteEntry(NamedTuple):
-    """One command, or the title of a group if it has no name."""
+    """A command or skill, or the title of a group if the name is empty."""
 
     group: str
     name: str = ""

@@ -60,7 +60,7 @@ class PluginRow:
     changed: tuple[str, ...] = ()
     """Files changed since the user approved the plugin, with `+`, `-` or `~` in front."""
     difference: str = ""
-    """Changed lines of these files, as unified diffs."""
+    """The changed lines of these files, as unified diffs."""
     seen: str = ""
     """A hash of all files as they are shown here."""
     registered: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class DiskPlugins:
     home: Home
     workspace: Path
     failures: Mapping[str, PluginFailure] = field(default_factory=dict)
-    """Failures in the session, by plugin."""
+    """Failures of plugins in the session, by plugin name."""
 
     def load(self) -> Sequence[PluginRow]:
         from agent.integrations.plugins.shelf import find

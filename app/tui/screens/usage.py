@@ -29,13 +29,13 @@ NO_CEILING = "None is set. `/settings` sets one, such as budget.session.money: 5
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """One entry of the table, as text."""
+    """One row of the table, as text."""
 
     kind: Literal["heading", "figures", "total", "bound", "sentence", "blank"]
     name: str = ""
     cells: tuple[str, ...] = ()
     share: float | None = None
-    """Share of a ceiling; None if unknown."""
+    """The used share of a ceiling; None if unknown."""
 
     @property
     def text(self) -> str:

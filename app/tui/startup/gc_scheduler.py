@@ -89,7 +89,7 @@ SWITCH = 0.001
 
 @contextmanager
 def share_interpreter() -> Iterator[None]:
-    """Make threads yield to the event loop sooner while the block runs."""
+    """Make threads switch to the event loop sooner while the block runs."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:

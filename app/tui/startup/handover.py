@@ -63,14 +63,14 @@ class Startup:
         self._late: Timer | None = None
         """The timer that ends the wait for a key whose marker was lost with its widget."""
         self._asked: object = None
-        """The widget or screen that got a second marker."""
+        """The widget or screen that got the second marker, posted after the key's effects."""
 
     def hold(self, typed: bytes = b"") -> None:
         """Start holding back keys; `typed` was typed before the application read any key."""
         self._keys = list(as_events(without_answers(typed).decode("utf-8", "replace")))
 
     def hold_back(self, event: events.Event) -> bool:
-        """Hold back the event if it must wait, to be sent again later; return whether it was held back."""
+        """Hold back the event if it must wait; return whether it was held back, to be handled later."""
         if self._keys is None or (self._text_goes and not self._keys and is_text(event)):
             return False
         self._keys.append(event)
@@ -142,7 +142,7 @@ class Startup:
         self._app.call_later(self._hand_out, None)
 
     async def _hand_out(self, kept: list[events.Event] | None) -> None:
-        """Send the held events again; `kept` collects events held back once more, None holds back none."""
+        """Handle the held events; `kept` collects events held back once more, None holds back none."""
         held, self._keys = self._keys or [], kept
         for event in held:
             if not self._app.screen_stack:

@@ -32,7 +32,7 @@ class Terminal:
 
     name: str
     copies: Literal["yes", "no", "perhaps"]
-    """Whether text for the clipboard (OSC 52) is accepted by default."""
+    """Whether text for the clipboard (OSC 52) is accepted in the default configuration."""
     notifies: str
     """The number of the sequence that shows a notification; empty if there is none."""
     copy_limit: int = 0
@@ -54,7 +54,7 @@ class Terminal:
     progress: Literal["yes", "no"] = "no"
     """Whether the terminal shows progress (OSC 9;4); others take it for a notification."""
     takes: Sequence[str] = ()
-    """Keys that the terminal uses itself by default."""
+    """Keys that the terminal uses itself in its default configuration."""
     answer: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -224,7 +224,7 @@ def driver_with_output(
 
     class LastingDriver(driver):
         first_input = b""
-        """Bytes of the terminal that were read before the driver began, to be decoded first."""
+        """Bytes that were read from the terminal before the driver began, to be decoded first."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)

@@ -32,17 +32,17 @@ Say here how it works: what to begin with, what to look for, when to stop, and w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentKind:
-    """One kind of agent, usable or not."""
+    """A kind of agent with its file, usable or not."""
 
     name: str
     source: Source
     path: Path
     definition: Definition | None
-    """None if its file is broken."""
+    """The parsed definition; None if the file is invalid."""
     problems: tuple[str, ...] = ()
-    """Problems of its file."""
+    """Problems in the file."""
     doubts: tuple[str, ...] = ()
-    """Reasons why it cannot be used with the current settings."""
+    """Reasons why the kind cannot be used with the current settings."""
     hides: tuple[Source, ...] = ()
     """The sources of other definitions with the same name, which are ignored."""
 

@@ -147,7 +147,7 @@ class AgentMenu:
         self._home = Home.locate(self._environ)
 
     async def list_kinds(self) -> tuple[list[AgentKind], str]:
-        """Return all kinds, and the reason why kinds of the project are ignored, if any."""
+        """Return all kinds, and the reason why kinds of the project are ignored, or ""."""
         return await asyncio.to_thread(agent_files.read_kinds, self._home, self._workspace, self._environ)
 
     async def text(self, kind: AgentKind) -> str:
@@ -180,7 +180,7 @@ class AgentMenu:
         return f"{kind.name} is kept."
 
     def edit_text(self, text: str) -> str:
-        """Open `text` in the user's editor; return the result. Raises `HermesError`."""
+        """Open `text` in the user's editor on this terminal; return the result. Raises `HermesError`."""
         from app.tui.terminal.editor import edit
 
         return edit(text)

@@ -52,13 +52,13 @@ class BranchEntry:
 
     name: str
     node: int | None
-    """The last node; None while the branch is empty."""
+    """The id of the last node; None while the branch is empty."""
     last: str
     """The user's last message on the branch."""
     said: int
-    """Number of the user's messages on the branch."""
+    """The number of the user's messages on the branch."""
     updated: float
-    """Seconds since the epoch."""
+    """The time of the last change, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class BranchRequest:
     act: Literal["switch", "rename", "compare"]
     branch: str
     name: str = ""
-    """The new name."""
+    """The new name, for `rename`."""
 
 
 class BranchRows(EntryRows[BranchEntry]):

@@ -69,7 +69,7 @@ class PlanWords:
     """The text for a path that is not restored, because its folder is left out."""
     unmergeable: str
     taken: str
-    """The word for chosen hunks, such as `taken back`."""
+    """What happens to chosen hunks, such as `taken back`."""
 
 
 RESTORE = PlanWords(
@@ -106,7 +106,7 @@ def wants_a_look(plan: RestorePlan) -> bool:
 
 
 def restore_change(item: PlanItem) -> PathChange:
-    """Return the change that a restore makes at a path: from the current entry to the earlier one."""
+    """Return the change that a restore makes to a path: from its present entry to its earlier one."""
     return PathChange(item.path, item.now, item.target)
 
 
@@ -202,7 +202,7 @@ class RestoreServices:
     sides: Callable[[PathChange], Awaitable[Sides]]
     """Returns both sides of a change."""
     merged: Callable[[PlanItem], Awaitable[Merged | None]]
-    """Merges both sides of a conflict; returns None if that is impossible."""
+    """Merges both sides of a conflict; returns None if they cannot be merged."""
     parted: Callable[[PlanItem, bool], Awaitable[Parted]]
     """Splits a file, or with the flag its merge, into hunks. Raises `WholeError` if it cannot be split."""
 
@@ -539,11 +539,11 @@ class SaidMessage:
     node: int
     text: str
     created: float
-    """Seconds since the epoch."""
+    """The time of the message, in seconds since the epoch."""
     step: int
     """The number of the step after which it was sent: a state of the files."""
     files: int
-    """Number of files that this session has changed since."""
+    """The number of files that this session has changed since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class EngineTimeline:
-    """The services that the timeline calls. Each raises `HermesError`; nodes are given by id."""
+    """The functions that the timeline calls. Each raises `HermesError`; nodes are given by id."""
 
     def __init__(self, client: SessionClient, history_actions: HistoryActions) -> None:
         self._client = client
@@ -77,7 +77,7 @@ class EngineTimeline:
     async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
         """Return at most `count` rows around the node `at`, or before the end of the branch in use.
 
-        They are painted while the whole tree is read, so this must be quick. May be empty.
+        They are shown while the whole tree is read, so this must be quick. May be empty.
         """
         path = self._client.path
         end = position_of(path, at) + 1 if at is not None and with_ids(path, [at]) else len(path)
@@ -108,12 +108,12 @@ class EngineTimeline:
         return {step.number: step_names(step) for step in await self._history.steps()}
 
     async def labels(self) -> Mapping[int, str]:
-        """Return the cause of each step, such as `write src/app.py`, by the step's number."""
+        """Return the cause of each step of the session, such as `write src/app.py`, by its number."""
         # Changes by others in between do not belong to the call.
         return {step.number: step.label for step in await self._history.steps() if step.kind != "outside"}
 
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
-        """Return the lines added and removed by each step; steps without text are left out."""
+        """Return the numbers of lines added and removed by each step, if it changed text files."""
         wanted = set(steps)
         found: dict[int, tuple[int, int]] = {}
         for step in await self._history.steps():
@@ -124,7 +124,7 @@ class EngineTimeline:
         return found
 
     async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
-        """Return the combined file changes of these steps, which are given oldest first."""
+        """Return the combined file changes of these steps, which must be given oldest first."""
         wanted = set(steps)
         those = [step for step in await self._history.steps() if step.number in wanted]
         found = state_listings.difference(those, min(wanted) - 1, max(wanted))
@@ -160,7 +160,7 @@ class EngineTimeline:
         return await self._history_actions.rename(head, name)
 
     async def export(self, node: int) -> str:
-        """Write the conversation up to a node as a self-contained HTML page."""
+        """Write the conversation up to a node as a self-contained HTML page; return a notice."""
         file = await self._client.export(node)
         return f"Written to {file}; it shows everything up to here, secrets masked."
 
@@ -194,11 +194,11 @@ KINDS = {
     "system": "Instructions",
 }
 MOST_CHARS = 200_000
-"""Characters of a message that are shown beside the tree."""
+"""The number of characters of a message that are shown beside the tree."""
 
 
 def about(node: Node, tool: str, branches: Sequence[str], now: float) -> Content:
-    """Return the author of a message, or the call of a result, its time and its branches."""
+    """Return the author of a message or the title of a call, with its age, outcome and branches."""
     who = KINDS.get(node.kind) or line(tool or node.kind, 60)
     if node.kind == "user" and node.data.get("origin") == "engine":
         who = "Hermes to the model"
@@ -212,7 +212,7 @@ def about(node: Node, tool: str, branches: Sequence[str], now: float) -> Content
 
 
 def message(node: Node) -> str:
-    """Return the text of a message, or a replacement if it has none."""
+    """Return a message as text with the titles of its calls; of a long one, only the beginning."""
     text = clean((notice_text(node) if node.kind == "notice" else node.content)[:MOST_CHARS]).strip("\n")
     if titles := call_titles(node, registry):
         text += ("\n\n" if text else "") + "Calls " + ", ".join(line(each, 60) for each in titles.values())
@@ -243,11 +243,11 @@ def next_name(names: Sequence[str]) -> str:
 
 FILE_LINES = 12
 FILE_LINES_BELOW = 4
-"""Lines for the files next to the tree, and below it."""
+"""The number of lines for files beside the tree, and below it."""
 
 
 class Preview(Vertical):
-    """A widget that shows one message."""
+    """A widget that shows one message and the files changed by it."""
 
     def __init__(self) -> None:
         super().__init__(id="timeline-preview")
@@ -293,17 +293,17 @@ class Preview(Vertical):
 
 
 NEARBY = 200
-"""Messages that are shown while the others are read."""
+"""The number of messages that are shown while the others are read."""
 WIDE = 100
-"""Columns from which the preview is next to the tree."""
+"""The number of columns from which the preview is next to the tree."""
 PAUSE = 0.05
-"""Seconds the cursor rests before the preview is read."""
+"""Seconds that the cursor rests before the preview is loaded."""
 ACTIONS = "R restore · b branch · S switch · c compare · e label · esc back"
 WAYS = "⏎ open · space fold · s scope · / search · n next · ? keys"
 
 
 class TimelineScreen(Page[None]):
-    """The screen of the timeline. It opens with the nearest nodes and adds the rest of the tree later."""
+    """The timeline screen. It opens with the nodes near a position, and adds the rest of the tree later."""
 
     CSS_PATH: ClassVar = [PAGE_STYLE, "timeline.tcss"]
     AUTO_FOCUS = "Timeline"
@@ -372,7 +372,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="load")
     async def _load(self, at: int | None) -> None:
-        """Read the tree; until it is complete, show only nodes near `at`."""
+        """Read and show the tree; until all of it is read, show only nodes near `at`."""
         services = self._services
         try:
             heads = await services.heads()
@@ -479,7 +479,7 @@ class TimelineScreen(Page[None]):
             self.notify("Nothing of that was said in this session.", markup=False)
 
     def _nearest(self) -> int:
-        """Return the first match at or after the cursor, else the first of all."""
+        """Return the first match at or after the cursor, or if there is none the first of all."""
         tree, at = self.timeline.nodes, self.timeline.index
         ahead = (node for node in self.timeline.found if at is not None and tree.rank[node] >= tree.rank[at])
         return next(ahead, self.timeline.found[0])
@@ -555,7 +555,7 @@ class TimelineScreen(Page[None]):
             await self._do(lambda: self._services.rename(head, name.strip()))
 
     async def _branch(self, question: str, leave_out: str = "") -> str | None:
-        """Return the branch of the node under the cursor; ask if there are several."""
+        """Return the branch of the node under the cursor, asking if there are several; None for none."""
         at = self.timeline.index
         if at is None:
             return None
@@ -638,7 +638,7 @@ def lay_out_tree(
     look: TimelineFilter,
     labels: Mapping[int, str] | None = None,
 ) -> Drawing:
-    """Lay out the tree of a session. Pure."""
+    """Arrange the tree of a session for display. Pure."""
     tips = [BranchTip(head.name, head.node) for head in heads]
     tags = [BranchTag(mark.node, mark.label, mark.bookmarked) for mark in marks]
     return lay_out(plant(rows, tips, heads[0].name if heads else "", tags, paths, labels), look)

@@ -1,4 +1,4 @@
-"""The files that differ between two points, and the change of each."""
+"""The screens of the files that differ between two points of the history, and of one file's change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ What = Literal["both", "conversation", "files", "some"]
 
 @dataclass(frozen=True, slots=True)
 class FileDifferenceRow:
-    """The change of a file between two points. Counts of lines are None if they cannot be counted."""
+    """The change to a file between two points. Numbers of lines are None if they were not counted."""
 
     path: str
     kind: Literal["added", "changed", "deleted"] = "changed"
@@ -45,7 +45,7 @@ class FileDifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A file's text at two points; None if the file is missing or not text that can be shown."""
+    """A file's text at two points; None where the file is missing or cannot be shown as text."""
 
     before: str | None
     after: str | None
@@ -76,9 +76,7 @@ NOTHING = "Leave everything as it is"
 
 
 class TimelinePick(Dialog[int | None]):
-    """A dialog with several choices. Its result is an index; None for the last choice, which changes
-    nothing.
-    """
+    """A dialog with several choices. Its result is an index; None for the last choice, to change nothing."""
 
     leaves = "leave everything as it is"
 
@@ -105,11 +103,11 @@ Point = tuple[int, str]
 SIGNS = {"added": ("A", "added"), "changed": ("M", "accent"), "deleted": ("D", "removed")}
 SAME = "Both points have the same files."
 MOST_CHARS = 4_000_000
-"""Characters of a file that are compared."""
+"""The number of characters of a file up to which it is compared."""
 
 
 class FileRows(EntryRows[FileDifferenceRow]):
-    """The files that differ, with counts of lines added and removed."""
+    """One row for each file that differs, with the numbers of lines added and removed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -140,7 +138,7 @@ class FilesScreen(ListPage[None, FileDifferenceRow]):
         one: Point,
         other: Point,
     ) -> None:
-        """`difference` gives what differs between two nodes, `sides` the text of a file at both."""
+        """`difference` returns the files that differ between two nodes, `sides` a file's texts at both."""
         super().__init__(FileRows())
         self._difference = difference
         self._sides = sides
@@ -210,7 +208,7 @@ class FileScreen(ClosableModal[None]):
         yield KeyLine(self.keys)
 
     def title_note(self, happened: str) -> str:
-        """Return the text at the right end of the title; `happened` summarizes the change."""
+        """Return the text at the right end of the title; `happened` is the summary of the change."""
         return " · ".join(filter(None, (happened, self._note)))
 
     def on_mount(self) -> None:
@@ -222,7 +220,7 @@ class FileScreen(ClosableModal[None]):
             self.rows.show(diff, nothing)
 
     def complain(self, text: str) -> None:
-        """Show why the file cannot be loaded."""
+        """Show why the file cannot be loaded, instead of its diff."""
         self.show("", line(text))
 
 
@@ -254,9 +252,9 @@ def diff_of(change: FileDifferenceRow, sides: Sides) -> tuple[str, str]:
 
 
 READABLE = 4_000_000
-"""Largest file in bytes that is compared."""
+"""The size in bytes up to which a file is compared."""
 COUNTED = 200
-"""Files whose lines are counted at once; others are only listed as changed."""
+"""The number of files whose lines are counted; others are listed without counts."""
 _SAMPLE = 8_000
 
 Read = Callable[[str], Awaitable[bytes]]
@@ -264,19 +262,19 @@ Read = Callable[[str], Awaitable[bytes]]
 
 
 class FileChanges:
-    """Describes changes. Counts are cached, as older points share most of their files."""
+    """Describes changes to files. Line counts are cached, as different points share most of their files."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._known: dict[tuple[PathEntry | None, PathEntry | None], tuple[int, int] | str] = {}
 
     async def describe_all(self, changes: Sequence[PathChange]) -> list[FileDifferenceRow]:
-        """Return each change with its counts of lines, as far as they can be counted."""
+        """Return a row for each change, with line counts for the first `COUNTED` if possible."""
         found = [await self._describe(change) for change in changes[:COUNTED]]
         return [*found, *(_plain(change) for change in changes[COUNTED:])]
 
     async def sides(self, change: PathChange) -> Sides:
-        """Return the texts before and after a change."""
+        """Return the texts before and after a change; a problem becomes the note."""
         try:
             before, after = await self._text(change.before), await self._text(change.after)
         except HermesError as error:
@@ -300,7 +298,7 @@ class FileChanges:
         return FileDifferenceRow(plain.path, plain.kind, *known, note=plain.note)
 
     async def _text(self, entry: PathEntry | None) -> Sides:
-        """Return the text of an entry, in `after`."""
+        """Return the text of an entry in the field `after`, or a note on why it has none."""
         if entry is None:
             return Sides(None, None)
         if entry.kind is PathKind.LINK:

@@ -34,7 +34,7 @@ class Offers:
     providers: tuple[KeyProvider, ...] = ()
     """The providers for which a key can be entered."""
     weights: Weights | None = None
-    """The local model that would be fetched; None if the settings about it are wrong."""
+    """The local model that would be fetched; None if its settings are invalid."""
     small: Weights | None = None
     """A smaller local model; None if the settings name another one than the default."""
     local: bool = False
@@ -115,7 +115,7 @@ class ModelMenu:
         return ""
 
     async def server(self, address: str, key: str) -> ServerCheck:
-        """Query the server at an address, and store it as a provider if it answers. Raises `ConfigError`."""
+        """Query the server at an address, and store it as a provider if it works. Raises `ConfigError`."""
         from agent.model.key_check import check_server
 
         loaded = await asyncio.to_thread(self._load)

@@ -388,7 +388,7 @@ class ModelRows(RowList):
         self.cursor_moved()
 
     def make_default(self, name: str) -> None:
-        """Mark another model as the default."""
+        """Show another model as the default."""
         self._choices = [replace(each, default=each.name == name) for each in self._choices]
         self.repaint()
 

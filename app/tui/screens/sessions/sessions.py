@@ -98,7 +98,7 @@ class SessionsScreen(ClosableModal[str | None]):
         self._listed: str | None = None
         self._previewed: str | None = None
         self._deleted: list[Session] = []
-        """Sessions that are deleted when the list is left, the last one last."""
+        """The sessions that will be deleted when the list is left, the one marked last at the end."""
 
     @property
     def is_settled(self) -> bool:
@@ -279,7 +279,7 @@ async def delete_sessions(app: App[object], stored: StoredSessions, gone: Sequen
 
 
 def title_of(session: Session) -> str:
-    """Return the title of a session, or a replacement if it has none."""
+    """Return the title of a session, or `untitled`."""
     return line(session.title) or "untitled"
 
 
@@ -320,7 +320,7 @@ def preview(nodes: Sequence[Node], symbol: str) -> Content:
 
 
 def age(seconds: float) -> str:
-    """Return an age as `3 min ago`. Pure."""
+    """Return an age such as `3 min ago`. Pure."""
     return f"{ago(seconds)} ago" if seconds >= 60 else "just now"
 
 
@@ -414,7 +414,7 @@ class HitPreview(Widget):
         self.refresh()
 
     def show(self, lines: list[Strip], match: int) -> None:
-        """Show the lines, scrolled to the one numbered `match`."""
+        """Show `lines`, scrolled so that the line numbered `match` is visible."""
         self._lines = lines
         height = max(self.size.height, 1)
         self._top = 0 if match < height - 1 else min(match - height // 3, max(len(lines) - height, 0))
@@ -533,7 +533,7 @@ def who(kind: str, tool: str = "") -> str:
 
 
 def when(created: float, now: float) -> str:
-    """Return how long ago a time was, or the date if that is more than a month. Pure."""
+    """Return how long ago a time was, or its date if that is more than a month. Pure."""
     seconds = now - created
     if seconds >= _MONTH:
         return time.strftime("%Y-%m-%d", time.localtime(created))

@@ -33,7 +33,7 @@ def takes_effect_at_once(key: str) -> bool:
 
 
 class Snapshot(NamedTuple):
-    """All settings at one moment."""
+    """All settings at one moment, in effect and as in the user's file."""
 
     loaded: LoadedSettings
     """The settings in effect, from all sources."""

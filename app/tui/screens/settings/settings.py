@@ -53,7 +53,7 @@ class SettingRow:
     key: str
     """The dotted key of a setting; for a heading, the section."""
     name: str
-    """The key as it is shown below its heading."""
+    """The name shown below the heading."""
     kind: Kind
     value: str = ""
     """The effective value as text, without secrets."""
@@ -151,7 +151,7 @@ def _members(
 
 
 def _paths(path: KeyPath, annotation: Any, value: Any) -> Iterator[KeyPath]:
-    """Yield the paths of all settings below `path`; for mappings with free keys, those of existing keys."""
+    """Yield the paths of all settings below `path`; in mappings with free keys, those of existing keys."""
     from agent.core.config import setting_names as names
 
     if section := names.section_of(annotation):

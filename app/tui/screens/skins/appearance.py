@@ -48,7 +48,7 @@ SETTLING_SECONDS = 0.1
 
 
 class Appearance:
-    """The look of the application, with everything that changes it."""
+    """Applies skins and motion to the application, and keeps the current ones."""
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ class SkinDraft:
         return replace(self.base, colors=colors, dark=dark)
 
     def color(self, role: str) -> str:
-        """Return the current colour of a role."""
+        """Return the colour of a role in the draft."""
         return self.changes.get(role, self.base.colors[role])
 
     def with_color(self, role: str, color: str) -> SkinDraft:
@@ -171,7 +171,7 @@ class RoleList(RowList):
 
     @property
     def role(self) -> str | None:
-        """The role under the cursor."""
+        """The colour role under the cursor."""
         return None if self.cursor is None else NAMES[self.cursor]
 
     def show(self, draft: SkinDraft, figures: dict[str, ContrastFinding]) -> None:
@@ -257,7 +257,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._show(self.draft)
 
     def use(self, palette: Palette) -> None:
-        """Redraw with these styles."""
+        """Repaint with these styles."""
         self._roles.use(palette)
 
     def _worn(self, skin: Skin) -> Skin:
