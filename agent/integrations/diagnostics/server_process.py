@@ -334,7 +334,7 @@ class ServerProcess:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._published: dict[str, tuple[int, int | None, tuple[Finding, ...]]] = {}
-        """By address: the number of the message, the version it is about, and what it says."""
+        """By URI of the document: the number of the message, the version it is about, and its findings."""
         self._received = itertools.count(1)
         self._bytes = self._messages = 0
         self._news = asyncio.Event()
@@ -342,7 +342,7 @@ class ServerProcess:
         self._pulls = False
         self._root = ""
         self.fault = ""
-        """Why it cannot be used any more; empty while it can."""
+        """Why the server can no longer be used, as a clause; empty while it can."""
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._listen())]
 
     @classmethod

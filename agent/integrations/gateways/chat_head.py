@@ -278,18 +278,18 @@ class ChatHead(ChatPlace):
         super().__init__(gateway, place)
         self._wake = asyncio.Event()
         self._events: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
-        """What sessions told, each with the id of its session."""
+        """The events of sessions, each with the id of its session."""
         self._telling = asyncio.Lock()
-        """Held while the place is told something: what was missed comes before what is heard."""
+        """Held while messages are sent to the chat, so that missed ones come before those of new events."""
         self._leave: Callable[[], None] = lambda: None
         self._actions = ChatActions(self)
         self._live = LiveMessage(self)
         self._questions = ChatQuestions(self)
         self._others: set[asyncio.Task[Any]] = set()
         self._resuming = False
-        """Whether a turn that was cut off is about to continue: what waits comes after it."""
+        """Whether an interrupted turn is about to continue; waiting messages come after it."""
         self._heard = 0
-        """The last node of the session whose turn is told of by the events that were heard."""
+        """The last node of the session of which the chat was notified by events."""
         self._until_idle: asyncio.Task[Any] | None = None
         self._tasks = [
             asyncio.create_task(self._work(), name=f"{gateway.name} {place}"),

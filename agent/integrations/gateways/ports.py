@@ -148,7 +148,7 @@ class Gateway(ABC):
         self.approval_timeout = approval_timeout
         self.workspace = workspace
         self.paused_until = 0.0
-        """When the platform wants to hear of us again, by the monotonic clock."""
+        """The time on the monotonic clock until which nothing is sent to the platform."""
         self._locks: dict[Place, asyncio.Lock] = {}
         self._owed = asyncio.Event()
         self._known = asyncio.Event()

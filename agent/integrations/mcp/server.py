@@ -25,7 +25,7 @@ class CallClocks:
 
     def __init__(self) -> None:
         self._timers: dict[asyncio.Timeout, float] = {}
-        """What waits, with the seconds it has left while the clocks stand still."""
+        """The running timeouts, with the seconds each has left while the clocks are stopped."""
         self._standing = 0
 
     @asynccontextmanager
@@ -72,13 +72,13 @@ class ServerError(HermesError):
         if sign_in:
             mend = mend or f"sign in with `hermes mcp login {name}`"
         self.look = f"; look at it with `hermes mcp probe {name}`"
-        """Says how to find out more, where nothing else can be done."""
+        """A hint on how to find out more, for errors without a fix."""
         super().__init__(
             f"The MCP server {name} cannot do this: {clause}{f'; {mend}' if mend else self.look}."
         )
         self.clause = clause
         self.gone = gone
-        """Whether it is no longer there, so that it has to be started again."""
+        """Whether the server has ended, so that it must be started again."""
         self.sign_in = sign_in
 
 
@@ -267,7 +267,7 @@ class Server:
         self._starting = asyncio.Lock()
         self._clocks = CallClocks()
         self._signing = ExitStack()
-        """Keeps the clocks standing while a person is away to sign in, which has a time of its own."""
+        """Keeps the clocks stopped while the user signs in, which has a time limit of its own."""
         self._seconds = 60.0
         self._tasks: set[asyncio.Task[None]] = set()
 

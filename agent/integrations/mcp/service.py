@@ -234,7 +234,7 @@ class McpService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sign_ins = SignIns(around)
         self.changed: Callable[[], None] = lambda: None
-        """Told when a server has been listed, so that what is offered may be something else."""
+        """Called when a server has been listed, because the offered tools may have changed."""
 
     def _keep(self, declared: DeclaredServer) -> _Kept:
         config, around = declared.config, self._around

@@ -113,11 +113,11 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
     """Return one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int | None] = {}
-    """Where each line went, by its uuid."""
+    """The node made of each line, by the line's uuid."""
     whole: dict[str, int] = {}
-    """Messages of the model by their id: each block of one stands on a line of its own."""
+    """The nodes of the model's messages by message id: each block of a message is a separate line."""
     kept: int | None = None
-    """The first node that the last compaction left in place."""
+    """The first node that the last compaction kept."""
     spent: Any = None
     copied = False
     for line in records(path, transcript.left):

@@ -148,12 +148,12 @@ class _Reading:
         self._transcript = transcript
         self._model = ""
         self._asked: int | None = None
-        """The message of the model that calls are added to."""
+        """The node of the model's message to which calls are added."""
         self._spent: int | None = None
-        """The message of the model that was made last."""
+        """The node of the model's latest message."""
         self._thought = ""
         self._turns: dict[str, int] = {}
-        """Where each turn began, to go back there."""
+        """The node before each turn, to go back there."""
 
     def run(self, lines: Iterable[Line]) -> None:
         """Add the content of the lines to the transcript."""

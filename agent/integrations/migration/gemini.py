@@ -84,12 +84,12 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
     transcript = TranscriptBuilder(name)
     transcript.describe(workspace=_workspace(path))
     messages: dict[str, dict[str, Any]] = {}
-    """All messages that ever stood in the session, each as it was written last."""
+    """All messages that were ever in the session, in their latest form, by id."""
     parents: dict[str, str] = {}
     order: list[str] = []
-    """The messages of the branch in use."""
+    """The ids of the messages of the current branch."""
     folds: dict[str, list[str]] = {}
-    """What a compaction left of the branch, by the first message behind it."""
+    """The messages that a compaction kept of the branch, by the first message after it."""
 
     def add(message: dict[str, Any]) -> None:
         id = text_of(message.get("id")) or f"line {len(messages)}"

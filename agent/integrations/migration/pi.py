@@ -53,7 +53,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
     """Return one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int] = {}
-    """Where each entry went, by its id."""
+    """The node made of each entry, by the entry's id."""
     for line in records(path, transcript.left):
         kind = line.get("type")
         if kind == "session":

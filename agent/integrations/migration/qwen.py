@@ -54,7 +54,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
     """Return one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int] = {}
-    """Where each line went, by its uuid."""
+    """The node made of each line, by the line's uuid."""
     for line in records(path, transcript.left):
         transcript.describe(workspace=text_of(line.get("cwd")))
         # A line without a parent begins a second time, such as after a rewind to the first message.

@@ -42,19 +42,19 @@ class TranscriptBuilder:
         self._record = SessionRecord(storable(clean(name))[:200])
         self.begins = begins
         self.left: Counter[str] = Counter()
-        """What was not taken over, and how often."""
+        """The kinds of entries that were not imported, and how often each occurred."""
         self._head: int | None = None
         self._nodes: list[_Draft] = []
         self._calls: dict[str, tuple[str, int]] = {}
-        """Names of tools, and the messages that called them, by the ids of calls."""
+        """The tool name and the node of the calling message, by the id of the call."""
         self._results: dict[str, int] = {}
-        """The results by the ids of calls."""
+        """The nodes of results, by the id of the call."""
         self._outcomes: dict[str, Outcome] = {}
-        """Outcomes that became known before the result."""
+        """Outcomes that became known before the result, by the id of the call."""
         self._callers: dict[int, int] = {}
-        """The message that called, by the nodes of results."""
+        """The node of the calling message, by the node of the result."""
         self._ends: dict[int, int] = {}
-        """The last result of each message that called."""
+        """The node of the last result, by the node of the calling message."""
 
     @property
     def last(self) -> int | None:

@@ -186,7 +186,7 @@ class PluginConsents(ConsentFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.texts = AgreedFiles(path.with_name("plugin-texts"))
-        """The files of plugins as they were agreed to."""
+        """The files of plugins as they were when approved."""
 
     def read(self) -> dict[str, PluginConsent]:
         """Return all valid approvals by folder."""

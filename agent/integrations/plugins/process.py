@@ -254,7 +254,7 @@ class PluginNetwork:
         self._filtered = filtered
         filtered.decide = _decider(hosts)
         self.space: NetworkSpace = filtered.space()
-        """What the process joins."""
+        """The network namespace that the process joins."""
         self._number = filtered.begin()
 
     @classmethod
@@ -335,7 +335,7 @@ class PluginProcess:
     def __init__(self, launch: PluginLaunch) -> None:
         self.launch = launch
         self.failed: str = ""
-        """What went wrong, as a clause that follows its name; empty while nothing did."""
+        """What went wrong, as a clause that follows the plugin's name; empty if nothing did."""
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -656,7 +656,7 @@ class InProcessPlugin:
     def __init__(self, launch: PluginLaunch) -> None:
         self.launch = launch
         self.failed = ""
-        """What went wrong, as a clause that follows its name; empty while nothing did."""
+        """What went wrong, as a clause that follows the plugin's name; empty if nothing did."""
         self._context: Context | None = None
 
     @property

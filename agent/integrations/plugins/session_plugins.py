@@ -331,7 +331,7 @@ class SessionPlugins:
         """Set up the plugins. `tell` receives a sentence about each plugin that is no longer used."""
         self._shelved = [each for each in shelved if each.is_on]
         self.problems: list[str] = [_changed_text(each) for each in shelved if each.standing == "changed"]
-        """What a person should hear when the session begins, a sentence each."""
+        """Notices for the user at the beginning of the session, a sentence each."""
         self._runners: dict[str, PluginRunner] = {}
         for each in self._shelved:
             if reason := _why_not_run(each, around):

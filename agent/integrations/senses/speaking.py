@@ -231,7 +231,7 @@ class ReadingAloud:
         self._texts: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
         self._sounds: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_AHEAD)
         self._round = 0
-        """Goes up when what waits is no longer wanted."""
+        """A number that is increased to drop the waiting sentences."""
         self._voice: HibariProcess | None = None
         self._player: asyncio.subprocess.Process | None = None
         self._tasks = [asyncio.create_task(self._guard(work)) for work in (self._make, self._play)]

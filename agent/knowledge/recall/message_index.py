@@ -333,7 +333,7 @@ class MessageIndex:
         self._file = DerivedFile(path, tables.APPLICATION_ID, tables.prepare, self._check)
         self._remembered = scoring.Remembered()
         self._reached = 0
-        """The node up to which this process knows everything to be indexed."""
+        """The id of the node up to which everything is known to be indexed."""
         self._stepping = asyncio.Lock()
         self._is_warm = False
 

@@ -187,7 +187,7 @@ class Recall:
         self.meaning = meaning
         self._sources = tuple(sources)
         self._held: dict[str, tuple[float, Sequence[Passage]]] = {}
-        """The content of sources at the last reading."""
+        """The passages of each source when it was last read, with the time."""
         self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._upkeep = Upkeep(self.index, meaning)

@@ -71,7 +71,7 @@ class SignalAdapter(Adapter):
         super().__init__(context, DAEMON, SILENCE)
         self._account = context.settings.account
         self._own: set[str] = {self._account} - {""}
-        """Telephone number and account id of ours, as far as they are known."""
+        """The telephone number and the account id of the bot, as far as they are known."""
         self._number = 0
         self._last_file = context.folder / "last_event"
 

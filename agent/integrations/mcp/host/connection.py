@@ -138,9 +138,9 @@ class ServerConnection:
         self._http: httpx2.AsyncClient | None = None
         self._sign_in: SignInProvider | None = None
         self._status = 0
-        """The status of the last answer over HTTP."""
+        """The status of the last HTTP response."""
         self._refusal: CallFaultError | None = None
-        """Why streamable HTTP was refused, while SSE is tried instead."""
+        """The error that streamable HTTP caused, kept while SSE is tried instead."""
 
     async def open(self) -> dict[str, Any]:
         """Connect, and return the server's description of itself."""

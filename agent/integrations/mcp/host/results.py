@@ -219,11 +219,11 @@ class CallFaultError(Exception):
     ) -> None:
         super().__init__(text)
         self.forgotten = forgotten
-        """Whether the server no longer knows the session, so that nothing was done."""
+        """Whether the server no longer knows the session, so that the request had no effect."""
         self.gone = gone
-        """Whether the server is no longer there."""
+        """Whether the server is no longer running or connected."""
         self.sign_in = sign_in
-        """Whether a person has to sign in first."""
+        """Whether the user has to sign in first."""
 
     def to_json(self) -> dict[str, Any]:
         return {"text": str(self), "gone": self.gone, "sign_in": self.sign_in}

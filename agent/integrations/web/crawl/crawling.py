@@ -245,7 +245,7 @@ class _Crawl:
         self._digests: dict[str, str] = {}
         self._pages: list[CrawledPage] = []
         self._next = 0.0
-        """When the next request may leave, by the clock of the loop."""
+        """The earliest time of the next request, by the clock of the event loop."""
 
     async def run(self) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
