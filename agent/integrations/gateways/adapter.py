@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MarkdownForm = Literal["plain", "markdown", "telegram", "slack", "whatsapp", "html", "signal"]
 """How a platform formats text: `markdown` unchanged, `telegram` and `html` (Matrix, e-mail) as HTML, `slack`
-as mrkdwn, `whatsapp` with its own marks, `plain` without any, `signal` likewise (styles are separate data).
+as mrkdwn, `whatsapp` in its own markup, `plain` without any, `signal` likewise (styles are separate data).
 """
 Unit = Literal["characters", "utf16", "bytes"]
 IncomingKind = Literal["message", "edited", "button", "moved"]

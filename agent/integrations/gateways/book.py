@@ -73,7 +73,7 @@ class BoundPlace:
 def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool:
     """Store a message; return False if it is already known.
 
-    An edit by the sender changes a stored message as long as it waits.
+    An edit by the sender changes a stored message while it is waiting.
     """
     place = incoming.place
     data = storable(json.dumps(incoming.to_json()))
@@ -182,7 +182,7 @@ def is_from(c: Connection, gateway: str, place: Place, node: int) -> bool:
 
 
 def bind(c: Connection, gateway: str, place: Place, session: str, told: int, group: bool, now: float) -> None:
-    """Connect a place to a session. `told` is the last node that the place has already been shown."""
+    """Connect a place to a session. `told` is the last node that was already sent to the place."""
     c.execute(
         "REPLACE INTO gateway_places VALUES (?, ?, ?, ?, ?, ?, ?)",
         (gateway, place.chat, place.thread, session, told, int(group), now),

@@ -541,7 +541,7 @@ class ChatHead(ChatPlace):
                 raise
 
     async def _tell_missed(self, session: ChatSession, told: int) -> None:
-        """Send what a session said after node `told`, before any new event is handled."""
+        """Send the output of a session after node `told`, before any new event is handled."""
         self._heard = path[-1].id if (path := session.client.path) else 0
         for node in await session.client.whole_path():
             if node.id <= told:

@@ -89,7 +89,7 @@ class RunningGateway(Gateway):
         self._others = others
         self._heads: dict[Place, ChatHead] = {}
         self._refused: set[Place] = set()
-        """The chats that were told that their messages cannot be read."""
+        """The chats already informed that their messages cannot be read."""
         self._failures = 0
 
     async def run(self) -> None:

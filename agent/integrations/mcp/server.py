@@ -129,7 +129,7 @@ class HostProcess:
     ) -> Any:
         """Send a request and return its result.
 
-        If this is cancelled, the server is told so. Raises `HostError`.
+        If this is cancelled, the server is notified. Raises `HostError`.
         """
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()

@@ -383,8 +383,7 @@ class PluginProcess:
         """Send a request and return the answer. Raises `PluginFailedError`, also if a handler raised an
         error.
 
-        If the answer takes more than `seconds`, the process is killed. Cancelling this call stops the
-        handler.
+        If there is no answer within `seconds`, the process is killed. Cancelling this call stops the handler.
         """
         if not self.is_alive or self._writer is None:
             raise self._error(self.failed or "has ended")

@@ -269,7 +269,7 @@ class PluginDifference:
 
     @property
     def title(self) -> str:
-        """One line with the mark, the path, the number of changed lines and further remarks."""
+        """One line with `+`, `-` or `~`, the path, the number of changed lines and further remarks."""
         counts = [f"+{self.added:,}"] * bool(self.added) + [f"-{self.removed:,}"] * bool(self.removed)
         words = [f"{MARKS[self.change]} {self.path}", *([f"({' '.join(counts)})"] if counts else [])]
         return " ".join(words) + "".join(f"; {fact}" for fact in self.facts)

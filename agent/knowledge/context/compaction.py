@@ -448,7 +448,7 @@ def answers_of(nodes: Iterable[Node]) -> list[str]:
 
 
 def outline_of(nodes: Sequence[Node], room: int) -> str:
-    """Return an outline in place of a summary: one line for each event, the newest that fit into `room`
+    """Return an outline that replaces a summary: one line per event, the newest that fit into `room`
     characters.
     """
     lines: list[str] = []

@@ -227,7 +227,7 @@ HEAD, TAIL = 0.7, 0.2
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A context file as the model sees it. `truncated` tells whether its middle was left out."""
+    """A context file as the model sees it. `truncated` is set if its middle was left out."""
 
     name: str
     path: Path

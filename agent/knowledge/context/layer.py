@@ -186,7 +186,7 @@ class _Shrinking:
 
     @property
     def shares(self) -> bool:
-        """Return whether this part shares the room of its layer evenly with adjacent parts."""
+        """Whether this part shares the room of its layer evenly with adjacent parts."""
         return self.part.entries is not None and self.part.entries.evenly
 
     @property

@@ -294,7 +294,7 @@ def files_of(data: Mapping[str, Any]) -> tuple[ReadFile, ...]:
 
 
 def ledger_line(file: ReadFile) -> str:
-    """Return the line with which the model is told of one file."""
+    """Return the line about one file that the model reads."""
     parts = ", ".join(f"{first}–{last}" for first, last in file.ranges)
     why = f": {file.why}" if file.why else ""
     return f"- {file.path} (lines {parts}; sha256 {file.digest[:12]}; id {file.node}){why}"

@@ -45,7 +45,7 @@ class MemoryWrite:
 
     @property
     def changed(self) -> bool:
-        """Return whether any entry changed."""
+        """Whether any entry changed."""
         return self.before.entries != self.after.entries
 
 

@@ -451,7 +451,7 @@ class MessageIndex:
         """Return the best messages for these words, best first, with their scores.
 
         Only `sessions` count (None: all), and only messages written between `since` and `until`. `narrowed`
-        says that the caller will filter the result further.
+        means that the caller will filter the result further.
         """
         moment = time.time() if now is None else now
 

@@ -87,7 +87,7 @@ class Upkeep:
                 await asyncio.sleep(_LONG_PAUSE)
 
     async def _is_left_alone(self) -> bool:
-        """Wait a few seconds; return whether no new message came, so that making vectors disturbs nothing."""
+        """Wait a few seconds; return whether no new message arrived, so that vectors can be made."""
         try:
             async with asyncio.timeout(_MEANING_PAUSE):
                 await self._stirred.wait()

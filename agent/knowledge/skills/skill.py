@@ -363,7 +363,7 @@ class Skill:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return a list unchanged; split a text of names separated by commas or spaces; else an empty list."""
+    """Return a list unchanged; split a text at commas and spaces; return an empty list for other values."""
     if isinstance(value, str):
         return [each for each in re.split(r"[\s,\[\]]+", value) if each]
     return list(value) if isinstance(value, list) else []

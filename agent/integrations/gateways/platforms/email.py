@@ -1,6 +1,6 @@
 """E-mail through IMAP and SMTP. A mail is marked as read once it is stored here.
 
-The sender of a mail can be forged. A sender is accepted only if our own mail server has verified it
+The sender of a mail can be forged. A sender is accepted only if the user's own mail server has verified it
 (`Authentication-Results`).
 """
 
@@ -159,7 +159,7 @@ class EmailAdapter(Adapter):
         return await asyncio.to_thread(fetch_attachment)
 
     def _incoming(self, uid: str, raw: bytes) -> Incoming | None:
-        """Convert a mail; return None for automatic mails, mailing lists and our own mails."""
+        """Convert a mail; return None for automatic mails, mailing lists and mails from this address."""
         try:
             mail = _parse(raw)
             person = parseaddr(str(mail.get("From", "")))
@@ -425,9 +425,9 @@ def _parse(raw: bytes) -> EmailMessage:
 
 
 def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
-    """Return whether our own mail server has verified the sender's address.
+    """Return whether the user's mail server has verified the sender's address.
 
-    Only the topmost header counts: our server adds it there, above any forged one.
+    Only the topmost header counts: that server adds it there, above any forged one.
     """
     results = mail.get_all("Authentication-Results") or []
     if not results:

@@ -1,6 +1,6 @@
 """Matrix through its client-server API. The reading position is saved after the events before it are stored.
 
-Encrypted rooms are not read. Users with access are told so in the room, once.
+Encrypted rooms are not read. Users with access are informed of that in the room, once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Signal through the HTTP daemon of signal-cli: JSON-RPC for requests, server-sent events for incoming
 messages.
 
-The daemon keeps its latest events in memory. We save the id of the last stored event, so that the daemon
+The daemon keeps its latest events in memory. The id of the last stored event is saved, so that the daemon
 resends the later ones. Duplicates are recognized by the id of their message.
 """
 

@@ -43,7 +43,7 @@ class Callback:
 
     def __init__(self, path: str, port: int = 0, *, opens: bool = True) -> None:
         """Set up the server. `port` is that of an earlier registration, or 0; `opens` whether a browser will
-        come.
+        call.
         """
         self._path = path
         self._socket = None if port or not opens else _bound(0)

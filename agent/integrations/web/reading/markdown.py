@@ -30,7 +30,7 @@ class CodeBlock:
 
 
 class CodeBlocks:
-    """The code blocks taken out of one page, by the placeholder words that replace them."""
+    """The code blocks removed from one page, by the placeholder words that replace them."""
 
     def __init__(self, text: str) -> None:
         self._word = "codeblock"

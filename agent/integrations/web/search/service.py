@@ -140,7 +140,7 @@ log = logging.getLogger(__name__)
 REST = 600.0
 """Seconds for which a service that failed is not queried again."""
 _ALIKE = 3
-"""The number of searches for similar words without results after which the model is told so."""
+"""The number of searches for similar words without results after which the model is warned."""
 _TRACKING = lazy_pattern(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z", re.IGNORECASE)
 _REASON = 160
 """The maximum number of characters of one service's error among several."""

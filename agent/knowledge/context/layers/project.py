@@ -14,7 +14,7 @@ from tools.text.words import one_line
 def part_of(file: ContextFile, told: str, layer: str = "") -> Part:
     """Return one file as a part for the model.
 
-    `told` says when the file applies; `layer` is set for use outside the prompt.
+    `told` describes when the file applies; `layer` is set for use outside the prompt.
     """
     head = f"# Project instructions from {one_line(str(file.path))}\n{told}\n<project-file>\n"
     text = redact(file.text).replace("</project-file>", "</ project-file>")

@@ -1,7 +1,7 @@
 """The lock file: the source of each installed skill, with the hash of every file.
 
 It is `skills/.hub/lock.json` in the home, next to its previous version. If neither can be read, skills from
-outside cannot be told from the user's own. Then no skill in the home is used until the user decides.
+outside cannot be distinguished from the user's own. Then no skill in the home is used until the user decides.
 """
 
 from __future__ import annotations
