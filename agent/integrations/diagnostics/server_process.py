@@ -92,7 +92,7 @@ class Finding:
         return self.severity, self.message, self.origin
 
     def words(self, path: str) -> str:
-        """Describe the finding on one line.
+        """Return the finding on one line.
 
         An example is `src/a.py:3:5 error: it is not defined [Pyright reportUndefined]`.
         """

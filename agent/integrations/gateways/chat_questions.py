@@ -65,7 +65,7 @@ def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
 
 
 def shown_ask(body: Mapping[str, Any], row: int, limits: PlatformLimits) -> Outgoing:
-    """Build the message for a question: with buttons, or with numbers on platforms without buttons."""
+    """Return the message for a question: with buttons, or with numbers on platforms without buttons."""
     options = body["options"]
     if not body["open"]:
         return Outgoing(text=f"{body['text']}\n\n{body['over']}")
@@ -99,7 +99,7 @@ def choice_of(value: str) -> tuple[int, int] | None:
 
 
 def match_answer(body: Mapping[str, Any], text: str) -> str | None:
-    """Return the answer that a text gives to a question; None if it gives none."""
+    """Return the answer to a question that a text gives, by number, label or free text; None if none."""
     said = text.strip()
     if body["scope"] == "approve" and said.casefold() == "yes":
         said = "once"  # which allows the least

@@ -40,7 +40,7 @@ class _Form:
 
 
 def translate_markdown(text: str, form: MarkdownForm) -> str:
-    """Convert a Markdown message to the format of a platform."""
+    """Return a Markdown message in the format of a platform."""
     if form == "markdown":
         return text
     if form in ("plain", "signal"):
@@ -144,7 +144,7 @@ def _with_products(text: str) -> str:
 
 
 def _blocks(tokens: Sequence[Token], at: int, form: _Form, until: str) -> tuple[str, int]:
-    """Convert blocks up to the token that closes them; return the text and the index of that token."""
+    """Convert blocks up to the token of type `until`; return the text and the index of that token."""
     found: list[str] = []
     while at < len(tokens) and tokens[at].type != until:
         written, at = _block(tokens, at, form)
@@ -292,7 +292,7 @@ def _text_blocks(text: str) -> Iterator[str]:
 
 
 def _pieces(block: str, limit: int, unit: Unit) -> Iterator[str]:
-    """Split one block into pieces that fit the limit."""
+    """Yield pieces of one block, each within the limit."""
     if length(block, unit) <= limit:
         yield block
         return
@@ -325,7 +325,7 @@ def _fill_chunks(lines: list[str], limit: int, unit: Unit) -> Iterator[str]:
 
 
 def _cut_line(line: str, limit: int, unit: Unit) -> Iterator[str]:
-    """Split a line that is too long, at spaces where possible."""
+    """Yield parts of a line, each within the limit, cut at spaces where possible."""
     while length(line, unit) > limit:
         end = _fitting(line, limit, unit)
         blank = line.rfind(" ", end // 2, end)

@@ -256,7 +256,7 @@ def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) ->
 async def open_takeover(
     home: Home, environ: Mapping[str, str], here: Path, secrets: Mapping[str, str]
 ) -> AsyncIterator[Takeover]:
-    """Open the import into `home`. `secrets` are masked in titles. Raises `HermesError`."""
+    """Open an import into `home` for the block. `secrets` are masked in titles. Raises `HermesError`."""
     loaded = load(home, dict(environ), here)
     hub = open_hub(home, loaded.settings, loaded.environ, here)
     async with await Store.open(home.database, secrets=secrets) as store:

@@ -150,7 +150,7 @@ async def _yes(_action: Action) -> None:
 
 @asynccontextmanager
 async def persons_web(home: Home, folder: Path) -> AsyncIterator[PersonsWeb]:
-    """Open the web services with the settings and rules of `home` for `folder`. Raises `HermesError`."""
+    """Open the web services with `home`'s settings and rules for `folder`. Raises `HermesError`."""
     environ = dict(os.environ)
     loaded = load(home, environ, folder)
     web = open_web(

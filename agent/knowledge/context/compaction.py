@@ -66,8 +66,8 @@ class CompactionPlan:
 
 
 def plan_mask(path: Sequence[Node], keep: int) -> CompactionPlan | None:
-    """Return the plan that masks all results but the newest `keep`, and long arguments; None if nothing is
-    saved.
+    """Return the plan that masks long results except the newest `keep`, and long arguments; None if there are
+    none.
     """
     done, start = masked_nodes(path), elided_up_to(path)
     results = [node for node in path if node.kind == "tool" and node.id >= start]

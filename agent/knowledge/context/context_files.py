@@ -323,7 +323,7 @@ def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
 
 
 def read_context_file(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> ContextFile | None:
-    """Read a plain file below `inside`; return None if it is missing, empty or unreadable."""
+    """Return a plain file below `inside`, cut to `limit`; None if missing, empty, unreadable or unwanted."""
     if limit <= 0:
         return None
     try:

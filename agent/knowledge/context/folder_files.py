@@ -98,7 +98,7 @@ def read_folders(
     written: frozenset[Path] = frozenset(),
     rules: Sequence[CursorRule] = (),
 ) -> FolderFiles:
-    """Read the project files in `folders`, and the reached `rules`, fitted into `room`.
+    """Return the project files in `folders`, and the reached `rules`, fitted into `room`. Reads files.
 
     A rule counts as a separate folder, named by its path. Files in `written` are left out: the agent has just
     written them.

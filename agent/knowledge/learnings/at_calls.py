@@ -100,7 +100,7 @@ class CallLearnings:
         holds_back: bool = True,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """Set up the learnings. `node` returns the current message; `excluded` are tools without
+        """Set up the learnings. `node` returns the current message's id; `excluded` are tools without
         learnings.
         """
         self._store = store

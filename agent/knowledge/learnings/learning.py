@@ -238,7 +238,7 @@ def check_note(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
 
 
 def from_note(note: LearningNote, project: str, origin: Origin, session: str = "") -> Learning:
-    """Make a learning from a written note about a failure that was not observed."""
+    """Return a learning made from a written note about a failure that was not observed."""
     error = normalise(note.error_type or note.pattern)
     sign = Signature("terminal", "", "", error, project)
     now = time.time()

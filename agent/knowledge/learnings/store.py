@@ -271,7 +271,7 @@ class LearningBook:
         return found
 
     async def add(self, note: LearningNote) -> LearningChange:
-        """Add a learning in the user's words; it replaces an equivalent one."""
+        """Add a learning in the user's words, or merge it into an equivalent one; return the change."""
         note = self._check_lengths(note)
         if not note.pattern or not note.fix:
             raise LearningRefusedError("Say what fails, and what works instead; both are needed.")
@@ -363,7 +363,7 @@ class LearningBook:
 def learning_book(
     database: Database, workspace: Path, settings: LearningSettings, secrets: Mapping[str, str]
 ) -> LearningBook:
-    """Open the book for a workspace. Searches the disk for the root of the project."""
+    """Return the book of learnings for a workspace. Searches the disk for the root of the project."""
     root = project_root(workspace)
     store = LearningStore(
         database, project_id(root), promote_after=settings.promote_after, most_candidates=settings.candidates

@@ -290,7 +290,7 @@ class MemoryFile:
         return self.path.with_name(f".{self.path.stem}.origins.json")
 
     def read(self) -> MemoryContents:
-        """Read the entries from disk. Raises `MemoryFileError` for a file that is not a memory file."""
+        """Return the contents on disk. Raises `MemoryFileError` for a file that is not a memory file."""
         content = self._content()
         origins, _ = self._origins()
         if content is None:

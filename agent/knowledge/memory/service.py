@@ -57,7 +57,7 @@ class MemoryProvider(Protocol):
         ...
 
     async def read(self, scope: Scope) -> MemoryContents:
-        """Read the memory of a scope. Raises `MemoryFileError` if it cannot be read."""
+        """Return the memory of a scope. Raises `MemoryFileError` if it cannot be read."""
         ...
 
     async def write(self, scope: Scope, operations: Sequence[MemoryOperation], origin: Origin) -> MemoryWrite:

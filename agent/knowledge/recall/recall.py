@@ -126,7 +126,7 @@ _HURRIED, _TYPING = 0.1, 2.0
 _FIRST = 3
 """The maximum number of passages with the whole query that are listed before the newest messages."""
 _LIKE, _LIKE_OF_FEW = 0.12, 0.25
-"""The smallest cosine that counts, since something is always nearest and one word is near to much."""
+"""The lowest cosine similarity that counts, in general and for few words, which resemble much."""
 
 BY_WORDS = "What the question means was not known in time, so it was searched by its words alone."
 NO_MEANING = (
@@ -311,7 +311,7 @@ class Recall:
     async def _by_meaning(
         self, meaning: Meaning, asked: _Question, found: list[_Found], possible: float, *, only_words: bool
     ) -> _Answers:
-        """Add hits by meaning to those in `found`.
+        """Return the hits in `found` combined with hits by meaning.
 
         With `only_words` none are added, because the query was found literally.
         """

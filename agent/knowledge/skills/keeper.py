@@ -78,7 +78,7 @@ class SkillWrite:
 
 
 def draft_change(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft:
-    """Prepare a change without writing anything. Reads files. Raises `ToolError`."""
+    """Return a prepared change, without writing anything. Reads files. Raises `ToolError`."""
     write = _new(change, found, home) if change.act == "create" else _changed(change, found, home)
     if not write.paths():
         raise ToolError("That is what the skill says already; there is nothing to change.")
@@ -288,7 +288,7 @@ def _file(text: str) -> bytes:
 
 
 def _content(path: Path) -> bytes | None:
-    """Read the bytes of a file; None if there is none. Raises `ToolError`."""
+    """Return the bytes of a file; None if there is none. Raises `ToolError`."""
     try:
         return read_bytes(path, _MOST_BYTES)[0]
     except (FileNotFoundError, NotADirectoryError):

@@ -391,7 +391,7 @@ def skill_file(folder: Path) -> Path | None:
 
 
 def load(folder: Path, scope: Scope, category: str = "") -> Skill:
-    """Read a skill. Raises `SkillFormatError` with one sentence."""
+    """Return the skill in a folder. Raises `SkillFormatError` with one sentence."""
     path = skill_file(folder)
     if path is None:
         raise SkillFormatError("there is no SKILL.md")
@@ -415,7 +415,7 @@ def load(folder: Path, scope: Scope, category: str = "") -> Skill:
 
 
 def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
-    """Read a text file below `inside`. Raises `SkillFormatError`."""
+    """Return the text of a file below `inside`, at most `limit` bytes long. Raises `SkillFormatError`."""
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(inside.resolve()):

@@ -276,7 +276,7 @@ def _rules(tools: Iterable[str], pattern: str, setting: Setting) -> Iterable[Per
 
 
 def _translated(name: str, pattern: str) -> tuple[str, ...]:
-    """Translate a pattern of another agent program into patterns of permission rules."""
+    """Return the patterns of permission rules that correspond to a pattern of another agent program."""
     if name == "terminal" and pattern.endswith(":*"):
         return pattern.removesuffix(":*"), f"{pattern.removesuffix(':*')} *"
     if name == "terminal" and pattern.endswith(" *"):

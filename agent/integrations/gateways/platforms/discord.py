@@ -118,7 +118,7 @@ class DiscordAdapter(Adapter):
                 failed.set_exception(GatewayError("Discord cannot be reached (no connection for a while)."))
 
         def is_there(connected: bool) -> None:
-            """Note whether the bot is connected.
+            """Record whether the bot is connected.
 
             After too long without a connection, give up so that the core reconnects.
             """
@@ -131,9 +131,8 @@ class DiscordAdapter(Adapter):
         is_there(False)
 
         async def run_guarded(work: Callable[[], Awaitable[None]]) -> None:
-            """Do one piece of work at a time.
-
-            An error ends the connection, so that the next one reads the message again.
+            """Run one piece of work at a time. An error ends the connection, so that the next one reads the
+            message again.
             """
             try:
                 async with one_by_one:
@@ -278,7 +277,7 @@ class DiscordAdapter(Adapter):
         return self._client.get_partial_messageable(_target(place))
 
     def _incoming(self, message: discord.Message, *, edited: bool = False) -> Incoming | None:
-        """Convert a message of Discord; return None if it should be ignored."""
+        """Return a message of Discord in the common form; None if it should be ignored."""
         import discord
 
         me = self._client.user if self._client is not None else None

@@ -159,7 +159,7 @@ class EmailAdapter(Adapter):
         return await asyncio.to_thread(fetch_attachment)
 
     def _incoming(self, uid: str, raw: bytes) -> Incoming | None:
-        """Convert a mail; return None for automatic mails, mailing lists and mails from this address."""
+        """Return a mail in the common form; None for automatic mails, lists and mails from this address."""
         try:
             mail = _parse(raw)
             person = parseaddr(str(mail.get("From", "")))
@@ -445,7 +445,7 @@ def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
 
 
 def _text(mail: EmailMessage) -> str:
-    """Return the newly written plain text of a mail, without the quoted mail below it."""
+    """Return the newly written plain text of a mail, without signature and quoted mail."""
     part = mail.get_body(("plain", "html"))
     if part is None:
         return ""

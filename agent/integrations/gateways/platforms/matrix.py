@@ -206,7 +206,7 @@ class MatrixAdapter(Adapter):
             (self._direct.add if members <= 2 else self._direct.discard)(room)
 
     def _incoming(self, room: str, event: Mapping[str, Any]) -> Incoming | None:
-        """Convert an event of a room; return None if it should be ignored."""
+        """Return an event of a room in the common form; None if it should be ignored."""
         try:
             if event["type"] == "m.room.encrypted":
                 return self._encrypted_message(room, event)

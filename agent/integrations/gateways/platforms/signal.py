@@ -176,7 +176,7 @@ class SignalAdapter(Adapter):
             raise _error_of(error)
 
     def _read(self, data: str) -> Incoming | None:
-        """Convert an event; return None if it should be ignored."""
+        """Return an event in the common form; None if it should be ignored."""
         try:
             event = json.loads(data)
             envelope = event["envelope"]

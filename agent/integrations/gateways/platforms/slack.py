@@ -140,7 +140,7 @@ class SlackAdapter(Adapter):
         return await self._read_url(url, most, self._token)
 
     def _read(self, request: SocketModeRequest) -> Incoming | None:
-        """Convert an envelope; return None if it should be ignored."""
+        """Return the content of an envelope in the common form; None if it should be ignored."""
         payload: Mapping[str, Any] = request.payload if isinstance(request.payload, Mapping) else {}
         try:
             if request.type == "interactive":
@@ -203,7 +203,7 @@ def _button_press(payload: Mapping[str, Any]) -> Incoming | None:
 
 
 def _command(payload: Mapping[str, Any]) -> Incoming:
-    """Convert a slash command: `/hermes new` becomes `/new`, as does a `/new` that the app itself defines."""
+    """Return a slash command in the common form: `/hermes new` becomes `/new`; the app's own `/new` stays."""
     command, rest = str(payload["command"]), str(payload.get("text") or "").strip()
     channel = str(payload["channel_id"])
     return Incoming(

@@ -241,7 +241,7 @@ class TelegramAdapter(Adapter):
             log.warning("the bot could not be closed in order", exc_info=True)
 
     def _read(self, update: telegram.Update) -> Incoming | None:
-        """Convert an update; return None if it should be ignored."""
+        """Return an update in the common form; None if it should be ignored."""
         from telegram import Message
 
         if (query := update.callback_query) is not None:

@@ -74,7 +74,7 @@ def _content(named: str, launch: ServerLaunch) -> bytes | None:
 
 
 def _read(folder: Path, parts: list[str]) -> bytes | None:
-    """Read a regular file below a folder, following no links. Raises `OSError`."""
+    """Return the content of a regular file below a folder, reached without links. Raises `OSError`."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     at = os.open(folder, flags | os.O_DIRECTORY)
     try:

@@ -46,7 +46,7 @@ MOST_PARTS = 1_000
 
 
 def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """Convert the answer to a tool call. If the server reports a failure, `error` holds its text."""
+    """Return the result for the answer to a tool call. If the tool failed, `error` holds its text."""
     result = parts_result(answer.get("content") or [], files)
     said = answer.get("structuredContent")
     data = None if _repeats_blocks(said, answer.get("content") or []) else clean_data(said)
@@ -107,13 +107,13 @@ def clean_data(data: Any, depth: int = 0) -> Any:
 
 
 def resource_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """Convert the contents of a resource."""
+    """Return the contents of a resource as a result; content that is not text is written to files."""
     contents = answer.get("contents") or []
     return parts_result([{"type": "resource", "resource": each} for each in contents], files)
 
 
 def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """Convert the messages of a prompt, each with role and text."""
+    """Return the description and the messages of a prompt, each message with role and content."""
     messages = []
     for each in (answer.get("messages") or [])[:MOST_PARTS]:
         part = parts_result([each.get("content") or {}], files)

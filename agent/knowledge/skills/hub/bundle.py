@@ -344,7 +344,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def read_files(folder: Path) -> tuple[SkillFile, ...]:
-    """Read all files of a skill. Raises `HubError`, also if there are links."""
+    """Return all files of a skill. Raises `HubError`, also if there are links."""
     found = []
     for name, status in _files(folder):
         if not stat.S_ISREG(status.st_mode):

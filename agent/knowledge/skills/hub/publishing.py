@@ -52,7 +52,7 @@ class PublishedSkill:
 
 
 def skill_at(folder: Path) -> Skill:
-    """Read the skill in a folder. Raises `HubError`."""
+    """Return the skill in a folder. Raises `HubError`."""
     try:
         return load(folder.resolve(), "user")
     except (SkillFormatError, OSError, RuntimeError, ValueError) as error:
