@@ -1,1 +1,1 @@
-"""Skins and personalities: how Hermes looks and speaks, as data."""
+"""Skins and personalities: the appearance of Hermes and the tone of its answers, as data."""

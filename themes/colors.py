@@ -20,7 +20,7 @@ _XTERM = (
     *(0x7F7F7F, 0xFF0000, 0x00FF00, 0xFFFF00, 0x5C5CFF, 0xFF00FF, 0x00FFFF, 0xFFFFFF),
 )
 TERMINAL_COLORS = (*(f"ansi_{name}" for name in _NAMES), *(f"ansi_bright_{name}" for name in _NAMES))
-"""The sixteen colours that every terminal lets its owner choose."""
+"""The sixteen colours that users can choose in every terminal."""
 
 _VALUES = dict(zip(TERMINAL_COLORS, _XTERM, strict=True))
 _HEX = lazy_pattern(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})")
@@ -79,7 +79,7 @@ def contrast(one: RGB, other: RGB) -> float:
 
 
 def blend(color: RGB, towards: RGB, share: float) -> RGB:
-    """`color` moved to `towards` by `share` (0 to 1)."""
+    """Return `color` mixed with `towards`, which makes up `share` (0 to 1) of the result."""
     return RGB(*(round(own + (aim - own) * share) for own, aim in zip(color, towards, strict=True)))
 
 
@@ -112,12 +112,12 @@ _HUES = (
     (335, "ansi_magenta"),
     (360, "ansi_bright_red"),
 )
-"""Degrees of the colour wheel up to which a hue goes by a name."""
+"""The hue, in degrees of the colour wheel, up to which each name applies."""
 _ON_LIGHT = {"ansi_yellow": "ansi_magenta"}
-"""What is used instead on a light page, where yellow cannot be read in any palette as it comes."""
+"""Replacements on a light background, where yellow is unreadable in the default palettes."""
 
 _RICH_TERMS = ("direct", "kitty", "ghostty", "alacritty", "wezterm", "foot", "konsole", "iterm")
-"""Parts of the names of terminals that show more than sixteen colours; over ssh only the name is left."""
+"""Parts of the names of terminals with more than sixteen colours; over ssh only the name is known."""
 
 _GREY = 0.16
 """Saturation times value below which a colour is a grey."""
@@ -140,7 +140,7 @@ def detect(environ: Mapping[str, str]) -> Depth:
 def adapt_skin(skin: Skin, depth: Depth, *, light: bool = False) -> Skin:
     """Return `skin` reduced to the colour `depth`; a skin that already fits is returned unchanged.
 
-    `light` says whether the page of the terminal is light.
+    `light` tells whether the terminal's background is light.
     """
     if depth == "full":
         colors = skin.colors
@@ -156,7 +156,7 @@ def adapt_skin(skin: Skin, depth: Depth, *, light: bool = False) -> Skin:
 
 
 def _nearest(color: str) -> str:
-    """Return the colour among xterm's 256 that is nearest."""
+    """Return the nearest of xterm's 256 colours."""
     if is_terminal(color):
         return color
     wanted = rgb(color, default=RGB(0, 0, 0))

@@ -4,7 +4,7 @@ Text needs 4.5:1 on its backgrounds. Lines, the cursor, and selected or found te
 3:1.
 
 Colours defined by the terminal cannot be measured. They have xterm's values, on black in dark skins and on
-white in light ones, and need 3:1. `ansi_default` needs nothing: the terminal's owner chose that pair.
+white in light ones, and need 3:1. `ansi_default` needs nothing: the user chose that pair.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ContrastFinding:
     ratio: float
     needed: float
     suggestion: str = ""
-    """The nearest colour of the same hue that is enough here; empty when there is none."""
+    """The nearest colour of the same hue with enough contrast; empty if there is none."""
 
     @property
     def share(self) -> float:
@@ -79,7 +79,7 @@ def check(skin: Skin) -> list[ContrastFinding]:
 def tightest(skin: Skin) -> dict[str, ContrastFinding]:
     """Return for each role its pair with the smallest contrast relative to the needed one.
 
-    Roles that are only drawn with colours chosen by the terminal's owner are left out.
+    Roles that are only drawn in the terminal's default colours are left out.
     """
     found: dict[str, ContrastFinding] = {}
     for pair in pairs():
@@ -108,7 +108,7 @@ def _finding(skin: Skin, role: str, background: str, needed: float) -> ContrastF
 
 
 def _measure(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
-    """Return the contrast of one pair; None if the terminal's owner chose it."""
+    """Return the contrast of one pair; None if it consists of the terminal's own colours."""
     ink, paper = skin.colors[role], skin.colors[background]
     if ink == DEFAULT and is_terminal(paper):
         # Drawn as text of the terminal, or reversed; see widgets/palette.py.

@@ -1,4 +1,4 @@
-"""Skins by name: built-in ones, and a person's own from a folder of YAML files.
+"""Skins by name: built-in ones, and the user's own from a folder of YAML files.
 
 Loading never raises. Invalid parts of a file get default values, and every problem is reported.
 """
@@ -29,7 +29,7 @@ _CONTROL = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\ud
 _LINE_BREAK = lazy_pattern("\r\n?|[\x85\u2028\u2029]")
 
 Report = Callable[[str, int | None], None]
-"""Takes the sentence about something wrong, and its line."""
+"""A function called with a sentence on each problem, and its line or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _decode(content: bytes, report: Report) -> str:
 
 
 def _compose(text: str) -> YamlNode | None:
-    """The node tree of the only document in `text`; None when there is none."""
+    """Return the node tree of the only document in `text`; None if it is empty. Raises `_RefusedError`."""
     from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
     form = YamlForm("a skin", MAX_DEPTH, MAX_VALUES, aliases=False, anchors=False, tags=False)
@@ -146,11 +146,11 @@ KEYS = (
 )
 
 _LENGTHS = {"description": 120, "agent_name": 40, "welcome": 200, "goodbye": 200}
-"""Characters a text may have."""
+"""The maximum characters of each text."""
 _WIDTHS = {"spinner": 2, "faces": 16, "verbs": 40}
-"""Columns that one text of a list may take."""
+"""The maximum columns of one text in each list."""
 _ITEMS = 64
-"""Frames, faces and verbs a skin may have of each."""
+"""The maximum number of frames, of faces and of verbs."""
 _ICONS = 200
 _BANNER_LINES, _BANNER_CELLS = 40, 160
 
@@ -199,14 +199,14 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 
 
 class _Parts:
-    """Reads the parts of one file. Each method returns None if the part is missing or invalid."""
+    """A reader of one file's parts. Methods other than `colors` return None for a missing or invalid part."""
 
     def __init__(self, root: SkinSection, report: Report) -> None:
         self._root = root
         self._report = report
 
     def text(self, key: str, limit: int) -> str | None:
-        """One line of at most `limit` characters."""
+        """Return a text as one line, cut to `limit` characters."""
         node = self._root.entries.get(key)
         text = _text(node, key, self._report) if node is not None else None
         if node is None or text is None:
@@ -217,7 +217,7 @@ class _Parts:
         return text
 
     def symbol(self, key: str, cells: int) -> str | None:
-        """A few visible characters, at most `cells` columns wide."""
+        """Return a text of visible characters, at most `cells` columns wide."""
         node = self._root.entries.get(key)
         if node is None:
             return None
@@ -236,7 +236,7 @@ class _Parts:
         return value
 
     def words(self, key: str, cells: int) -> tuple[str, ...] | None:
-        """A list of short texts. One text of a spinner is read character by character."""
+        """Return a list of short texts. A spinner that is one text is read character by character."""
         node = self._root.entries.get(key)
         if node is None:
             return None
@@ -264,7 +264,7 @@ class _Parts:
         return self._steady(key, found, node.line)
 
     def _steady(self, key: str, found: list[str], line: int) -> tuple[str, ...] | None:
-        """Check that spinner frames have equal widths, so that the following text does not move."""
+        """Return the texts; None for spinner frames of unequal width, which would move the following text."""
         if key == "spinner" and len({_cells(frame) for frame in found}) > 1:
             self._report("the frames of `spinner` are not equally wide.", line)
             return None
@@ -352,7 +352,7 @@ def _no_color(text: str) -> str:
 
 
 def _text(node: Node, key: str, report: Report) -> str | None:
-    """Return the sanitised text of a scalar."""
+    """Return the sanitised text of a scalar; None, and a report, if it is empty or not a scalar."""
     if not isinstance(node, SkinValue):
         report(f"`{key}` must be text.", node.line)
         return None
@@ -393,7 +393,7 @@ _COLORS = {
     "surface": ("status_bar_bg", "completion_menu_bg"),
     "selection": ("selection_bg", "completion_menu_current_bg"),
 }
-"""Our role, and the old names for it, the most telling one first."""
+"""The old names of each role, the most specific one first."""
 
 _NO_COLORS = frozenset(
     {"status_bar_strong", "voice_status_bg", "completion_menu_meta_bg", "completion_menu_meta_current_bg"}
@@ -438,9 +438,7 @@ def _lift(
     ignored: frozenset[str],
     report: Report,
 ) -> None:
-    """Move the fields of the section `name` to the top level: for each field the first old name that is
-    present.
-    """
+    """Move the fields of the section `name` to the top level, each from the first of its old names found."""
     if name not in entries:
         return
     section = entries.pop(name)
@@ -488,7 +486,7 @@ def _banner(entries: dict[str, Node], lines: dict[str, int]) -> None:
 
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 256 * 1024
-"""Largest skin file that is read. One with large banner art has 20 KB."""
+"""The size limit of a skin file in bytes. One with large banner art has 20 KB."""
 
 _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -503,7 +501,7 @@ def is_name(text: str) -> bool:
 
 
 def read(path: Path) -> bytes:
-    """The content of a regular file of at most `MAX_BYTES`. Never waits. Raises `UnreadableSkinError`."""
+    """Return the content of a regular file of at most `MAX_BYTES`. Raises `UnreadableSkinError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -529,10 +527,10 @@ def _reason(error: OSError) -> str:
 
 BUILTIN = Path(__file__).parent / "builtin"
 PLUGINS = ".plugins"
-"""The folder among a person's own skins with those that plugins brought."""
+"""The folder, among the user's own skins, of those that plugins provide."""
 _LIGHT_BASE = "paper"
 STAND_INS = {"auto": ("night", "paper"), "terminal": ("ansi", "ansi")}
-"""Names that stand for another skin: on a dark page, and on a light one."""
+"""Names that stand for another skin: on a dark background, and on a light one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,7 +551,7 @@ class ListedSkin:
 
 
 def list_skins(folder: Path | None = None) -> tuple[ListedSkin, ...]:
-    """All skins by name, built-in ones first. Reads folders, not files; a missing folder is empty."""
+    """Return the skins: built-in ones that the user's do not hide, then those, by name. Reads no files."""
     files = {**_files(folder / PLUGINS), **_files(folder)} if folder else {}
     own = {name: ListedSkin(name, path, True) for name, path in files.items()}
     builtin = [ListedSkin(name, path, False) for name, path in _files(BUILTIN).items() if name not in own]
@@ -564,7 +562,7 @@ def list_skins(folder: Path | None = None) -> tuple[ListedSkin, ...]:
 def load_skin(name: str, folder: Path | None = None, *, light: bool = False) -> LoadedSkin:
     """Return the skin called `name`; if there is none, the default one with a problem.
 
-    `light` says whether the page of the terminal is light, which `auto` follows.
+    `light` tells whether the terminal's background is light, on which the skin `auto` depends.
     """
     if name in STAND_INS and not (folder and name in _files(folder)):
         dark_one, light_one = STAND_INS[name]
@@ -619,7 +617,7 @@ def _base(root: SkinSection, report: Report) -> Skin:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """Names of the skins that come with Hermes, the default first."""
+    """Return the names of the skins that come with Hermes, the default first."""
     return tuple(listed.name for listed in list_skins())
 
 
@@ -680,7 +678,7 @@ def _builtin(name: str) -> LoadedSkin:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Skin files in `folder` by name; of `x.yaml` and `x.yml` the first one."""
+    """Return the skin files in `folder` by name; of `x.yaml` and `x.yml` the first one."""
     try:
         paths = sorted(folder.iterdir())
     except OSError:

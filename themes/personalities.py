@@ -25,7 +25,7 @@ class Personality:
 
 @lru_cache(maxsize=1)
 def personalities() -> tuple[Personality, ...]:
-    """All personalities, the usual tone first."""
+    """Return all personalities, the usual tone first."""
     found: list[Personality] = []
     for name, node in parse(_FILE.read_bytes(), _fail).entries.items():
         if not isinstance(node, SkinSection):
@@ -38,9 +38,7 @@ def personalities() -> tuple[Personality, ...]:
 
 
 def personality(name: str) -> Personality:
-    """Return the personality called `name`, ignoring case. Raises `KeyError` with a sentence if there is
-    none.
-    """
+    """Return the personality `name`, ignoring case. Raises `KeyError` with a sentence if it is unknown."""
     known = {each.name: each for each in personalities()}
     try:
         return known[name.strip().lower()]

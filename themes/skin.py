@@ -81,7 +81,7 @@ class Skin:
     prompt_symbol: str = "❯"
     spinner: tuple[str, ...] = tuple("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
     verbs: tuple[str, ...] = ("Thinking",)
-    """What the status bar says while the model works."""
+    """Words that the status bar shows while the model works."""
     agent_name: str = "hermes"
     welcome: str = "What should I do?"
     goodbye: str = "Until next time."
@@ -128,7 +128,7 @@ class SkinProblem(NamedTuple):
     """One problem of a skin file. `str()` is `file:line: sentence`."""
 
     origin: str
-    """The file's name; for a skin that is nowhere, the name asked for."""
+    """The file's name; `skin` if there is no such skin."""
     message: str
     line: int | None = None
 

@@ -1,4 +1,4 @@
-"""States of work: one glyph and one tone for each, on every screen, on the page and in plain lines."""
+"""States of work, each with one glyph and one role, for every screen, the web page and plain output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ StateName = Literal[
 
 
 class WorkState(NamedTuple):
-    """How a state looks. Skins change the tone of the role, never the glyph."""
+    """The appearance of a state. Skins change the colour of the role, never the glyph."""
 
     glyph: str
     role: str
@@ -60,9 +60,9 @@ def state_of(word: str | None, exit_code: int | None = None) -> WorkState:
 
 
 IN_USE = "●"
-"""Marks the entry of a list that is in use: a branch, a session, a model, a skin. Not a state."""
+"""The mark of the entry in use in a list of branches, sessions, models or skins. Not a state."""
 DOUBT = "▲"
-"""Marks a warning about something that works. Not a state."""
+"""The mark of a warning about something that works. Not a state."""
 NEEDS_YOU = STATES["needs you"].glyph
 
 

@@ -1,1 +1,1 @@
-"""Panes and controls. They know events and skins, never the engine."""
+"""Panes and controls. They depend on events and skins, never on the engine."""

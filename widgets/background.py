@@ -23,7 +23,7 @@ class Background:
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
         self._look: tuple[int, Color, list[LineFilter]] = (-1, Color(0, 0, 0), [])
-        """What the row was drawn for: its width, the background, the filters it went through."""
+        """The width, background and filters for which the row was made."""
         self._row = Strip([])
 
     def rows(self, crop: Region) -> list[Strip]:

@@ -1,4 +1,4 @@
-"""Key names in three forms: as typed by people, as in Textual, and as displayed."""
+"""Key names in three forms: as typed by users, as in Textual, and as displayed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
 
 MODIFIERS = ("alt", "ctrl", "hyper", "meta", "shift", "super")
-"""In the order in which Textual puts them before a key."""
+"""The modifier keys, in the order in which Textual writes them before a key."""
 
 _ALIASES = {
     "esc": "escape",
@@ -29,7 +29,7 @@ _ALIASES = {
     "option": "alt",
 }
 _ONE_BYTE = {"ctrl+m": "enter", "ctrl+i": "tab", "ctrl+left_square_bracket": "escape"}
-"""Keys that most terminals cannot tell from another one."""
+"""Keys for which most terminals send the same byte as for another key, with that key."""
 _SHOWN = {"escape": "esc", "enter": "⏎", "pageup": "PgUp", "pagedown": "PgDn", "delete": "del"}
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 

@@ -35,7 +35,7 @@ _ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "error": frozenset({"bold", "underline"}),
     "cursor": frozenset({"reverse"}),
 }
-"""What stands in for the foreground of a role without a colour."""
+"""The text attributes that replace the foreground of a role without a colour."""
 
 _MARKS: Mapping[str, frozenset[str]] = {
     "accent": frozenset({"reverse"}),
@@ -43,7 +43,7 @@ _MARKS: Mapping[str, frozenset[str]] = {
     "cursor": frozenset({"reverse"}),
     "match": frozenset({"bold", "underline"}),
 }
-"""What stands in for the background of a role without a colour."""
+"""The text attributes that replace the background of a role without a colour."""
 
 
 class Palette(NamedTuple):
@@ -53,7 +53,7 @@ class Palette(NamedTuple):
 
     @property
     def prompt_symbol(self) -> str:
-        """The skin's sign of the person's messages if it fills exactly one cell, else `❯`."""
+        """The skin's symbol for the user's messages if it fills exactly one cell, else `❯`."""
         return glyph_of(self.skin.prompt_symbol, "❯")
 
     def style(
@@ -66,9 +66,7 @@ class Palette(NamedTuple):
         underline: bool = False,
         strike: bool = False,
     ) -> Style:
-        """Return the style of a role's text on another role's background. Raises `KeyError` for an unknown
-        role.
-        """
+        """Return the style of a role's text on another's background. Raises `KeyError` if one is unknown."""
         colors = self.skin.colors
         extra = (bold, italic, underline, strike)
         return _style(role, colors[role], background, colors[background], extra)
@@ -107,7 +105,7 @@ def color_of(color: str) -> Color:
 
 
 def textual_theme(skin: Skin) -> Theme:
-    """`skin` as a theme for Textual's own widgets and for style sheets.
+    """Return `skin` as a theme for Textual's own widgets and for style sheets.
 
     Style sheets see each role as `$role`, with hyphens: `$background`, `$dim`, `$rule`,
     `$code-background`, `$added-background` … The role `text` is `$foreground`; `$text` stays

@@ -47,7 +47,7 @@ def resolve_entry(text: str, workspace: Path) -> Path:
 
 
 def display_path(path: Path, workspace: Path) -> str:
-    """Return `path` as people and models read it: relative inside the workspace, else absolute."""
+    """Return `path` as users and models read it: relative inside the workspace, else absolute."""
     try:
         return printable(str(path.relative_to(workspace)))
     except ValueError:

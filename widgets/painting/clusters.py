@@ -1,7 +1,7 @@
-"""Emoji of several characters in what is drawn: text behind them is placed by its column.
+"""Emoji of several characters in terminal output: the text after them is positioned by its column.
 
 Terminals disagree about the width of a joined family, a skin tone or a flag: 2 cells in some, up to 8 in
-others. So a cluster is drawn over blanks of the width that was counted, and the cursor is put behind it.
+others. So a cluster is drawn over blanks of the assumed width, and the cursor is then placed after them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 
 _LETTERS = [chr(code) for code in range(0x1F1E6, 0x1F200)]
 _MARKS = ("\u200d", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400)), *_LETTERS)
-"""Joiner, emoji form, skin tones, and letters of flags."""
+"""The characters that occur in such emoji: joiner, emoji form, skin tones, and letters of flags."""
 _MARK = lazy_pattern(f"[{''.join(_MARKS)}]")
 _PART = lazy_pattern(
     r"\x1b\[(?P<row>\d*);?(?P<column>\d*)H|\x1b\[(?P<values>[0-?]*)[ -/]*(?P<final>[@-~])"
@@ -30,12 +30,12 @@ _STANDS = "mhlJKXu"
 
 
 def has_clusters(text: str) -> bool:
-    """Return whether text may hold emoji of several characters. Pure, and fast without them."""
+    """Return whether text may contain emoji of several characters. Fast for text without them."""
     return not text.isascii() and any(mark in text for mark in _MARKS)
 
 
 def place_clusters(drawn: str) -> str:
-    """Return terminal output in which what follows an emoji of several characters has its own place. Pure.
+    """Return terminal output in which the text after an emoji of several characters is positioned explicitly.
 
     Only text whose column is known is changed: text after a cursor address in the same row.
     """
@@ -97,7 +97,7 @@ def _place(text: str, column: int, after: int) -> str:
 
 
 def _clusters(text: str, spans: list[tuple[int, int, int]]) -> Iterator[tuple[str, int]]:
-    """Yield what is drawn as one, with its width: graphemes, and two letters of a flag together."""
+    """Yield each unit that is drawn as one, with its width: a grapheme, or the two letters of a flag."""
     flag, cells = "", 0
     for start, end, width in spans:
         each = text[start:end]

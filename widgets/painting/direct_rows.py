@@ -1,4 +1,4 @@
-"""Rows drawn straight to the terminal, encoded without Textual's frame: only the cells that changed."""
+"""Rows written directly to the terminal, without a frame of Textual: only the cells that changed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tools.kit.lazy_pattern import lazy_pattern
 from widgets.painting.clusters import has_clusters
 
 ROWS = 512
-"""Rows whose bytes are kept."""
+"""The number of rows whose terminal text is cached."""
 SCROLLED = 4
-"""Rows that scrolling has to save, as it takes a dozen bytes itself."""
+"""The number of rows that scrolling must save, because it takes a dozen bytes itself."""
 FARTHEST = 8
-"""Rows that are scrolled at most in one frame."""
+"""The maximum number of rows scrolled in one frame."""
 STYLES = 2_048
-"""Styles that are remembered; each address of a link is one of its own."""
+"""The number of styles that are cached; each link address has a style of its own."""
 
 _RESET = "\x1b[0m"
 
@@ -33,18 +33,18 @@ class _Look(NamedTuple):
     """A style as the terminal's escape code and background."""
 
     style: Style | None
-    """Held, so that its identity stays its own."""
+    """Kept alive, so that no other style gets its identity."""
     code: str
-    """The sequence that brings it about, whatever was before."""
+    """The sequence that sets the style, whatever style was set before."""
     ground: str | None
-    """The same for blanks; None where a blank is seen, as an underlined one is."""
+    """The style's background; None if blanks show more than that, such as an underline."""
     colours: tuple[str, str] = ("", "")
-    """The parameters of its foreground and background."""
+    """The parameters of the foreground and the background."""
     effects: str = ""
     """The other parameters, such as those of bold."""
 
     def after(self, shown: _Look) -> str:
-        """Return the shortest sequence that brings it about after `shown`."""
+        """Return the shortest sequence that changes the style from `shown` to this one."""
         if self.effects != shown.effects or not all(self.colours) or not all(shown.colours):
             return self.code
         changed = [new for new, old in zip(self.colours, shown.colours, strict=True) if new != old]
@@ -57,7 +57,7 @@ _COLOUR = lazy_pattern(r"(?:^|;)((?:[34]8;(?:5;\d+|2;\d+;\d+;\d+))|(?:[349]|10)[
 
 
 def _look_of(style: Style | None, codes: str, ground: str | None) -> _Look:
-    """Return the look of a style with these parameters. Pure."""
+    """Return the `_Look` of a style with these parameters."""
     if not codes:
         return _Look(style, _RESET, ground)
     colours = ["", ""]
@@ -67,13 +67,13 @@ def _look_of(style: Style | None, codes: str, ground: str | None) -> _Look:
 
 
 class RowEncoder:
-    """Encodes rows as terminal text and caches them. Each row resets its style at the end."""
+    """An encoder of rows as terminal text, with a cache. Each row resets its style at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._system = COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
         self._rows: dict[int, tuple[Strip, str]] = {}
-        """Rows and their bytes, by the identity of the row."""
+        """Rows and their terminal text, by the identity of the row."""
         self._looks: dict[int, _Look] = {}
         """Styles by their identity."""
 
@@ -87,12 +87,12 @@ class RowEncoder:
         return known[1]
 
     def encode_once(self, row: Strip) -> str:
-        """Return the terminal text of a row that is not written again."""
+        """Return the terminal text of a row without caching it, because it is not written again."""
         text, shown = self.encode_after(row, _PLAIN)
         return text if shown.code == _RESET else text + _RESET
 
     def encode_after(self, row: Strip, shown: _Look) -> tuple[str, _Look]:
-        """Return the terminal text of a row where the look `shown` is in force, and the look at its end."""
+        """Return the terminal text of a row that follows the style `shown`, and the style at its end."""
         done: list[str] = []
         before = waiting = shown
         blanks = ""  # blanks held back until text on their background follows
@@ -142,10 +142,10 @@ def _shows_blanks(style: Style) -> bool:
 
 
 def changed_cells(before: Strip | None, after: Strip) -> tuple[int, Strip]:
-    """Return the first cell in which a row differs from what stood there, and the row from there to the last.
+    """Return the first cell in which `after` differs from `before`, and `after` from there to the last one.
 
-    Without a row before, or with one of another length, all of it differs; also with emoji of several
-    characters, as a terminal may draw them over what follows. Pure.
+    The whole row counts as different if `before` is None or has another length, or if there are emoji of
+    several characters, which a terminal may draw over the following cells.
     """
     cells = after.cell_length
     if before is None or before.cell_length != cells or has_clusters(after.text) or has_clusters(before.text):
@@ -160,9 +160,9 @@ def changed_cells(before: Strip | None, after: Strip) -> tuple[int, Strip]:
 
 
 def _same_cells(old: list[Segment], new: list[Segment], *, backwards: bool = False) -> int:
-    """Return in how many cells two lists of segments agree at their beginning.
+    """Return the number of equal cells at the beginning of two lists of segments.
 
-    Within a segment only ASCII is compared: other characters may join those beside them.
+    Within a segment only ASCII is compared: other characters may combine with their neighbours.
     """
     cells = 0
     for one, other in zip(old, new, strict=False):
@@ -178,31 +178,31 @@ def _same_cells(old: list[Segment], new: list[Segment], *, backwards: bool = Fal
 
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
-"""What is between is shown at once; terminals that do not know it pass over it."""
+"""The sequences around output that is shown at once; terminals that do not know them ignore them."""
 
 
 class DirectRows:
-    """Writes one widget's rows directly to the terminal while the widget is visible and uncovered."""
+    """A writer of one widget's rows to the terminal, active while the widget is visible and uncovered."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
         self.write: Callable[[str], None] | None = None
-        """What takes bytes to the terminal in the order of Textual's own; None: there is no direct way."""
+        """Writes to the terminal, in order with Textual's own output; None if that is not possible."""
         self.may_scroll = True
-        """Whether the terminal may move rows itself; pictures that lie on them would not follow."""
+        """Whether the terminal may scroll rows itself; pictures on them would not move along."""
         self._place: Region | None = None
-        """Where on the screen the widget is, as of the last layout; None: not in full, or covered."""
+        """The widget's region on the screen since the last layout; None if it is cut off or covered."""
         self._watches = self._known = False
         self._ink: RowEncoder | None = None
         self._standing: dict[int, Strip] = {}
-        """Rows as they stand on the terminal, by their number; a missing one is not known."""
+        """The rows that the terminal shows, by their number; a missing one is unknown."""
 
     def forget(self) -> None:
-        """Forget what stands on the terminal, as it may show something else."""
+        """Forget which rows the terminal shows, because that may have changed."""
         self._standing.clear()
 
     def note_painted(self, crop: Region, rows: Sequence[Strip]) -> None:
-        """Note the rows of a part of the widget that Textual paints now."""
+        """Record the rows of a part of the widget that Textual paints now."""
         whole = not crop.x and crop.width >= self._widget.size.width
         for y, row in enumerate(rows, crop.y):
             if whole:
@@ -270,15 +270,15 @@ class DirectRows:
         return self._place
 
     def _laid_out(self, _screen: object) -> None:
-        """Forget the cached region, and what stands there, after a layout change."""
+        """Forget the cached region and the rows shown there, after a layout change."""
         self._known = False
         self._standing.clear()
 
 
 def uncovered_region(widget: Widget) -> Region | None:
-    """Return the screen region of a widget without children; None unless it is fully visible and alone there.
+    """Return the screen region of a widget without children; None if it is cut off or covered.
 
-    A widget below it also counts as another one, unless it is an ancestor.
+    Any other widget in the region counts, even one below, except for the ancestors.
     """
     screen = widget.screen
     try:

@@ -24,7 +24,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from widgets.palette import Palette
 
 LONGEST = 2_000
-"""Characters of an address; terminals cut longer ones."""
+"""The character limit of an address; terminals cut longer ones."""
 PLACE = lazy_pattern(r"[\w./+-]+\.\w+:\d+(?::\d+|-\d+)?", re.A)
 """A file at a line, as models write it in code spans: `src/main.py:12`."""
 _FILE = lazy_pattern(r"([^:#?\x00-\x1f]+?)(?:(?::|#L?| )(\d+)(?:[-–:]L?\d+)?)?")
@@ -35,8 +35,8 @@ _KEPT = ":/?#[]@!$&'()*+,;=%~"
 def link_address(target: str, root: str) -> str:
     """Return the address that the terminal opens for a link; empty if it gets none. Pure.
 
-    `root` is the `file:` address of the folder that paths are in. An address is plain ASCII, whatever the
-    target holds, and of no other scheme, as a program may be behind that.
+    `root` is the `file:` address of the folder that paths are in. An address is always plain ASCII. Schemes
+    other than those of web pages and files are left out, because a program may handle them.
     """
     if _PAGE.fullmatch(target):
         address = quote(target, safe=_KEPT)
@@ -49,7 +49,7 @@ def link_address(target: str, root: str) -> str:
 
 
 def with_links(runs: Sequence[Segment], root: str) -> list[Segment]:
-    """Return runs whose links the terminal opens."""
+    """Return the segments with the addresses of their links, which the terminal opens."""
     return [
         Segment(text, style + Style(link=address), control)
         if style is not None and (address := link_address(str(style.meta.get("link", "")), root))
@@ -59,25 +59,25 @@ def with_links(runs: Sequence[Segment], root: str) -> list[Segment]:
 
 
 STYLES = 2_048
-"""Styles that are remembered; each address of a link is one of its own."""
+"""The number of styles that are cached; each link address has a style of its own."""
 
 
 class FilteredRows:
-    """Applies the application's filters to a widget's rows; an unchanged row is filtered once."""
+    """The application's filters for a widget's rows, with a cache: an unchanged row is filtered once."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
         self._look: tuple[Sequence[LineFilter], Color] = ((), Color(0, 0, 0))
-        """The filters that rows went through, and the background they were told."""
+        """The filters that were applied to the rows, and the background they were given."""
         self._known: dict[int, tuple[Strip, Strip]] = {}
-        """Rows as they were composed and as they were filtered, by the identity of the first.
+        """Rows before and after filtering, by the identity of the row before.
 
-        A row that scrolls is the same row in another place.
+        A row that scrolls is the same object at another position.
         """
         self._true: dict[int, tuple[Style, bool]] = {}
         """Styles by their identity, and whether `ANSIToTruecolor` leaves them as they are."""
         self.root: Callable[[], str] | None = None
-        """Gives the `file:` address of the folder that files are in; without it no links are sent."""
+        """A function that returns the `file:` address of the folder of files; None: no links are sent."""
 
     def filter(self, rows: Sequence[Strip], start: int, end: int) -> list[Strip]:
         """Return the filtered rows, cropped to the columns from `start` to `end`."""
@@ -132,9 +132,9 @@ class KeptRow(Widget):
     """
 
     palette = Palette(Skin())
-    """The styles in which it draws."""
+    """The styles in which the widget is drawn."""
     _rows_shown: tuple[Region, Sequence[LineFilter], list[Strip]] | None = None
-    """What was asked for last, what the filters were, and the rows; None after a refresh."""
+    """The last requested region, the filters then, and the rows; None after a refresh."""
 
     def use(self, palette: Palette) -> None:
         """Draw in the colours and words of another skin."""

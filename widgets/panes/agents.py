@@ -24,11 +24,11 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread, to_strip
 
 BARS = 8
-"""How many samples are shown."""
+"""The number of samples shown."""
 WINDOW = 4.0
 """Seconds of one sample."""
 KEPT = 16
-"""Counts that are remembered; the oldest ones go."""
+"""The maximum number of counts kept; the oldest ones are dropped."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
 
@@ -84,7 +84,7 @@ def pace(rates: Sequence[float]) -> float:
 AgentState = Literal[
     "pending", "running", "waiting", "paused", "stopping", "done", "failed", "denied", "interrupted", "budget"
 ]
-"""`waiting`: it asks the person something; `stopping`: it was told to stop and has not ended yet."""
+"""`waiting`: it asks the user something; `stopping`: it was asked to stop and has not ended yet."""
 
 WORDS: Mapping[AgentState, str] = {
     "pending": "waits for room",
@@ -98,20 +98,20 @@ WORDS: Mapping[AgentState, str] = {
     "interrupted": "stopped",
     "budget": "budget reached",
 }
-"""The state as a person says it."""
+"""The words in which each state is shown."""
 LIVE: frozenset[AgentState] = frozenset({"running", "waiting", "paused", "stopping"})
 UNDER_WAY: frozenset[AgentState] = frozenset({*LIVE, "pending"})
-"""All that are not over."""
+"""The states of agents that have not ended."""
 NAME_CELLS = 8
 DEEPEST = 4
-"""Levels below which a row is no longer indented."""
+"""The level after which rows are not indented any further."""
 TIGHT = 0.9
-"""Share of the budget from which the figures change colour."""
+"""The used share of the budget from which the figures change colour."""
 ROOMY = 60
-"""Cells from which on a row of one that is over tells what it took."""
+"""The width in cells from which the row of a finished agent shows its usage."""
 
 Ink = Callable[..., Style]
-"""The style of text in a role, as `RowList.ink` gives it."""
+"""A function that returns the style of text in a role, such as `RowList.ink`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +124,13 @@ class AgentRow:
     state: AgentState
     goal: str = ""
     action: str = ""
-    """What it does now or, when it is over, its result."""
+    """What it does now or, after its end, its result."""
     seconds: float | None = None
-    """How long it has worked."""
+    """The seconds it has worked."""
     since: float | None = None
     """While it works: when it began, on the clock of the pane (seconds, monotonic), instead of `seconds`."""
     depth: int = 0
-    """How many agents stand between it and the main one."""
+    """The number of agents between it and the main one."""
     calls: int = 0
     tokens: int | None = None
     budget: float | None = None
@@ -138,12 +138,12 @@ class AgentRow:
     cost: float | None = None
     """US dollars."""
     unmerged: int = 0
-    """Paths that it changed in its copy and nobody merged or discarded."""
+    """The number of paths changed in its copy that were neither merged nor discarded."""
     pulse: Pulse = field(default_factory=Pulse)
-    """How its tokens were counted, on the clock of the pane."""
+    """Its token counts over time, on the clock of the pane."""
 
     def work_seconds(self, now: float) -> float | None:
-        """Return the seconds the agent has worked."""
+        """Return the seconds the agent has worked; None if unknown."""
         return self.seconds if self.since is None else now - self.since
 
 
@@ -154,7 +154,7 @@ class AgentRowStyle:
     ink: Ink
     now: float
     motion: bool = True
-    """Whether anything may move; without it speed is told in words."""
+    """Whether anything may move; otherwise speed is shown in words."""
     ascii_only: bool = False
 
 
@@ -215,9 +215,7 @@ def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
 
 
 def usage_line(row: AgentRow, width: int, now: float) -> str:
-    """Return time, calls, tokens, budget and cost. If space is short, the gauge is dropped first, then the
-    calls.
-    """
+    """Return time, calls, tokens, budget and cost. If it is too long, the gauge and the calls are dropped."""
     calls = plural(row.calls, "call")
     gauge = "" if row.budget is None else status.gauge(row.budget, 4)
     cost = status.money(row.cost)
@@ -233,7 +231,7 @@ def usage_line(row: AgentRow, width: int, now: float) -> str:
 
 
 def unmerged_mark(row: AgentRow) -> str:
-    """Return the number of unmerged paths of a finished agent, as a mark."""
+    """Return the number of unmerged paths of a finished agent, such as `±3`; empty if there are none."""
     return f"±{row.unmerged:,}" if row.unmerged and row.state not in LIVE else ""
 
 
@@ -245,7 +243,7 @@ def _idle_words(row: AgentRow) -> str:
 
 
 def _usage_text(row: AgentRow, width: int, ink: Ink) -> Text:
-    """Return the usage of a finished agent, if there is room."""
+    """Return the usage of a finished agent; a blank if it is unknown or there is too little room."""
     if width < ROOMY or row.state == "pending" or row.seconds is None:
         return Text(" ")
     took = status.elapsed(row.seconds) if row.seconds >= 1 else status.duration(row.seconds)
@@ -257,9 +255,9 @@ __all__ = ["AgentRow", "AgentState", "AgentsPane"]
 Order = Literal["kill", "pause", "merge", "merge_all", "clear"]
 
 FRAME = 1 / 30
-"""Seconds between two pictures, however often something is told."""
+"""The minimum number of seconds between two paints."""
 LINES_OF_ENDED = 6
-"""Lines that agents that are over ask for together; the others, older ones, are reached by scrolling."""
+"""Lines for all finished agents together; the others, older ones, are reached by scrolling."""
 
 
 class AgentsPane(Pane):
@@ -302,7 +300,7 @@ class AgentsPane(Pane):
         )
         self.agents: tuple[AgentRow, ...] = ()
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
-        """Whether speed is drawn as bars that move; else it is told in words."""
+        """Whether speed is shown as moving bars; otherwise it is shown in words."""
         self._ascii_only = draws_ascii_only(os.environ) if ascii_only is None else ascii_only
         self._clock = clock
         self._ticker: Timer | None = None
@@ -315,7 +313,7 @@ class AgentsPane(Pane):
 
     @property
     def selected_agent(self) -> AgentRow | None:
-        """The agent under the cursor."""
+        """The agent under the cursor; None if there is none."""
         row = self.cursor
         return self.agents[row] if row is not None and row < len(self.agents) else None
 
@@ -429,7 +427,7 @@ class AgentsPane(Pane):
 
 
 class AgentHeader(DrawnRow):
-    """`▶ callers works · agent-1 0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, with goal and action below.
+    """A header `▶ callers works · agent-1 0:42 · 11 calls · 8.1k ▕██░░▏ $0.03` above goal and action.
 
     For a finished agent, its unmerged changes replace the action.
     """
@@ -454,7 +452,7 @@ class AgentHeader(DrawnRow):
         self.refresh()
 
     def tell(self) -> None:
-        """Redraw after a change of the agent."""
+        """Redraw after the agent has changed, with a running clock only while it works."""
         if self._ticker is not None:
             row = self._row()
             works = row is not None and row.since is not None

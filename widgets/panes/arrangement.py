@@ -15,16 +15,16 @@ Mode = Literal["wide", "bar", "bare"]
 """`wide`: panes in a side column; `bar`: their summary in one line; `bare`: the conversation only."""
 
 COLUMN_FROM = 100
-"""Width of the screen from which there is a side column."""
+"""The screen width from which there is a side column."""
 BAR_FROM = 60
 SIDE_LEAST, MAIN_LEAST = 24, 60
-"""What the side column and the conversation keep, however the rule between them is moved."""
+"""The minimum width of the side column and of the conversation, wherever the divider is moved."""
 NARROWEST, WIDEST, GROWS_FROM = 40, 64, 120
-"""Cells of the side column unless the person moved the rule: it grows with a screen above `GROWS_FROM`."""
+"""Cells of the side column unless the user moved the divider; it grows on screens above `GROWS_FROM`."""
 BY_ITSELF = 0
-"""The wish of a person who did not move the rule."""
+"""The wished width if the user did not move the divider."""
 FLEXIBLE_LEAST = 6
-"""Lines that a flexible pane keeps before others grow."""
+"""Lines that a flexible pane gets in turn with the others, before it takes the rest."""
 
 
 def mode_for(width: int) -> Mode:
@@ -42,17 +42,15 @@ def side_width(wished: int, width: int) -> int:
 
 
 class Arrangement(NamedTuple):
-    """The person's layout choices."""
+    """The user's layout choices."""
 
     width: int = BY_ITSELF
-    """Cells of the side column that are wished for."""
+    """The wished width of the side column in cells."""
     folded: frozenset[str] = frozenset()
     """Labels of the panes that show only their title."""
 
     def with_state(self, state: Mapping[str, Any]) -> Arrangement:
-        """Return the arrangement with the values of `state`. Invalid values, as in an edited file, are
-        ignored.
-        """
+        """Return the arrangement with the values of `state`. Invalid values are ignored."""
         width, folded = state.get("width"), state.get("folded")
         if not isinstance(width, int) or isinstance(width, bool) or width <= 0:
             width = self.width
@@ -103,7 +101,7 @@ def _grow(heights: list[int], limits: dict[int, int], room: int) -> int:
 
 
 def jump_keys(names: Sequence[str]) -> dict[str, str]:
-    """Return a letter for each name: its first free letter, else any free one."""
+    """Return a key for each name: its first free letter, else any free letter or digit, if there is one."""
     keys: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:

@@ -17,7 +17,7 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 KEPT = 5_000
-"""Files that are listed; of more, those changed longest ago are only counted."""
+"""The maximum number of listed files; beyond it, those changed longest ago are only counted."""
 
 WORDS: Mapping[str, str] = {"added": "new", "modified": "changed", "removed": "removed"}
 
@@ -35,7 +35,7 @@ class PaneFileChange:
     """The newest unified diff; empty where there is none, as for binary files."""
     kind: Literal["added", "modified", "removed"] = "modified"
     outside: bool = False
-    """Whether the person or another program did it, and not the session."""
+    """Whether the user or another program made the changes, and not the session."""
 
 
 class FilesPane(Pane):
@@ -73,11 +73,11 @@ class FilesPane(Pane):
         self._changes: dict[tuple[str, bool], PaneFileChange] = {}
         self._order: list[PaneFileChange] = []
         self._ignored: tuple[PaneFileChange, ...] = ()
-        """Ignored files, while they are shown."""
+        """The files ignored by git, while they are shown."""
         self._unnamed = Counter[bool]()
-        """Files that only were counted, by whether others changed them."""
+        """The number of files that are only counted, by whether other programs changed them."""
         self.unsettled: set[str] = set()
-        """Files of the session whose lines were added up since the last `settle`."""
+        """The session's files whose line counts were added up since the last `settle`."""
 
     @property
     def vacant(self) -> bool:
@@ -85,7 +85,7 @@ class FilesPane(Pane):
 
     @property
     def changes(self) -> tuple[PaneFileChange, ...]:
-        """Every changed file, those of others first, newest change last, without ignored files."""
+        """Every changed file but ignored ones: those changed by other programs first, then by time."""
         return tuple(sorted(self._changes.values(), key=lambda change: not change.outside))
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
@@ -109,7 +109,7 @@ class FilesPane(Pane):
         self._arrange()
 
     def settle(self, net: Mapping[str, PaneFileChange | None]) -> None:
-        """Show what is left of the session's changes of these files; a file without a change goes."""
+        """Replace the session's changes to these files with the net changes; remove a file with none."""
         for path, change in net.items():
             if change is None:
                 self._changes.pop((path, False), None)
@@ -137,7 +137,7 @@ class FilesPane(Pane):
         self.reshaped()
 
     def count_unnamed(self, count: int, *, outside: bool = False) -> None:
-        """Add changed files, by other programs if `outside`, that the list cannot name."""
+        """Count further changed files, by other programs if `outside`, without listing them."""
         self._unnamed[outside] += count
         self.reshaped()
 
@@ -154,7 +154,7 @@ class FilesPane(Pane):
         self.post_message(self.Opened(self._order[event.index]))
 
     def figure(self) -> str:
-        """Return the number of files that the session changed, and of those that others did."""
+        """Return the number of files that the session changed, and of those that other programs changed."""
         text = " · ".join(filter(None, self._totals()))
         return f"{text} + {len(self._ignored):,} ignored".strip() if self._ignored else text
 
@@ -163,7 +163,7 @@ class FilesPane(Pane):
         return Summary(self.title, own or others)
 
     def _totals(self) -> tuple[str, str]:
-        """Return the numbers of files changed by the session and by others; of unlisted ones both numbers."""
+        """Return the numbers of files changed by the session and by others; unlisted files as `5 of 7`."""
         named = sum(not outside for _, outside in self._changes)
         others = len(self._changes) - named + self._unnamed[True]
         unnamed = self._unnamed[False]
@@ -181,7 +181,7 @@ class FilesPane(Pane):
         return [spread(mark.append_text(self._path(one_line(change.path, 4096), room)), end, width)]
 
     def _lines(self, change: PaneFileChange) -> Text:
-        """Return the added and removed lines; a word if they were not counted."""
+        """Return the numbers of added and removed lines; a word if they were not counted."""
         if not change.added and not change.removed:
             return Text(WORDS[change.kind], self.ink("dim"))
         return Text.assemble(

@@ -23,20 +23,20 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread
 
 KEPT = 5_000
-"""Calls the log keeps; older ones make room, a twentieth of them at a time."""
+"""The maximum number of calls kept; the oldest twentieth is dropped at a time."""
 TITLE, EMPTY = "LOG", "Every tool call shows up here."
 SANDBOX_TITLE, SANDBOX_EMPTY = "SANDBOX LOG", "No script has called a tool yet. s shows other calls."
 ELSEWHERE_EMPTY = "Calls that the conversation does not show appear here: other agents, scripts, servers."
 LogScope = Literal["elsewhere", "all", "scripts"]
-"""What is listed: calls that the conversation does not show; all; scripts that called tools."""
+"""The listed calls: those that the conversation does not show; all; scripts that called tools."""
 SCOPES: tuple[LogScope, ...] = get_args(LogScope)
 TEXT_LIMIT = 200
 """Characters kept of a subject, a summary or a line of output."""
 VERB_CELLS = 8
 SECONDS_FROM = 60
-"""Width in cells from which the time of day has seconds."""
+"""The width in cells from which the time of day is shown with seconds."""
 LOUD = (STATES["failed"], STATES["exit"])
-"""States whose tone the summary has too."""
+"""States whose colour the summary has, too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,13 +107,13 @@ class LogPane(Pane):
         self.scope: LogScope = scope
         """Which calls are listed."""
         self.lost = 0
-        """How many older calls were given up."""
+        """The number of older calls that were dropped."""
         self._kept = kept
         self._clock = clock
         self._now = now
         self._all: list[_Entry] = []
         self._order: list[_Entry] = []
-        """What is shown: all, or in the sandbox log a part of it."""
+        """The listed entries: all, or those of the scope."""
         self._calls: dict[str, _Entry] = {}
         self._live: set[_Entry] = set()
         self._numbers = 0
@@ -143,8 +143,7 @@ class LogPane(Pane):
         agent: str = "main",
         at: datetime | None = None,
     ) -> None:
-        """Add a call that starts now or started `at` another time; `parent` is the call whose script makes
-        it.
+        """Add a call that starts now, or started `at` a time; `parent` is the call whose script makes it.
 
         A known id gets a second row.
         """
@@ -200,7 +199,7 @@ class LogPane(Pane):
         self.show_scope("scripts" if on else "all")
 
     def show_scope(self, scope: LogScope) -> None:
-        """List other calls."""
+        """List the calls of `scope`."""
         if scope == self.scope:
             return
         self.scope = scope
@@ -220,7 +219,7 @@ class LogPane(Pane):
         return self.scope == "all" or entry.nested or entry.children > 0
 
     def _root(self, parent: str) -> _Entry | None:
-        """Return the top-level call of a script."""
+        """Return the top-level call of a script; None if it is unknown."""
         entry = self._calls.get(parent)
         if entry is None or not entry.nested:
             return entry
@@ -355,7 +354,7 @@ class LogPane(Pane):
         return Text(text + " ", self.ink("accent" if entry.outcome is None else "dim"))
 
     def _closes(self, entry: _Entry) -> bool:
-        """Return whether this was the last call of its script, which is over."""
+        """Return whether this was the last call of a script that has ended."""
         above = _find(self._all, (entry.key[0], 0))
         return above is not None and above.outcome is not None and entry.key[1] == above.children
 

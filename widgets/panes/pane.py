@@ -26,9 +26,9 @@ class Summary:
     title: str
     figure: str
     note: str = ""
-    """What is going on now; cut first when room is short."""
+    """The current activity; cut first if there is too little room."""
     alerts: int = 0
-    """How many things wait for the person; drawn as `◆1`."""
+    """The number of things that wait for the user, shown as `◆1`."""
 
 
 EVERY_PANE = "jkgG move · ? keys · / filter · y copy · nN match · space fold · <> width · esc back"
@@ -40,9 +40,9 @@ class Pane(RowList):
     DEFAULT_CLASSES = "pane"
 
     FLEXIBLE: ClassVar[bool] = False
-    """Whether it takes the height that others leave."""
+    """Whether the pane takes the height that others leave."""
     KEYS: ClassVar[str] = "⏎ open · "
-    """What its own keys do; said below the panes before those of every pane."""
+    """Hints for the pane's own keys, shown below the panes before those of every pane."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "fold", "Fold", id="pane.fold")]
 
     class Reshaped(Message):
@@ -57,7 +57,7 @@ class Pane(RowList):
             return self.pane
 
     class FoldAsked(Message):
-        """The person folded or unfolded the pane."""
+        """The user folded or unfolded the pane."""
 
         def __init__(self, pane: Pane) -> None:
             super().__init__()
@@ -85,13 +85,13 @@ class Pane(RowList):
             background="surface",
         )
         self.label = name
-        """What the pane is called in `PaneBar` messages and in the remembered state."""
+        """The name of the pane in `PaneBar` messages and in the stored state."""
         self.title = title
         self.folded = False
         self.jump_key = ""
-        """In jump mode, the key that leads here."""
+        """In jump mode, the key that focuses this pane."""
         self.over = False
-        """Whether it lies over the conversation, to be closed with esc."""
+        """Whether the pane covers the conversation until esc."""
 
     @property
     def vacant(self) -> bool:
@@ -99,7 +99,7 @@ class Pane(RowList):
         return False
 
     def wake(self) -> None:
-        """Show what there is, as the person asks for the pane."""
+        """Show the current content, because the user opens the pane."""
 
     def wanted_lines(self, width: int) -> int:
         """Return the lines of content at `width` cells; an empty pane wants only its hint."""
@@ -149,7 +149,7 @@ class Pane(RowList):
 
 GAP = 2
 NOTE_CELLS = 6
-"""The least of a note that is worth showing."""
+"""The minimum width at which a note is shown."""
 
 
 class BarPart(NamedTuple):
@@ -161,7 +161,7 @@ class BarPart(NamedTuple):
 
 
 class PaneBar(DrawnRow, can_focus=True):
-    """`TODO 3/5 ▶ Use Decimal…  AGENTS 2 ◆1  LOG 31`; every part opens its pane."""
+    """A bar such as `TODO 3/5 ▶ Use Decimal…  AGENTS 2 ◆1  LOG 31`; every part opens its pane."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "PaneBar { height: 1; }"
@@ -221,9 +221,7 @@ class PaneBar(DrawnRow, can_focus=True):
         return to_strip(line, self.size.width, base, self.app.console)
 
     def _place_parts(self) -> list[tuple[BarPart, int, Text]]:
-        """Return the parts with their first cells. Notes share the remaining space; parts without room are
-        dropped.
-        """
+        """Return the parts with their first cells. Notes use spare room; parts without room are dropped."""
         texts = [self._text(index) for index in range(len(self.parts))]
         notes = [Text(one_line(part.summary.note, 200), self.palette.style("dim")) for part in self.parts]
         spare = self.size.width - 2 - sum(text.cell_len for text in texts) - GAP * (len(texts) - 1)
@@ -277,7 +275,7 @@ class RegionRule(DrawnRow):
         super().__init__(id=id, classes=classes)
         self.joint: int | None = None
         self.hint = Text()
-        """Words that lie on the line for a while."""
+        """Text that is shown on the line for a while."""
         self._mark = mark
         self._background = background
 
@@ -288,7 +286,7 @@ class RegionRule(DrawnRow):
             self.refresh()
 
     def say(self, hint: Text) -> None:
-        """Show words on the line; an empty text removes them."""
+        """Show a text on the line; an empty text removes it."""
         self.hint = hint
         self.refresh()
 

@@ -24,16 +24,16 @@ from widgets.rows.row_text import fit, one_line, to_strip
 
 GAUGE_CELLS = 10
 TITLE_CELLS = 12
-"""What a title keeps before other parts are left out."""
+"""The cells to which a title shrinks before other parts are dropped."""
 SPINNER_SECONDS = 0.1
 WAITING_SECONDS = 1.0
 UNANSWERED_SECONDS, RARELY_SECONDS = 60.0, 30.0
-"""Seconds after which a question is probably open while nobody looks, and those between two paints then."""
+"""Seconds after which an open question is probably unattended, and those between two paints then."""
 WAITS = "Waits for you"
 CALL_SECONDS = 1.0
 """Seconds after which a running call is named; the words would flicker with shorter ones."""
 FACE_SECONDS = 3.0
-"""Seconds a face of the skin stays."""
+"""Seconds for which each face of the skin is shown."""
 CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 """Shares of the context window from which its figure changes colour."""
 
@@ -42,9 +42,9 @@ LEFT_OUT = (
     "service", "model", "approvals", "elapsed", "context", "trouble", "budget", "place", "unsandboxed",
     "spinner",
 )  # fmt: skip
-"""Parts in the order in which they go when room is short; waiting questions never go."""
+"""Parts in the order in which they are dropped if room is short; open questions are never dropped."""
 CLICKABLE = frozenset({"questions", "waits", "model", "gauge", "context"})
-"""Parts that lead somewhere."""
+"""The parts that can be clicked."""
 
 
 class StatusFigures(NamedTuple):
@@ -55,12 +55,12 @@ class StatusFigures(NamedTuple):
     branch: str | None = None
     """The git branch; None outside of a repository."""
     detached: bool = False
-    """No branch is checked out; `branch` names the commit."""
+    """Whether no branch is checked out; `branch` then names the commit."""
     head: str = ""
-    """The branch of the conversation where it is worth a badge, such as `main-2`."""
+    """The branch of the conversation if it gets a badge, such as `main-2`; otherwise empty."""
     model: str | None = None
     effort: str = ""
-    """How much it thinks, such as `high`; empty where the provider decides."""
+    """The model's reasoning effort, such as `high`; empty if the provider decides."""
     context_used: int | None = None
     """Tokens of the next request."""
     context_window: int | None = None
@@ -69,9 +69,9 @@ class StatusFigures(NamedTuple):
     cache: float | None = None
     """Share of the input that came from the provider's cache, 0 to 1."""
     approvals: str = ""
-    """The approvals mode where it is worth a badge, such as `all`."""
+    """The approvals mode if it gets a badge, such as `all`; otherwise empty."""
     service: Literal["", "attached", "ended"] = ""
-    """Whether the session is one of the service, and whether that is still there."""
+    """Whether the session belongs to the service, and whether the service still runs; empty: it does not."""
     unsandboxed: bool = False
     place: str = ""
     """Where commands run when it is not this machine, such as `ssh build.example.org`."""
@@ -85,7 +85,7 @@ class StatusFigures(NamedTuple):
     activity_since: float = 0.0
     """When this call began, on the same clock."""
     questions: int = 0
-    """Questions and approvals that wait for the person."""
+    """Questions and approvals that wait for the user."""
 
 
 class StatusPart(NamedTuple):
@@ -94,9 +94,9 @@ class StatusPart(NamedTuple):
     name: str
     text: Text
     gap: int = 2
-    """Blank cells before it."""
+    """Blank cells before the part."""
     hugs: str = ""
-    """The part it stays one blank away from, if that comes before it."""
+    """The name of the part that it follows after a single blank."""
 
 
 class StatusBar(DrawnRow):
@@ -251,9 +251,7 @@ class StatusBar(DrawnRow):
         ]
 
     def _face(self, seconds: float) -> list[StatusPart]:
-        """Return the current face of the skin; all faces have one width, so the following parts do not
-        shift.
-        """
+        """Return the skin's current face, if any, padded so that the following parts do not shift."""
         faces = [one_line(face, 16) for face in self.palette.skin.faces]
         if not faces:
             return []

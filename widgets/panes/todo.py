@@ -21,9 +21,9 @@ class TasksBelow:
     agent: str
     name: str
     sender: str
-    """The agent that sent it."""
+    """The agent that started it."""
     task: str
-    """The id of the task for which it was sent; empty for none."""
+    """The id of the task for which it was started; empty for none."""
     items: tuple[Todo, ...] = ()
 
     def having(self, items: tuple[Todo, ...]) -> TasksBelow:
@@ -61,7 +61,7 @@ def count_done(items: Sequence[Todo]) -> tuple[int, int]:
 
 
 def current(items: Sequence[Todo]) -> Todo | None:
-    """Return the task in progress. Pure."""
+    """Return the first task in progress; None if there is none."""
     return next((item for item in items if item.status == "in_progress"), None)
 
 
@@ -98,7 +98,7 @@ def _branch(
 
 
 DEEPEST = 4
-"""Levels below which a row is no longer indented."""
+"""The level after which rows are not indented any further."""
 
 
 class TodoPane(Pane):

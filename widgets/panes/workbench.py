@@ -22,7 +22,7 @@ from widgets.rows.row_text import fit_keys, letters
 
 STEP = 2
 MARGIN = 3
-"""Cells of the rule that are left at both sides of words on it."""
+"""Cells of the line that stay visible on both sides of a text on it."""
 MAIN = "conversation"
 
 
@@ -65,7 +65,7 @@ class Workbench(BlankContainer):
         self.panes = tuple(panes)
         self.bar = bar
         self.opened: Pane | None = None
-        """The pane that lies over the conversation."""
+        """The pane that covers the conversation; None if there is none."""
         self._main = main
         self._expected = room
         self._veiled = False
@@ -107,7 +107,7 @@ class Workbench(BlankContainer):
         self._tell_keys()
 
     def state(self) -> dict[str, Any]:
-        """Return the person's layout as data for `restore`."""
+        """Return the user's layout as data for `restore`."""
         return {"width": self._wished, "folded": [pane.label for pane in self.panes if pane.folded]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -133,7 +133,7 @@ class Workbench(BlankContainer):
         self._targets[label] = widget
 
     def open(self, label: str) -> None:
-        """Show the pane `label` and focus it."""
+        """Show the pane `label` and focus it; if it is vacant in the side column, show its hint instead."""
         pane = next((pane for pane in self.panes if pane.label == label), None)
         if pane is None:
             return
@@ -166,7 +166,7 @@ class Workbench(BlankContainer):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Accept esc only while a pane covers the conversation or has the focus."""
+        """Return whether an action is enabled: esc only if a pane covers the conversation or is focused."""
         return self.opened is not None or self._side.has_focus_within if action == "close_pane" else True
 
     def action_close_pane(self) -> None:
@@ -227,7 +227,7 @@ class Workbench(BlankContainer):
         (go or self._focus_back)()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """In jump mode, accept only the letters shown on the panes."""
+        """Return whether the workbench uses a key: in jump mode, those shown on the panes."""
         return self._jump is not None and key in self._jump
 
     def on_blur(self) -> None:
@@ -281,7 +281,7 @@ class Workbench(BlankContainer):
             self._focus_main()
 
     def uncover(self) -> None:
-        """Close the pane that lies over the conversation, without moving the focus."""
+        """Close the pane that covers the conversation, without moving the focus."""
         if self.opened is not None:
             self.opened = None
             self._arrange()

@@ -35,14 +35,14 @@ class Graphics(Enum):
     BLOCKS = "blocks"
     """As half blocks, two pixels a cell."""
     KITTY = "kitty"
-    """By the graphics protocol of Kitty, with placeholders among the text; Ghostty has it too."""
+    """By the graphics protocol of Kitty, with placeholders in the text; Ghostty supports it, too."""
     SIXEL = "sixel"
-    """As sixel graphics, a strip for each row. Terminals are asked whether they have them."""
+    """As sixel graphics, a strip for each row, if the terminal reports that it supports them."""
 
 
 _KITTY_TERMS = ("xterm-kitty", "xterm-ghostty")
 _BETWEEN = ("TMUX", "STY", "ZELLIJ")
-"""Variables of programs between us and the terminal, which do not pass its graphics on."""
+"""Environment variables of multiplexers, which do not pass graphics on to the terminal."""
 
 
 def graphics_of(wanted: str, environ: Mapping[str, str], colours: str | None) -> Graphics:
@@ -59,7 +59,7 @@ def graphics_of(wanted: str, environ: Mapping[str, str], colours: str | None) ->
 
 SIGN = "\U0010eeee"
 PIECE = 4_096
-"""Characters of data in one sequence, as the protocol has it."""
+"""The maximum characters of data in one sequence, as the protocol requires."""
 LARGEST_NUMBER = 0xFFFFFF
 MARKS = (
     "\u0305\u030d\u030e\u0310\u0312\u033d\u033e\u033f\u0346\u034a\u034b\u034c\u0350\u0351\u0352\u0357"
@@ -67,7 +67,7 @@ MARKS = (
     "\u0485\u0486\u0487\u0592\u0593\u0594\u0595\u0597\u0598\u0599\u059c\u059d\u059e\u059f\u05a0\u05a1"
     "\u05a8\u05a9\u05ab\u05ac\u05af\u05c4\u0610\u0611\u0612\u0613\u0614\u0615\u0616\u0617\u0657\u0658"
 )
-"""The marks that stand for 0, 1, 2, … as the protocol lists them."""
+"""The combining characters for 0, 1, 2, … as the protocol lists them."""
 
 
 def send_sequences(number: int, png: bytes, columns: int, rows: int) -> Iterator[str]:
@@ -131,7 +131,7 @@ class _Inks:
 
 
 MOST = len(MARKS)
-"""Pictures that can be held at once."""
+"""The maximum number of pictures held at once."""
 _RUN = lazy_pattern(f"(?:{SIGN}[{MARKS}]{{3}})+")
 _STRIP = re.compile(rb'\x1bP0;1;0q["#0-9;!?-~$-]*\x1b\\')
 _PLACE = {mark: place for place, mark in enumerate(MARKS)}
@@ -178,7 +178,7 @@ class SixelPictures:
         self._held.pop(slot, None)
 
     def with_graphics(self, text: str) -> str:
-        """Return the terminal output with graphics in place of placeholders."""
+        """Return the terminal output with graphics instead of placeholders."""
         return _RUN.sub(self._graphics_for, text) if SIGN in text else text
 
     def _graphics_for(self, run: re.Match[str]) -> str:
@@ -219,36 +219,36 @@ def _pixel(picture: SixelPicture, line: int, column: int) -> Sequence[int]:
 log = logging.getLogger(__name__)
 
 COLUMNS, ROWS = 60, 14
-"""Cells that a picture takes at most."""
+"""The maximum size of a picture in cells."""
 KEPT = 2
-"""Pictures that are held although they are out of sight: who scrolls comes back."""
+"""The number of pictures held although they are out of view, because users scroll back."""
 CELL = (10, 20)
-"""Pixels that a cell is taken to have where the terminal says nothing about it."""
+"""The assumed size of a cell in pixels if the terminal does not report it."""
 PATIENCE = 0.02
-"""Seconds between two looks whether the terminal takes more of a picture."""
+"""Seconds between two checks whether the terminal can take more of a picture."""
 
 Load = Callable[[str, int, int, "Form", tuple[int, int]], Awaitable["Thumbnail | None"]]
-"""Reads a picture: what stands for it, columns and rows at most, what to make of it, pixels of a cell."""
+"""A function that loads a picture: source, maximum columns and rows, form, and pixels of a cell."""
 
 
 FORMS: dict[Graphics, Form] = {Graphics.KITTY: "png", Graphics.SIXEL: "sixel"}
-"""What a picture is made into where it is more than half blocks."""
+"""The form of pictures for each kind of graphics; half blocks for the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPicture:
-    """A picture drawn for a certain number of columns."""
+    """A picture prepared for a certain number of columns."""
 
     room: int
     rows: list[Strip]
     number: int = 0
-    """By which the terminal holds it."""
+    """The id under which the terminal stores it; 0 if it does not."""
     slot: int = -1
-    """By which signs stand for it that become sixel graphics."""
+    """The slot in `SixelPictures`; -1 if it has none."""
 
 
 class PictureShelf:
-    """Draws loaded pictures and loads others, one at a time, outside the event loop."""
+    """A store of pictures that draws loaded ones and loads others, one at a time, off the event loop."""
 
     def __init__(
         self,
@@ -259,18 +259,18 @@ class PictureShelf:
         self.graphics = Graphics.OFF
         self.load: Load | None = None
         self.write: Callable[[str], None] | None = None
-        """Takes sequences to the terminal."""
+        """Writes sequences to the terminal; None if that is not possible."""
         self.probe: Callable[[], Awaitable[tuple[int, int] | None]] | None = None
-        """Asks the terminal for sixel graphics: pixels of a cell, or None. Asked with the first picture."""
+        """Queries the terminal, at the first picture, for sixel graphics: pixels of a cell, or None."""
         self.sixels = SixelPictures()
         self.backlog: Callable[[], int] = int
-        """Bytes that wait for the terminal."""
+        """Returns the number of bytes that wait for the terminal."""
         self.used = False
-        """Whether a picture was ever wanted: if not, nothing needs to look for any."""
+        """Whether a picture was ever requested; if not, visible rows need not be searched for any."""
         self._arrived, self._go_on = arrived, go_on
         self._held: OrderedDict[PicturePart, HeldPicture] = OrderedDict()
         self._sizes: dict[PicturePart, tuple[int, int]] = {}
-        """Room and rows of pictures that were here, so that their place stays; 0 rows: unreadable."""
+        """Room and rows of pictures shown before, to reserve their space; 0 rows: unreadable."""
         self._wanted: list[PicturePart] = []
         self._reads = False
         self._room = 0
@@ -338,7 +338,7 @@ class PictureShelf:
             self._reads = False
 
     async def _take(self, part: PicturePart, room: int) -> None:
-        """Load one picture and have it drawn."""
+        """Load one picture and redraw its part. A failure is logged, and nothing is shown."""
         try:
             form, cell = await self.ready()
             small = await self.load(part.source, room, ROWS, form, cell) if self.load else None
@@ -356,7 +356,7 @@ class PictureShelf:
             self._arrived(part)
 
     async def hold(self, small: Thumbnail, room: int = 0) -> HeldPicture:
-        """Send a picture to the terminal and return it with its rows; `release` it later."""
+        """Send a picture to the terminal, if necessary; return it with its rows. `release` it later."""
         write = self.write
         if small.form == "sixel":
             slot = self.sixels.add(await asyncio.to_thread(cut, small.data, small.columns, small.rows))

@@ -15,7 +15,7 @@ from typing import Literal
 from widgets.prompt import grapheme_cells
 
 TOKENS = range(0x100000, 0x10FFFE)
-"""Code points that stand for a folded paste: private use, so no text means anything by them."""
+"""Code points that represent folded pastes: private use, so they have no meaning in other texts."""
 
 UNDO_STEPS = 500
 _JOINER = "\u200d"
@@ -54,7 +54,7 @@ class Buffer:
         self._undone: list[list[_Edit]] = []
         self._last: EditKind | None = None
         self.killed = ""
-        """What `yank` inserts."""
+        """The text that `yank` inserts."""
 
     # State
 
@@ -170,7 +170,7 @@ class Buffer:
         return at
 
     def previous_blank(self) -> int:
-        """Return the start of the run without blanks at or before the cursor."""
+        """Return the start of the run of non-blank characters at or before the cursor."""
         at = self._cursor
         while at > 0 and self._text[at - 1].isspace():
             at -= 1
@@ -209,7 +209,7 @@ class Buffer:
         self.replace(start, end, "", "delete")
 
     def kill(self, to: int) -> None:
-        """Delete and keep the text for `yank`; joined with a directly preceding kill."""
+        """Delete the selection, or the text up to `to`, and keep it for `yank`. Consecutive kills join."""
         start, end = self.selection or (min(self._cursor, to), max(self._cursor, to))
         text = self._text[start:end]
         if not text:

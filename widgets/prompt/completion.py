@@ -31,7 +31,7 @@ from widgets.prompt.grapheme_cells import clusters
 from widgets.prompt.messages import route
 
 LIMIT = 50
-"""Candidates a ranking gives at most."""
+"""The maximum number of candidates that a ranking returns."""
 
 _CONSIDERED = 400
 _CHUNK = 5_000
@@ -45,7 +45,7 @@ class CommandChoice(NamedTuple):
     description: str = ""
     hint: str = ""
     keys: str = ""
-    """Its keys, as they are shown."""
+    """The keys of the command, as they are shown."""
     aliases: tuple[str, ...] = ()
     """Other words that find it."""
 
@@ -60,9 +60,9 @@ class CompletionChoice(NamedTuple):
     hits: tuple[int, ...] = ()
     """Offsets in `label` that the query matched."""
     keys: str = ""
-    """What stands at the right edge."""
+    """The text at the right edge."""
     complete: bool = False
-    """Whether nothing needs to follow, so that taking it may send it."""
+    """Whether nothing needs to follow, so that choosing the row may submit the text."""
 
 
 def rank_commands(commands: Iterable[CommandChoice], query: str) -> list[CompletionChoice]:
@@ -269,7 +269,7 @@ def _in_order(wanted: str) -> re.Pattern[str]:
 
 
 Form = Literal["", "file", "folder"]
-"""What a mention begins with that completes paths; empty: it is a plain name."""
+"""The prefix of a mention that completes paths; empty: a plain name."""
 
 
 class ReferenceForm(NamedTuple):
@@ -328,12 +328,13 @@ def _quote(path: str) -> str:
 
 
 SHOWN = 8
-"""Rows at most; more choices scroll."""
+"""The maximum number of rows; more choices scroll."""
 
 
 class CompletionMenu(Widget, can_focus=False):
-    """A list of choices with one selected, drawn over the content above its parent, from edge to edge: what
-    it covers would show beside it. Its text begins where that of the parent does.
+    """A list of choices with one selected, shown above its parent over the full width of the screen.
+
+    Its text begins in the same column as the parent.
     """
 
     DEFAULT_CSS = """
@@ -355,7 +356,7 @@ class CompletionMenu(Widget, can_focus=False):
         self.selected = 0
         self._top = 0
         self._inset = 0
-        """Cells between the left edge and the parent."""
+        """Cells between the left edge of the screen and the parent."""
 
     @property
     def is_open(self) -> bool:
@@ -381,7 +382,7 @@ class CompletionMenu(Widget, can_focus=False):
         self.refresh()
 
     def step(self, count: int) -> None:
-        """Select another choice; the ends meet."""
+        """Move the selection by `count`, from the last choice on to the first and back."""
         if not self.choices:
             return
         before, top = self.selected, self._top
@@ -466,11 +467,11 @@ class Mention(NamedTuple):
     end: int
     query: str
     form: Form = ""
-    """What stands before the query, where the word attaches something."""
+    """The form before the query, if the word has one."""
 
 
 class Completer:
-    """Updates a menu for the word at the cursor.
+    """The completion for the word at the cursor, which updates a menu.
 
     Files are listed once per mention and ranked in threads; a ranking that arrives after the word changed is
     discarded.
@@ -616,17 +617,17 @@ class FileMentionsHost(Protocol):
         """Handle a changed text; with `typed` False no menu is opened."""
 
     def files_settled(self) -> None:
-        """Handle that all pasted paths have been checked."""
+        """Continue after all pasted paths have been checked."""
 
     def say(self, sentence: str) -> None:
-        """Show a sentence to the person."""
+        """Show a sentence to the user."""
 
     def look_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a file check in the background."""
 
 
 class FileMentions:
-    """Adds files to a draft after checking each on disk.
+    """The handling of files in a draft: each is checked on disk before it is added.
 
     While pasted paths are being checked, one token represents them; if the check fails, the paste becomes
     text.
@@ -636,8 +637,8 @@ class FileMentions:
         self._draft = draft
         self._host = host
         self.look: Callable[[Sequence[Sequence[str]]], Sequence[FoundFile] | None] | None = None
-        """Finds the first reading of a paste whose paths are all files, None if there is none.
-        Called in a thread; without it a paste of paths is a paste like any other."""
+        """A function that returns the first reading of a paste whose paths are all files, or None.
+        It is called in a thread; without it, pasted paths are treated like other text."""
 
     def insert(self, files: Sequence[FoundFile]) -> None:
         """Insert files at the cursor: images as tokens, others as mentions."""

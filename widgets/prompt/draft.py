@@ -12,11 +12,11 @@ from widgets.prompt.buffer import TOKENS, Buffer, is_token, without_tokens
 from widgets.prompt.vi import Vi
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-"""How names of images end."""
+"""The file name extensions of images."""
 LONGEST = 20_000
-"""Characters of a paste that is read as paths."""
+"""The maximum characters of a paste that is checked for paths."""
 MOST = 50
-"""Paths in one paste."""
+"""The maximum number of paths in one paste."""
 
 _ROOTED = ("/", "~/", "file://")
 _MENTION = lazy_pattern(r"""(?:^|(?<=[\s(\['"]))@(?:"([^"\n]+)"|([^\s"]+))""", re.MULTILINE)
@@ -102,11 +102,11 @@ LINES = 8
 CHARACTERS = 1_000
 """A paste of more characters is folded."""
 LARGEST_OPEN = 50_000
-"""Characters up to which a folded paste can be opened in the prompt."""
+"""The maximum characters of a folded paste that can be opened in the prompt."""
 
 
 def tidy(text: str) -> str:
-    """Return outside text with line feeds as line ends and without control characters."""
+    """Return outside text with line feeds as line endings and without control characters."""
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -126,7 +126,7 @@ class Pastes:
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self.labels: Mapping[str, str] = self._labels
-        """What is drawn for each code point: `[paste #1 · 340 lines]`."""
+        """The displayed text for each code point, such as `[paste #1 · 340 lines]`."""
         self._untidy: set[str] = set()
         self._images: dict[str, MentionedFile] = {}
         self._pending: set[str] = set()
@@ -167,7 +167,7 @@ class Pastes:
     def images(self, text: str) -> tuple[MentionedFile, ...]:
         """Return the images of a text, each once: its tokens, and those mentioned in its visible part.
 
-        A mention inside a folded paste attaches nothing, as nobody has read it.
+        A mention inside a folded paste attaches nothing, because the user may not have read it.
         """
         seen = "".join(" " if is_token(character) else character for character in text)
         tokens = (self._images[character] for character in text if character in self._images)
@@ -205,7 +205,7 @@ class Pastes:
         return "".join(pieces) + text[start:]
 
     def clear(self) -> None:
-        """Forget all pastes. Only when no text holds a token any more."""
+        """Forget all pastes. Call it only if no text contains a token."""
         self._texts.clear()
         self._labels.clear()
         self._untidy.clear()
@@ -230,7 +230,7 @@ class Draft:
         self.pastes = Pastes()
         self.buffer = Buffer()
         self.vi: Vi | None = None
-        """The keys of vi, None for those of readline."""
+        """The vi keys; None for readline keys."""
         self.use_vi(vi)
 
     @property
@@ -253,7 +253,7 @@ class Draft:
         self.buffer.replace(0, len(self.buffer.text), text)
 
     def exchange(self, old: str, new: str) -> bool:
-        """Replace the last `old` before the cursor with `new`; the cursor keeps its place in the text.
+        """Replace the last `old` before the cursor, or else the first one, with `new`; the cursor stays.
 
         Return False if `old` does not occur.
         """

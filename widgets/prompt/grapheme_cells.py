@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import split_graphemes
 
 TAB_CELLS = 4
-"""Cells a tab takes, wherever it stands."""
+"""The cells of a tab, in any column."""
 
 _WINDOW = 64
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)

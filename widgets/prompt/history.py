@@ -15,9 +15,9 @@ from pathlib import Path
 from tools.kit.files import file_lock, write_atomically
 
 KEPT = 1_000
-"""Entries that are kept."""
+"""The maximum number of entries."""
 LARGEST = 200_000
-"""Characters of the largest entry that is kept."""
+"""The maximum characters of an entry."""
 
 
 class History:
@@ -33,7 +33,7 @@ class History:
         self._at: int | None = None
         self._draft = ""
         self.is_walking = False
-        """Whether an entry is shown rather than a text of its own."""
+        """Whether the prompt shows an entry of the history."""
 
     @cached_property
     def _path(self) -> Path | None:
@@ -87,7 +87,7 @@ class History:
         return self._entries[self._at]
 
     def newer(self) -> str | None:
-        """Return the next entry, at last the draft; None if no entry is shown."""
+        """Return the next entry, or the draft after the newest one; None if no entry is shown."""
         if self._at is None:
             return None
         self._at += 1
@@ -126,7 +126,7 @@ class HistorySearch:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the position of the query in the match."""
+        """Return the position of the query in the match; (0, 0) without a match."""
         if self.match is None:
             return 0, 0
         start = self._within(self._found[self._at]).find(self.query)
@@ -180,7 +180,7 @@ def _read(path: Path) -> list[str]:
 
 
 def _append(path: Path, line: bytes) -> int:
-    """Append a complete line, also after a line cut off by a crash. Return the new size in bytes."""
+    """Append a line, on a new line even if a crash cut off the last one; return the new size in bytes."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
         os.fchmod(file.fileno(), 0o600)

@@ -21,7 +21,7 @@ class PromptState(NamedTuple):
     text: str
     busy: bool = False
     queued: int = 0
-    """How many messages wait."""
+    """The number of messages that wait."""
     chosen: bool = False
     """Whether one of them is chosen."""
     menu: bool = False
@@ -29,7 +29,7 @@ class PromptState(NamedTuple):
     token: bool = False
     """Whether the cursor touches a folded paste."""
     vi: str | None = None
-    """What was typed of a command of vi; None outside of its normal mode."""
+    """The part of a vi command typed so far; None outside of normal mode."""
 
 
 class KeyHints:
@@ -37,10 +37,10 @@ class KeyHints:
 
     def __init__(self) -> None:
         self.commands: Mapping[str, str] = {}
-        """The id of the command of each key."""
+        """The command id for each key."""
         self._shown: dict[str, str] = {}
         self.stop_key = "esc"
-        """How the key that stops the turn is shown; it is the application's, not the prompt's."""
+        """The displayed key that stops the turn; the application handles it, not the prompt."""
         self.bind({})
 
     def bind(self, changes: Mapping[str, str]) -> None:
@@ -101,20 +101,20 @@ class PromptKeysHost(Protocol):
         """Request to edit the text in an external editor."""
 
     def post_recall(self, index: int, text: str) -> None:
-        """Report that a queued message was taken back into the prompt."""
+        """Post a message that a queued message was taken back into the prompt."""
 
     def post_removal(self, index: int, text: str) -> None:
-        """Request to drop a queued message."""
+        """Post a request to drop a queued message."""
 
     def take_choice(self, choice: CompletionChoice) -> None:
         """Handle a menu choice that was inserted."""
 
     def say(self, sentence: str) -> None:
-        """Show a sentence to the person."""
+        """Show a sentence to the user."""
 
 
 class PromptKeys:
-    """Applies keys to the parts of a prompt; an open search and a selected queue message come first."""
+    """The key handling of a prompt. An open search and a selected queue message get keys first."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class PromptKeys:
         self._picture = picture
         self._host = host
         self.search: HistorySearch | None = None
-        """The search through the history that is open."""
+        """The open search through the history; None if there is none."""
 
     def take(self, key: str, typed: str) -> bool:
         """Handle a key, given by name and typed text; return False if it has no use here."""
@@ -413,13 +413,11 @@ EDITS: Mapping[str, Callable[[Buffer], object]] = {
     "prompt.redo": lambda b: b.redo(),
     "prompt.newline": lambda b: b.insert("\n"),
 }
-"""The commands that concern the text alone."""
+"""The commands that concern only the text and the cursor."""
 
 
 def key_table(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return command ids by key. `changes` gives ids other keys, as `"ctrl+x,f2"`; an empty text removes
-    them.
-    """
+    """Return command ids by key. `changes` assigns ids other keys, as `"ctrl+x,f2"`, or none if empty."""
     changes = changes or {}
     table: dict[str, str] = {}
     for known in KEYS:

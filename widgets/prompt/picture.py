@@ -22,7 +22,7 @@ from widgets.prompt.grapheme_cells import clusters, width
 from widgets.prompt.history import HistorySearch
 
 SHOWN = 3
-"""Messages shown at once; the others are counted."""
+"""The maximum number of messages shown; the others are only counted."""
 
 
 class QueueView:
@@ -31,7 +31,7 @@ class QueueView:
     def __init__(self) -> None:
         self._queued: tuple[str, ...] = ()
         self.steering: tuple[str, ...] = ()
-        """Messages on their way into the running turn; shown above those that wait."""
+        """Messages being sent into the running turn, shown above those that wait."""
         self.chosen: int | None = None
         """The queued message that the keys act on."""
 
@@ -97,9 +97,7 @@ def place_at(row: int, queued: Sequence[str], steering: Sequence[str], selected:
 def paint_queue(
     queued: Sequence[str], steering: Sequence[str], selected: int | None, width: int, palette: Palette
 ) -> list[Strip]:
-    """Return one row for the steering messages, one per shown message (its first line), one for the hidden
-    rest.
-    """
+    """Return a row for the steering messages, one for the hidden rest, and one per shown message."""
     shown = window(queued, selected)
     strips: list[Strip] = []
     if steering:
@@ -227,7 +225,7 @@ def _wrap(line: str, width: int, labels: Mapping[str, str]) -> tuple[Span, ...]:
 GUTTER = 2
 """Columns left of the text: the symbol and a blank."""
 BESIDE = 2
-"""Blank columns between the text and the hints, at least."""
+"""The minimum number of blank columns between text and hints."""
 
 
 class View(NamedTuple):
@@ -405,9 +403,9 @@ class PromptPicture:
         self.rows: list[Span] = [(0, 0)]
         """The rows of the text."""
         self._top = 0
-        """The first row of the text that shows."""
+        """The first row of the text that is shown."""
         self._shown = 1
-        """How many do."""
+        """The number of rows shown."""
         self.strips: Sequence[Strip] = ()
 
     def measure(self, cells: int, screen_rows: int) -> int:

@@ -14,13 +14,11 @@ from widgets.prompt.buffer import Buffer, is_token
 Mode = Literal["normal", "insert"]
 
 MOST = 9_999
-"""The largest count; more would only be a slip of the fingers."""
+"""The maximum count; a larger one would only be a typing error."""
 
 
 class _Reach(NamedTuple):
-    """The target of a motion. `whole`: operators use whole lines; `inclusive`: they include the target
-    character.
-    """
+    """The target of a motion. Operators use whole lines if `whole`, and include it if `inclusive`."""
 
     to: int
     whole: bool = False
@@ -72,7 +70,7 @@ class Vi:
         return unfinished
 
     def key(self, key: str) -> bool:
-        """Handle a key of normal mode; return False if it has no meaning, as always in insert mode."""
+        """Handle a key of normal mode; return False in insert mode, and for a named key without a meaning."""
         if self.mode == "insert":
             return False
         key = _NAMES.get(key, key)
@@ -186,7 +184,7 @@ class Vi:
         return lines[target][0] if 0 <= target < len(lines) else -1
 
     def _rows(self, count: int) -> None:
-        """Move as far as there are lines, as a count too large does in vi's arrows."""
+        """Move the cursor by `count` lines, at most to the first or the last one."""
         last = len(self.buffer.lines()) - 1
         room = last - self._line() if count > 0 else self._line()
         step = min(count, room) if count > 0 else max(count, -room)
@@ -357,7 +355,7 @@ def _word_before(text: str, at: int) -> int:
 
 
 def _word_end(text: str, at: int) -> int:
-    """Return the last character of the next word that ends after `at`."""
+    """Return the offset of the last character of the next word that ends after `at`."""
     at += 1
     while at < len(text) and text[at].isspace():
         at += 1

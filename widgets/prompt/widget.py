@@ -84,9 +84,9 @@ class Prompt(Widget, can_focus=True):
         self._busy = False
         self._height = 1
         self._reported = ""
-        """The text that was told last."""
+        """The text that was reported last."""
         self._waiting_to_leave: bool | None = None
-        """Whether the text should be sent (True: to steer) as soon as it is known what was pasted."""
+        """Whether the text is submitted (True: to steer) once pasted paths are checked; None: it is not."""
         self._dragging = False
 
     # Properties and methods for the application
@@ -200,7 +200,7 @@ class Prompt(Widget, can_focus=True):
             self.leave(steer=steer)
 
     def leave(self, *, steer: bool) -> bool:
-        """Submit the text. The route depends on its visible part: a folded paste runs no command."""
+        """Submit the text, once pasted paths are checked; return True. A folded paste never is a command."""
         pastes = self._draft.pastes
         way = route(self._draft.buffer.text, busy=self._busy, steer=steer)
         if way.kind == "nothing":
@@ -222,7 +222,7 @@ class Prompt(Widget, can_focus=True):
         self.post_message(self.EditorRequested(self.text))
 
     def post_recall(self, index: int, text: str) -> None:
-        """Post that a queued message was taken back into the prompt."""
+        """Post a message that a queued message was taken back into the prompt."""
         self.post_message(self.QueueRecalled(index, text))
 
     def post_removal(self, index: int, text: str) -> None:
@@ -230,7 +230,7 @@ class Prompt(Widget, can_focus=True):
         self.post_message(self.QueueRemoved(index, text))
 
     def take_choice(self, choice: CompletionChoice) -> None:
-        """Check whether a menu choice is an image."""
+        """Replace a mention chosen from the menu with a token if it is an image."""
         self.files.take_choice(choice)
 
     def look_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

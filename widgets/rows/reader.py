@@ -55,23 +55,23 @@ def diff_tones(lines: Iterable[str]) -> dict[int, str]:
 
 
 def _fits(sign: str, old: int, new: int) -> bool:
-    """Return whether a hunk that lacks `old` and `new` lines can continue with a line of this sign."""
+    """Return whether a hunk that still lacks `old` and `new` lines can continue with a line of this sign."""
     if sign in _ROLES:
         return bool(old if sign == "-" else new)
     return sign in (" ", "") and bool(old and new)
 
 
 PIECE = 2_048
-"""Characters of a piece. A longer line continues in the next one, however wide the screen is."""
+"""The maximum characters of a piece. A longer line continues in the next one on any screen."""
 NEAR = 128
-"""Characters before the end of a piece within which a blank is a better place to cut."""
+"""Characters before the end of a piece within which a cut at a blank is preferred."""
 KEPT = 512
-"""Pieces whose rows are kept."""
+"""The number of pieces whose rows are cached."""
 
 Gutter = Callable[[str], int]
-"""How many characters at the start of a line stand alone."""
+"""Returns how many characters at the start of a line form its margin."""
 Show = Callable[[str], str]
-"""Makes a piece harmless to show: `clean`, or `reveal`, which spells out what cannot be seen."""
+"""Makes a piece safe to show: `clean`, or `reveal`, which spells out invisible characters."""
 
 
 class ReaderRows:
@@ -93,7 +93,7 @@ class ReaderRows:
         self.text = text
         self.pieces, self.continued = cut(text)
         self.drawn = 0
-        """How often a piece was drawn: what a screen costs, counted."""
+        """How often a piece was drawn, as a measure of the work."""
         self._show = show
         self._marks = marks
         self._gutter = gutter if callable(gutter) else lambda _line: gutter
@@ -210,16 +210,16 @@ def cut(text: str) -> tuple[list[str], frozenset[int]]:
 SHIFT = 8
 """Cells of one step sideways."""
 WHEEL = 3
-"""Rows of one notch of the mouse wheel."""
+"""Rows per step of the mouse wheel."""
 KEPT_LINES = 1_024
-"""Rows of the screen that are kept as they were drawn."""
+"""The number of screen rows that are cached as strips."""
 _ROW_BITS = 24
 DIFF_ROLES = ("added", "removed", "dim")
 """Roles that lines of diffs have."""
 
 
 class ReaderLook(NamedTuple):
-    """How a reader stands on its screen: names of colours, and whether it takes the keys."""
+    """The appearance of a reader: roles of its colours, margin, and whether it can have the focus."""
 
     role: str = "text"
     background: str = "background"
@@ -287,7 +287,7 @@ class Reader(KeptRow):
         return self.rows.text
 
     def read(self, text: str) -> None:
-        """Show another text, from its start."""
+        """Show another text from its start."""
         self.rows = self._rows_of(text)
         self._view.reset(len(self.rows.pieces))
         self._view.move_to(0)

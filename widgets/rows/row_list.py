@@ -34,7 +34,7 @@ FRAME = 1 / 30
 
 
 class Painted(Protocol):
-    """The list that is painted: a widget with rows."""
+    """The methods of a row list that `RowPainter` uses."""
 
     @property
     def is_running(self) -> bool: ...
@@ -54,15 +54,15 @@ class Painted(Protocol):
 
 
 class RowPainter:
-    """Collects changed rows of a list and refreshes only the lines that look different."""
+    """A collector of a list's changed rows that refreshes only the lines that look different."""
 
     def __init__(self, rows: Painted, view: RowView) -> None:
         self._rows = rows
         self._view = view
         self._stale: set[int] | None = set()
-        """Rows to paint again; None stands for all."""
+        """Rows to paint again; None means all."""
         self._layout: list[tuple[int, int]] = []
-        """What the screen shows: the layout of the last paint."""
+        """The layout of the last paint, which the screen shows."""
         self._cursor: int | None = None
         self._last = 0.0
         self._timer: Timer | None = None
@@ -115,9 +115,9 @@ def dirty_lines(before: list[tuple[int, int]], now: list[tuple[int, int]], stale
 
 
 SLICE = 0.003
-"""Seconds of looking before other work gets its turn."""
+"""Seconds of filtering before other work gets its turn."""
 STRIDE = 16
-"""Rows between two looks at the clock."""
+"""Rows between two checks of the clock."""
 
 
 class RowFilter:
@@ -130,7 +130,7 @@ class RowFilter:
         self._pattern: re.Pattern[str] | None = None
         self._last = ""
         self.typing = False
-        """Whether keys go to the needle."""
+        """Whether keys are typed into the filter text."""
 
     @property
     def needle(self) -> str:
@@ -156,7 +156,7 @@ class RowFilter:
                 yield match.span()
 
     def scan_slice(self, view: RowView) -> bool:
-        """Filter the next rows of `view`; return True if more remain."""
+        """Filter the next rows of `view` for about `SLICE` seconds; return True if more remain."""
         index = view.scanned or 0
         end = time.monotonic() + SLICE
         found: list[int] = []
@@ -170,9 +170,7 @@ class RowFilter:
         return index < view.count
 
     async def find(self, view: RowView, direction: int) -> int | None:
-        """Return the next row from the cursor that matches the last needle, wrapping around; None if none
-        does.
-        """
+        """Return the next row after the cursor that matches the last filter, wrapping around; or None."""
         words = self._last.casefold().split()
         start = view.cursor_row
         if start is None or not words:
@@ -196,9 +194,9 @@ def _has_all(text: str, words: list[str]) -> bool:
 
 
 Draw = Callable[[int, int], Sequence[Text]]
-"""The lines of a row, given its index and the width in cells: cleaned text, at least one line.
+"""Returns the lines of a row, given its index and the width in cells: cleaned text, at least one line.
 
-The first cell is the gutter of the cursor and best left blank.
+The first cell is the gutter of the cursor and should be blank.
 """
 
 WHEEL_LINES = 3
@@ -253,13 +251,13 @@ class RowList(KeptRow, can_focus=True):
         super().__init__(id=id)
         self.background = background
         self.empty = empty
-        """What stands in an empty list: one hint that teaches one thing."""
+        """The hint shown in an empty list."""
         self.problem = ""
         """Why there are no rows; shown instead of `empty`."""
         self.lit = False
-        """Whether the cursor is shown while something else has the keys, and moves it from there."""
+        """Whether the cursor is shown while another widget has the focus and moves it."""
         self.margin = 1
-        """Cells before and behind that hint."""
+        """Cells before and after that hint."""
         self._draw = draw
         self._search_text = search_text or self._row_text
         self._view = RowView(self._height_of, count=count, follow=follow)
@@ -388,13 +386,13 @@ class RowList(KeptRow, can_focus=True):
             self.app.copy_to_clipboard(self._search_text(row))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Accept esc only while there is a filter to drop."""
+        """Return whether an action is enabled: esc only while there is a filter to remove."""
         if action == "clear_filter":
             return self._filter.typing or bool(self._filter.needle)
         return True
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Treat letters as text, not commands, while the filter is typed."""
+        """Return whether a key is text and not a command, as while the filter is typed."""
         return self._filter.typing and character is not None and character.isprintable()
 
     def on_key(self, event: events.Key) -> None:
@@ -607,7 +605,7 @@ class RowList(KeptRow, can_focus=True):
 
 
 class ReadingRows(RowList):
-    """Rows that are read rather than acted on: `n` and `N` are the next and the previous match."""
+    """A list of rows to read, in which `n` and `N` go to the next and the previous match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "find(1)", "Next match", show=False, id="rows.next"),
@@ -616,7 +614,7 @@ class ReadingRows(RowList):
 
 
 class HeadedRows(RowList):
-    """Rows under headings; the cursor passes over the headings."""
+    """A list of rows under headings; the cursor skips the headings."""
 
     def is_heading(self, index: int) -> bool:
         """Return whether the row at `index` is a heading."""

@@ -21,9 +21,9 @@ _IDLE_JOINER = lazy_pattern(f"\u200d(?![{_PICTURES}])|(?<![{_PICTURES}\ufe0f])\u
 
 
 _NAMED = ("⏎", "esc", "tab", "PgUp", "")
-"""Keys on such a line that type nothing."""
+"""Keys in such a line that type no character."""
 BETWEEN = " · "
-"""What stands between two keys on a line."""
+"""The separator between two keys in a line."""
 
 
 def countable(text: str) -> str:
@@ -40,7 +40,7 @@ def one_line(text: str, limit: int = 400) -> str:
 
 
 def fit(text: Text, width: int) -> Text:
-    """Cut `text` to `width` cells, with `…` at the cut."""
+    """Return `text`, or a copy cut to `width` cells with `…` at the cut."""
     if text.cell_len <= width:
         return text
     text = text.copy()
@@ -78,7 +78,7 @@ def letters(keys: str) -> frozenset[str]:
 
 
 def _underline_words(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Take the line from below blanks at both ends, which align columns and say nothing."""
+    """Remove the underline from blanks at both ends of a segment, which only align columns."""
     for text, style, control in segments:
         words = text.strip()
         if style is None or not style.underline or words == text:

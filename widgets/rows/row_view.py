@@ -17,13 +17,13 @@ class RowView:
         self._height_of = height_of
         self._can_follow = follow
         self.count = count
-        """Rows in all."""
+        """The number of all rows."""
         self.rows: Sequence[int] = range(count)
-        """Indices of the shown rows, ascending."""
+        """The indexes of the shown rows, ascending."""
         self.scanned: int | None = None
-        """While a filter is on: rows before this one have been judged."""
+        """While a filter is active, the first row not yet tested; otherwise None."""
         self.height = 0
-        """Lines of the window."""
+        """The number of visible lines."""
         self.follow = follow
         self._cursor = 0
         self._top = 0
@@ -159,7 +159,7 @@ class RowView:
     # Moving
 
     def move(self, rows: int) -> None:
-        """Move the cursor by so many shown rows."""
+        """Move the cursor by `rows` shown rows, at most to the first or the last one."""
         if (current := self.cursor_row) is None:
             return
         position = self._position(current) + rows
@@ -178,7 +178,7 @@ class RowView:
             self._reveal_cursor()
 
     def page(self, direction: int) -> None:
-        """Scroll one window down (1) or up (-1) with one line of overlap, skipping none."""
+        """Scroll one window down (1) or up (-1) with one line of overlap, without skipping any line."""
         layout = self.layout()
         if not layout or (at := self._leaving(layout, direction)) is None:
             return
@@ -200,7 +200,7 @@ class RowView:
             self._top, self._skip, self._layout = self.rows[position], 0 if direction > 0 else over, None
 
     def _leaving(self, layout: list[tuple[int, int]], direction: int) -> int | None:
-        """Return the position after which a page starts; None if the page is the row's hidden lines."""
+        """Return the position after which the next page starts; None after scrolling within a long row."""
         edge = layout[-1] if direction > 0 else layout[0]
         current, shown = self.cursor_row, {row for row, _ in layout}
         if current is None or current not in shown:
@@ -221,7 +221,7 @@ class RowView:
             self.move_to(self.rows[-1])
 
     def scroll(self, lines: int) -> bool:
-        """Move the window without the cursor; return False at the end."""
+        """Move the window without the cursor; return False if nothing changed, as at the ends."""
         layout = self.layout()
         if not layout:
             return False
@@ -271,7 +271,7 @@ class RowView:
         return position, max(skip, 0)
 
     def _bottom(self) -> tuple[int, int]:
-        """Return the window's top for the last line at its bottom."""
+        """Return the position and line at the window's top if the last line is at its bottom."""
         position, lines = len(self.rows), 0
         while position > 0 and lines < self.height:
             position -= 1

@@ -53,7 +53,7 @@ class HunkStart:
 
 
 Part = LinePair | HunkStart | str
-"""A row; text is what the diff says outside of its hunks."""
+"""A row; text is a line of the diff outside of its hunks."""
 
 
 def unified_rows(file: DiffFile) -> list[Part]:
@@ -117,7 +117,7 @@ def old_numbers(file: DiffFile) -> list[list[int]]:
 
 
 TWO_COLUMNS = 120
-"""Cells from which on the sides stand beside one another."""
+"""The width in cells from which both sides are shown next to each other."""
 SHIFT = 8
 """Cells of one step sideways."""
 
@@ -131,7 +131,7 @@ class _Drawn(NamedTuple):
 
 
 class DiffRows(ReadingRows):
-    """The lines of a diff; only visible hunks are coloured."""
+    """A list with the lines of a diff; only visible hunks are coloured."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "shift(-1)", "Left", show=False, id="diff.left"),
@@ -142,7 +142,7 @@ class DiffRows(ReadingRows):
     def __init__(self, empty: str = "Reading …", *, id: str | None = None) -> None:
         super().__init__(self.row, search_text=self._plain, empty=empty, id=id)
         self.file = DiffFile()
-        """What is shown."""
+        """The shown file."""
         self.parts: list[Part] = []
         """The rows."""
         self._hunks: dict[int, _Drawn] = {}
@@ -264,7 +264,7 @@ class HunkRows(DiffRows):
     def __init__(self, taken: Collection[int], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.taken = frozenset(taken)
-        """The numbers of the hunks that are taken, from 1."""
+        """The numbers of the selected hunks, from 1."""
         self._places: dict[int, int] = {}
         self._counted: DiffFile | None = None
 

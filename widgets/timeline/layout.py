@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
 
 OPENS_TURN = frozenset({"user", "system"})
-"""Kinds of nodes that what follows folds under."""
+"""Kinds of nodes under which the following nodes fold."""
 ENGINE = "engine"
-"""Origin of messages that the engine wrote for the model; they belong to the turn they come in."""
+"""The origin of messages that Hermes wrote for the model; they belong to the turn in which they come."""
 
 
 class NodeRow(Protocol):
@@ -49,7 +49,7 @@ class BranchTip:
 
 @dataclass(frozen=True, slots=True)
 class BranchTag:
-    """A person's tag on a node."""
+    """A user's tag on a node."""
 
     node: int
     label: str = ""
@@ -58,41 +58,39 @@ class BranchTag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTree:
-    """The nodes of a session. They are named by their index in `rows`, -1 for none; each list has an item per
-    node.
-    """
+    """The nodes of a session, named by their index in `rows`, -1 for none. Lists have an item per node."""
 
     rows: Sequence[NodeRow]
     parent: list[int]
     order: list[int]
-    """The nodes as they are drawn, from top to bottom."""
+    """The nodes in the order in which they are drawn, from top to bottom."""
     rank: list[int]
-    """Where in `order` a node is."""
+    """The position of each node in `order`."""
     size: list[int]
-    """How many nodes its subtree has. They follow one another in `order`."""
+    """The number of nodes in each node's subtree. They are consecutive in `order`."""
     segment: list[int]
-    """The first node of the lane it is drawn in: a root, or the start of a side branch."""
+    """The first node of the lane that each node is drawn in: a root, or the start of a side branch."""
     leader: list[int]
-    """The node it folds under: the message of the person, or the start of a side branch."""
+    """The node that each node folds under: the user's message, or the start of a side branch."""
     folded: list[int]
-    """How many nodes fold under it."""
+    """The number of nodes that fold under each node."""
     calls: list[int]
-    """How many results of tools are among those, and it."""
+    """The number of tool results among those nodes and the node itself."""
     steps: Mapping[int, Sequence[int]]
-    """The steps of files that a node made."""
+    """The steps of file changes that each node made."""
     turn_steps: Mapping[int, Sequence[int]]
     """The steps of all nodes that fold under a leader, and of itself."""
     paths: Mapping[int, Sequence[str]]
     """The files that each step touched."""
     labels: Mapping[int, str]
-    """What made a step, such as `write src/app.py`, where that is known."""
+    """The action that made a step, such as `write src/app.py`, if it is known."""
     tips: Mapping[int, Sequence[str]]
-    """Branches that end at a node."""
+    """The names of the branches that end at each node."""
     tags: Mapping[int, BranchTag]
     branch: str
-    """The branch in use."""
+    """The name of the branch in use."""
     head: int
-    """Where that ends."""
+    """The node at which that branch ends."""
     on_path: bytearray
     """Whether a node is part of the branch in use."""
     _places: Mapping[int, int]
@@ -213,7 +211,7 @@ def _parents(rows: Sequence[NodeRow], ids: list[int], places: Mapping[int, int])
 
 
 def _heirs(parent: list[int], head: int) -> tuple[list[int], bytearray]:
-    """Return each node's child in its lane: on the current branch, else towards the newest node."""
+    """Return each node's child in its lane, and flags of the nodes on the current branch."""
     heir, newest = [-1] * len(parent), list(range(len(parent)))
     for at in range(len(parent) - 1, -1, -1):
         up = parent[at]
@@ -270,7 +268,7 @@ def _group_nodes(rows: Sequence[NodeRow], parent: list[int], heir: list[int]) ->
 def _steps_by_node(rows: Sequence[NodeRow], paths: Mapping[int, Sequence[str]]) -> dict[int, list[int]]:
     """Return the steps of each node: a step belongs to the first node written at its position or later.
 
-    Changes first noticed with the person's next message are not counted as the agent's.
+    Changes first noticed with the user's next message are not counted as the agent's.
     """
     numbers = sorted(paths)
     made: dict[int, list[int]] = {}
@@ -294,23 +292,23 @@ FILTERS: dict[Filter, str] = {
     "marks": "labels and bookmarks",
     "matches": "what was found",
 }
-"""The filters in the order in which a person steps through them, and what each lets through."""
+"""The filters in the order in which the user steps through them, and what each shows."""
 
 RAILS = 24
-"""Lanes to the left of a row whose lines are known; further ones are not drawn."""
+"""The maximum number of lanes to the left of a row whose lines are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineFilter:
-    """The person's filter. Nodes are named by their ids, which stay valid when the tree grows."""
+    """The user's filter. Nodes are named by their ids, which stay valid when the tree grows."""
 
     filter: Filter = "all"
     needle: str = ""
-    """Words that are searched for."""
+    """The words to search for."""
     unfolded: bool = False
     """Whether turns are unfolded unless they are among `turned`."""
     turned: frozenset[int] = frozenset()
-    """Messages whose turn is not as `unfolded` says."""
+    """Messages whose turn is folded or unfolded contrary to `unfolded`."""
     closed: frozenset[int] = frozenset()
     """First nodes of side branches of which only that node is shown."""
 
@@ -413,7 +411,7 @@ def _folds(look: TimelineFilter) -> bool:
 
 
 def _shows(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]:
-    """Return a function that gives a node's fold, None if the node is hidden."""
+    """Return a function that returns a node's fold state; None if the node is hidden."""
     picked: Collection[int]
     match look.filter:
         case "turns":

@@ -15,9 +15,9 @@ from widgets.rows.row_text import fit, one_line
 from widgets.timeline.layout import ENGINE, Drawing, DrawnLine, NodeRow, NodeTree
 
 LANE_ROLES = ("accent", "keyword", "number", "function", "string", "warning")
-"""The colours of lanes, from left to right and around again."""
+"""The colours of lanes from left to right, repeated."""
 MOST_LANES = 8
-"""Lanes left of a row that are drawn; deeper rows say with `⋯` that there are more."""
+"""The maximum number of lanes drawn left of a row; deeper rows show `⋯`."""
 
 
 def rails(line: DrawnLine, most: int = MOST_LANES) -> list[tuple[str, str]]:
@@ -40,16 +40,16 @@ def lane_role(lane: int) -> str:
 
 
 GLYPHS = {"user": "●", "assistant": "○", "tool": "·", "notice": "┊", "compaction": "≡", "system": "◌"}
-"""What a node is."""
+"""The glyph for each kind of node."""
 OUTCOMES = ("exit", "failed", "denied", "interrupted")
-"""How a call that went wrong ended."""
+"""The outcomes of calls that went wrong."""
 AGE_CELLS = 7
 LEAST_WORDS = 12
-"""Cells the words of a row keep, whatever else it holds."""
+"""The minimum cells for the words of a row."""
 GOOD_WORDS = 28
-"""Cells below which words are worth more than the number of calls."""
+"""Cells below which the words get the room of the number of calls."""
 MOST_STEPS = 64
-"""Steps of a row whose lines are counted."""
+"""The maximum number of steps of a row whose lines are counted."""
 _BRACES = str.maketrans("", "", '{}"')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*:)?)?')
 """A text in JSON that may end in the middle, and whether it is a name."""
@@ -57,7 +57,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _MEANT = {"n": "\n", "t": " ", "r": "\n", "b": "", "f": " "}
 
 Ink = Callable[..., Style]
-"""The style of a role; takes `bold`."""
+"""A function that returns the style of a role; it takes `bold`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class PaintContext:
     compared: int | None = None
     """The node, by its id, from which a comparison begins."""
     found: re.Pattern[str] | None = None
-    """What a search looks for."""
+    """The pattern of the search; None without a search."""
     match: Style | None = None
 
 
@@ -131,7 +131,7 @@ def _words(row: NodeRow, label: str, on_path: bool, ink: Ink) -> Text:
 
 
 def first_words(result: str) -> str:
-    """Return the first line of text in the start of a JSON result; all numbers without text."""
+    """Return the first line of text in a JSON result, which may be cut off; without text its numbers."""
     if not result.startswith(("{", "[")):
         return result
     for found in _STRING.finditer(result):
@@ -199,5 +199,5 @@ def _changes(files: list[str], steps: Sequence[int], around: PaintContext) -> Te
 
 
 def shown_path(path: str) -> str:
-    """Return a displayable path: bytes that are not text become marks."""
+    """Return a displayable path: bytes that are not text become `?`."""
     return one_line(path.encode("utf-8", "replace").decode("utf-8"))

@@ -53,7 +53,7 @@ GLYPHS: dict[Landmark, tuple[str, str]] = {
     Landmark.MARK: ("★", "warning"),
     Landmark.CURSOR: ("◀", "accent"),
 }
-"""Each with its role."""
+"""The glyph of each landmark, with its role."""
 
 
 def landmarks(drawing: Drawing) -> list[Landmark]:
@@ -79,7 +79,7 @@ def reduce_landmarks(found: list[Landmark], height: int) -> list[Landmark]:
 
 
 def row_of(line: int, count: int, height: int) -> int:
-    """Return the cell of a line, of `count` lines, in a column of `height` cells."""
+    """Return the cell in a column of `height` cells that shows a line, if there are `count` lines."""
     if count <= height:
         return line
     row = line * height // count
@@ -88,7 +88,7 @@ def row_of(line: int, count: int, height: int) -> int:
 
 
 def line_at(row: int, count: int, height: int) -> int:
-    """Return the first line of a cell; the last line for a cell below the column."""
+    """Return the first of `count` lines that a cell of a column of `height` cells shows, at most the last."""
     return min(row if count <= height else row * count // height, max(count - 1, 0))
 
 
@@ -152,7 +152,7 @@ class Minimap(Widget):
 NOTHING = "Nothing was said yet. What is said and done grows here as a tree: go back to any point of it."
 NO_ROW = "No message passes this filter; s shows others."
 AT_ONCE = 400
-"""Nodes that are laid out on the loop, in less than 4 ms; more of them are laid out in a thread."""
+"""The maximum number of nodes laid out on the event loop, in 4 ms; more are laid out in a thread."""
 
 
 class Timeline(ReadingRows):
@@ -217,13 +217,13 @@ class Timeline(ReadingRows):
 
     @property
     def selected_node(self) -> NodeRow | None:
-        """The node under the cursor."""
+        """The node under the cursor; None if there is none."""
         at = self.index
         return None if at is None else self.nodes.rows[at]
 
     @property
     def index(self) -> int | None:
-        """The index of the node under the cursor in the tree."""
+        """The index in the tree of the node under the cursor; None if there is none."""
         number = self.cursor
         return None if number is None else self.drawing.lines[number].node
 
@@ -324,7 +324,7 @@ class Timeline(ReadingRows):
             self.change(replace(self.look, turned=turned, closed=frozenset(closed)), row.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave esc to the screen: this list has no filter line."""
+        """Return whether an action is enabled: never clearing a filter, so that esc goes to the screen."""
         return False if action == "clear_filter" else super().check_action(action, parameters)
 
     # Overridden methods of the list

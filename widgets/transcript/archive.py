@@ -1,4 +1,4 @@
-"""Storage of unused items outside memory, in an unnamed file that ends with the process."""
+"""Storage of unused items outside memory, in an unnamed file that disappears with the process."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Archive:
     def __init__(self, folder: Path | None = None) -> None:
         self.file = UnnamedFile(folder)
         self._below, self._above = _Records(), _Records()
-        """Where the entries from 0 on lie, and those from -1 downwards."""
+        """The records of the entries from 0 on, and of those from -1 downwards."""
         self._held: dict[int, DocumentEntry] = {}
-        """What could not be written."""
+        """The entries that could not be written."""
 
     def write(self, index: int, entry: DocumentEntry) -> None:
         """Write an entry or its new state."""
@@ -133,10 +133,10 @@ class DocumentEntries:
         self.first = 0
         """The index of the first one."""
         self.stop = 0
-        """The index behind the last one."""
+        """The index after the last one."""
         self._archive = archive
         self._here: OrderedDict[int, DocumentEntry] = OrderedDict()
-        """Those in memory, the one used last at the end."""
+        """The entries in memory, the one used last at the end."""
 
     def __len__(self) -> int:
         return self.stop - self.first
@@ -173,7 +173,7 @@ class DocumentEntries:
         self.stop += 1
 
     def prepend(self, entry: DocumentEntry) -> None:
-        """Add an entry before the first. It is archived first, as nobody has viewed it."""
+        """Add an entry before the first. It is archived before others, because it has not been viewed."""
         self.first -= 1
         self._here[self.first] = entry
         self._here.move_to_end(self.first, last=False)

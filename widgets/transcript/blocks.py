@@ -45,7 +45,7 @@ _BAR = lazy_pattern(r"(?<!\\)\|")
 _DELIMITERS = lazy_pattern(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 Within = Literal["", "paragraph", "other"]
-"""What a line comes after: a blank line, text that could continue, or another open block."""
+"""The text before a line: a blank line, a paragraph that could continue, or another open block."""
 
 
 def is_blank(line: str) -> bool:
@@ -125,7 +125,7 @@ def closes(line: str, mark: str) -> bool:
 
 
 def item(line: str) -> tuple[str, int, int] | None:
-    """Return a line's list marker: its type, its number, and the column where the item's text starts."""
+    """Return a line's list marker: its type, its number, and its text's column; None without one."""
     indent, rest = shape(line)
     marker = _MARKER.match(rest) if indent < 4 else None
     if marker is None or _RULE.match(rest):
@@ -151,7 +151,7 @@ def ends_in_text(line: str) -> bool:
 
 
 BLOCK_CHARS = 16_384
-"""Characters after which an open block is closed at its next seam, and a line without end is cut."""
+"""Characters after which an open block is closed at its next seam, and an endless line is cut."""
 
 _Step = Literal["keep", "keep and close", "close"]
 
@@ -188,7 +188,7 @@ def code_of(block: MarkdownBlock) -> str:
 
 
 class BlockSplitter:
-    """Splits a stream of markdown into blocks. The blocks do not depend on how the stream is chunked."""
+    """A splitter of a markdown stream into blocks, which do not depend on how the stream is chunked."""
 
     def __init__(self) -> None:
         self._closed: list[MarkdownBlock] = []

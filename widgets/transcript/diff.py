@@ -25,7 +25,7 @@ _TOLD = lazy_pattern(
     r"index [0-9a-f]+\.\.|(?:dis)?similarity index |(?:rename|copy) (?:from|to) "
     r"|(?:new|deleted) file mode 100644"
 )
-"""Lines that say nothing the title does not."""
+"""Lines that only repeat the title."""
 _NOWHERE = "/dev/null"
 
 
@@ -75,7 +75,7 @@ class DiffFile:
 
 
 def read_diff(diff: str) -> list[DiffFile]:
-    """Return the files of a unified diff, in order."""
+    """Parse a unified diff; return its files in order."""
     reader = _Reader()
     lines = diff.removesuffix("\n").split("\n")
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -84,7 +84,7 @@ def read_diff(diff: str) -> list[DiffFile]:
 
 
 class _Reader:
-    """Parses a diff line by line. The hunk header decides what the following lines mean."""
+    """A line-by-line parser of a diff. The hunk header decides what the following lines mean."""
 
     def __init__(self) -> None:
         self.files: list[DiffFile] = []
@@ -118,7 +118,7 @@ class _Reader:
             self._file().parts.append(line)
 
     def _takes(self, line: str) -> bool:
-        """Return whether the line belongs to the open hunk."""
+        """Add the line to the open hunk if it belongs there; return whether it does."""
         sign, text = line[:1] or " ", line[1:]
         if self._hunk is None or (self._old_left <= 0 and self._new_left <= 0):
             return False
@@ -178,11 +178,11 @@ Spans = list[tuple[int, int]]
 COMPARED_CHARS = 1_000
 """A line of more characters is not compared."""
 ALIKE = 0.5
-"""Share of two lines that must be the same for their differences to be worth a mark."""
+"""The share of two lines that must be equal for their differences to be marked."""
 PAIR_COST = 2_500
 """Words of one line times words of the other that are compared in full; above it only the ends are."""
 HUNK_COST = 100_000
-"""The same for all lines of a hunk together."""
+"""The same limit for all lines of a hunk together."""
 
 _WORD = lazy_pattern(r"\w+|\s+|[^\w\s]")
 
@@ -266,7 +266,7 @@ MAX_ROWS = 400
 READ_CHARS = 1_000_000
 """Characters of a diff that are read; of the rest only the lines are counted."""
 MARK_STRENGTH = 0.3
-"""How far the background of changed words is drawn towards the colour of the words."""
+"""The share of the words' colour in the background of changed words."""
 
 _CHANGED = {"+": "added", "-": "removed"}
 
@@ -329,7 +329,7 @@ def number_size(files: Sequence[DiffFile]) -> int:
 
 
 class LineDrawer:
-    """Draws the parts of a diff at one width and palette; `number_size` is the width of line numbers."""
+    """A renderer of a diff's parts in one width and palette; `number_size` is the width of line numbers."""
 
     def __init__(self, width: int, palette: Palette, number_size: int, wide: WideRows) -> None:
         self._width = width
@@ -339,7 +339,7 @@ class LineDrawer:
         self._dim = palette.style("dim")
 
     def gap(self, before: _Part | None, part: _Part) -> Row | None:
-        """Return the row between two parts; `before` is None between files."""
+        """Return the row between two parts, or None if there is none; `before` is None between files."""
         if before is None:
             return []
         if isinstance(before, _Note) or isinstance(part, _Note):
@@ -417,7 +417,7 @@ def color_lines(lines: Sequence[DiffLine], language: str) -> list[CodeLine]:
 
 
 def _mark_spans(row: Row, marks: Spans, style: Style) -> Row:
-    """`row` with `style` added between the given characters."""
+    """Return `row` with `style` added between the given characters."""
     if not marks:
         return row
     edges = [edge for span in marks for edge in span]

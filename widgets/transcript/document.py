@@ -31,7 +31,7 @@ from widgets.transcript.wrap import WideRows
 
 
 class Heights:
-    """Heights in rows of things added at both ends.
+    """Heights in rows of items that are added at both ends.
 
     Appended ones count up from 0, prepended ones down, so an index never changes. Reading one is O(1);
     adding, changing, summing and finding a row are O(log n). Each takes 16 bytes.
@@ -40,7 +40,7 @@ class Heights:
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._below = _Tree(heights)
         self._above = _Tree()
-        """Those above `_middle`, the nearest first."""
+        """The items above `_middle`, the nearest first."""
         self._middle = 0
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Heights:
 
     @property
     def total(self) -> int:
-        """The rows of all things together."""
+        """The total number of rows."""
         return self._above.total + self._below.total
 
     def append(self, height: int) -> None:
@@ -81,7 +81,7 @@ class Heights:
     def find(self, row: int) -> tuple[int, int]:
         """Return the index that holds `row`, and the row within it; beyond the end, one past the last index.
 
-        Things of height 0 are skipped.
+        Items of height 0 are skipped.
         """
         above = self._above.total
         if row >= above:
@@ -231,21 +231,21 @@ class Document:
         self.palette = palette
         self.width = 80
         self.archive = Archive()
-        """Items that were put away."""
+        """The items that were moved out of memory."""
         self.entries = DocumentEntries(self.archive)
         self.heights = Heights()
         self.wrap = False
-        """Whether long lines of code wrap; else they are cut, and shifted item by item."""
+        """Whether long lines of code wrap; otherwise they are cut, and can be shifted item by item."""
         self._shifts: dict[int, int] = {}
         self._draw = draw
         self._kept = RowCache()
         self._written: tuple[Part, Sequence[Strip]] | None = None
         """The part that was completed last, and its rows when it was not."""
         self._looked: OrderedDict[int, None] = OrderedDict()
-        """Items whose parts are kept, the one made last at the end."""
+        """The items whose parts are cached, the one made last at the end."""
         self._earlier: Iterator[Item] = iter(())
         self._above: Item | None = None
-        """The item above the first, fetched to know whether an empty row stands between."""
+        """The item above the first, loaded to find out whether an empty row separates them."""
         self._age = 0
         self.folded = Fold.CLOSED
         """How everything was folded the last time, if `_age` is not 0."""
@@ -274,7 +274,7 @@ class Document:
         return self._above is None
 
     def use(self, palette: Palette) -> None:
-        """Draw everything again in another look."""
+        """Draw everything again in another palette."""
         self.palette = palette
         self._kept.clear()
 
@@ -354,7 +354,7 @@ class Document:
         return entry
 
     def append(self, item: Item) -> int:
-        """Add an item at the end; its index."""
+        """Add an item at the end; return its index."""
         before = self.entries.peek(self.stop - 1) if self.entries else self._above
         entry = DocumentEntry(item, gap_between(before, item), self._age)
         self.entries.append(entry)
@@ -368,7 +368,7 @@ class Document:
         self._forget_parts(index)
 
     def fold(self, index: int, fold: Fold) -> None:
-        """Fold or unfold an item at the person's request."""
+        """Fold or unfold an item at the user's request."""
         self.entry(index).chosen = fold
         self._forget_parts(index)
 
@@ -514,14 +514,14 @@ class Document:
         return RowPosition(index, 1 if self.entry(index).gap else 0, 0)
 
     def rows_above(self, place: RowPosition) -> int:
-        """Return the number of rows above a position, as far as known."""
+        """Return the number of rows above a position, some of them estimated."""
         if place.item >= self.stop:
             return self.heights.total
         heights = self.entry(place.item).heights
         return self.heights.before(place.item) + sum(heights[: place.part]) + place.row
 
     def place_at(self, row: int) -> RowPosition:
-        """Return the position `row` rows below the top, as far as known."""
+        """Return the position `row` rows below the top, by partly estimated heights."""
         index, rest = self.heights.find(max(row, 0))
         if index >= self.stop:
             return self.end
@@ -590,4 +590,4 @@ class Document:
 
 
 _ALL = 1 << 60
-"""More parts than an item can have."""
+"""A number of parts greater than that of any item."""

@@ -28,7 +28,7 @@ from widgets.transcript.wrap import CUT_AT_EDGE, TAB, Row, WideRows, expand_tabs
 GUTTER = 2
 """Columns of a row before its text: a glyph and a blank."""
 MARGIN = 1
-"""Columns of a row behind its text."""
+"""Columns of a row after its text."""
 PROSE = 100
 """The largest width of prose; code, tables, diffs and heads of cards use all of the conversation."""
 VERB = 8
@@ -61,7 +61,7 @@ def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE)
 def rows_of(
     strips: Iterable[Strip], width: int, palette: Palette, glyph: str = " ", role: str = "text"
 ) -> list[Strip]:
-    """Add the gutter in front of drawn text and blanks after it."""
+    """Return drawn text as rows of `width` cells, with the gutter before it and blanks after it."""
     base = palette.style("text")
     gutter = [Segment(set_cell_size(glyph, 1), palette.style(role)), Segment(" ", base)]
     if (glyph, role) == (" ", "text"):
@@ -89,7 +89,7 @@ def rows_of(
 
 
 def fit(text: str, cells: int) -> str:
-    """Cut `text` to `cells` cells, with an ellipsis at the cut."""
+    """Return `text`, or its beginning with an ellipsis, in at most `cells` cells."""
     if cell_len(text) <= cells:
         return text
     if cells < 1:
@@ -121,7 +121,7 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
 
 
 def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int | None]:
-    """Return the shown rows of a text, and the number of lines folded whole; None if all are shown."""
+    """Return the shown rows of a text, and the number of completely hidden lines; None if all are shown."""
     style = palette.style(part.role)
     lines = part.text.split("\n")
     rows: list[Row] = []
@@ -197,9 +197,9 @@ def _head(head: HeadPart, room: int, palette: Palette) -> Strip:
 
 
 BAR = 1
-"""Columns in front of a row: the bar of the focused item."""
+"""Columns before a row: the bar of the focused item."""
 SCROLLBAR = 1
-"""Columns behind a row."""
+"""Columns after a row."""
 
 Span = tuple[int, int]
 
@@ -214,8 +214,10 @@ def paint_strip(
     current: int = -1,
     selected: Span | None = None,
 ) -> Strip:
-    """Return a whole screen row. Spans count characters; `current` is the number of the one in `found` that
-    is visited; `thumb` is None without a scrollbar.
+    """Return a whole screen row: the focus bar, `strip` with its spans marked, and the scrollbar.
+
+    Spans count characters; `current` is the index of the visited one in `found`; `thumb` is None without a
+    scrollbar.
     """
     for number, span in enumerate(found):
         strip = mark_span(strip, span, palette, "match", reverse=number == current)
@@ -266,7 +268,7 @@ def hint(height: int, width: int, palette: Palette, lessons: Sequence[str]) -> l
 def mark_span(
     row: Strip, span: Span, palette: Palette, role: str = "selection", *, reverse: bool = False
 ) -> Strip:
-    """Return `row` with a span on a role's background, or on what stands in for it without colours."""
+    """Return `row` with a span on a role's background, or in the attributes used without colours."""
     text = row.text
     end = len(text) if span[1] < 0 else span[1]
     first, last = cell_len(text[: span[0]]), cell_len(text[:end])

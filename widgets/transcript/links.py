@@ -6,7 +6,7 @@ from linkify_it import LinkifyIt
 
 
 class BareLinks(LinkifyIt):
-    """Finds `http://…`, `ftp://…` and `mailto:…`; names such as `main.py` or `me@host` are not links.
+    """A finder of `http://…`, `ftp://…` and `mailto:…`; names such as `main.py` or `me@host` are not links.
 
     Each text is searched for these prefixes first. The base class's patterns, made for all scripts, take a
     sixth of the parsing time of a paragraph without links.

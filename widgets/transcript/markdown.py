@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 NESTING = 90
-"""Levels of containers after which a block is shown as it is."""
+"""Levels of containers after which a block is shown as source text."""
 
 _Rules = tuple[str, ...]
 
@@ -59,7 +59,7 @@ _BLOCK = {
     "lheading": tuple(mark + end for mark in "-=" for end in _ENDS),
     "paragraph": ("",),
 }
-"""What a rule for blocks matches has one of these in it. All texts end with a line feed."""
+"""Texts of which a block must contain one to match the rule. All blocks end with a line feed."""
 
 _INLINE = {
     "text": (("",), ""),
@@ -75,7 +75,7 @@ _INLINE = {
     "html_inline": (("<",), "<"),
     "entity": (("&",), "&"),
 }
-"""The same within a line, and the characters at which the rule is tried or that it looks for."""
+"""The same for rules within a line, and the characters at which the rule is tried or that it seeks."""
 
 
 def parse(source: str) -> list[Token]:
@@ -142,12 +142,12 @@ def _inline(state: StateCore) -> None:
 
 
 COLORED_CHARS = 32_768
-"""Characters of code that get colours; what comes after them is plain."""
+"""The number of characters of code that get colours; the rest is plain."""
 COLORED_LINE = 400
 """A line of more characters ends the colours: lexers may need quadratic time for it."""
 TAB = 4
 LANGUAGE_CHARS = 20
-"""Characters of a language's name that stand beside a block of code."""
+"""The maximum characters of the language's name next to a block of code."""
 
 CodeLine = list[tuple[str, str]]
 """A line of code as pieces of text and their roles."""
@@ -314,14 +314,14 @@ def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: WideRows) -
 
 
 class FenceRenderer:
-    """Renders a streamed fence: each line is lexed once, with the lines it depends on.
+    """A renderer of a streamed fence: each line is lexed once, with the lines it depends on.
 
     Lexing restarts after a line that leaves no string or comment open. Other lexer state is lost, so the
     whole fence is rendered again when it closes.
     """
 
     WINDOW = 40
-    """Lines of an open text or comment that are lexed again with each new line: its first and its last."""
+    """Lines of an open string or comment that are lexed again with each new line: the first, and the last."""
 
     def __init__(self, info: str, palette: Palette, width: int, wide: WideRows = CUT_AT_EDGE) -> None:
         self._info: str | None = info
@@ -350,7 +350,7 @@ class FenceRenderer:
 
 
 def label_of(info: str) -> str:
-    """Return what stands at the right end of a block of code: its language, and what a click there does."""
+    """Return the label at the right end of a code block: its language, and the action of a click on it."""
     name = flat(clean(info.split(maxsplit=1)[0] if info.strip() else ""))[:LANGUAGE_CHARS]
     return f"{name} · copy" if name else "copy"
 
@@ -440,7 +440,7 @@ def _link(token: Token, name: str) -> Style:
 Align = Literal["left", "center", "right"]
 
 WORD = 12
-"""A column is made no narrower than its longest word, or than this many cells."""
+"""A column is at least as wide as its longest word, but need not be wider than this many cells."""
 _BAR = " │ "
 
 
@@ -535,14 +535,14 @@ def _records(table: Table, width: int, rule: Style, blank: Style) -> list[Row]:
 
 
 PARSED_CHARS = 5 * BLOCK_CHARS
-"""A block of more characters is shown as it is."""
+"""A block of more characters is shown as source text."""
 LEAST_WIDTH = 10
-"""Cells that nested text keeps: what is nested deeper is no longer indented."""
+"""The minimum cells of nested text: text nested deeper is not indented further."""
 PREPARED = ("python", "bash", "json", "diff")
-"""Languages whose lexers are compiled ahead."""
+"""Languages whose lexers are compiled in advance."""
 IMAGES = 200
 LINKS = 2_000
-"""A block that seems to open more of them is shown as it is: looking for their ends takes quadratic time."""
+"""A block that seems to open more links is shown as source: searching their ends takes quadratic time."""
 
 _BULLETS = "•◦▪"
 _TASK = lazy_pattern(r"\[([ xX])\][ \t]+(?=\S)")
@@ -565,7 +565,7 @@ def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = 
 
 
 def prepare(*, code: bool = True) -> None:
-    """Compile the patterns for links, and with `code` for code: 0.1 s. Run this in a thread."""
+    """Compile the patterns for links, and with `code` for code, which takes 0.1 s. Run this in a thread."""
     prepare_links()
     for language in PREPARED if code else ():
         lexer_for(language)
@@ -601,7 +601,7 @@ def _elements(tokens: Sequence[Token]) -> Iterator[_Element]:
 
 
 class _Renderer:
-    """Draws the elements of one block."""
+    """A renderer of the elements of one block."""
 
     def __init__(self, source: str, width: int, palette: Palette, first: int | None, wide: WideRows) -> None:
         self._lines = source.split("\n")
@@ -613,7 +613,7 @@ class _Renderer:
         self._dim = palette.style("dim")
 
     def blocks(self, tokens: Sequence[Token], width: int, *, gaps: bool, depth: int = 0) -> list[Row]:
-        """Return elements below each other; without `gaps`, blank rows follow the source."""
+        """Return the rows of elements below each other; without `gaps`, blank rows are as in the source."""
         rows: list[Row] = []
         for element in _elements(tokens):
             drawn = self._element(element, width, depth)

@@ -47,14 +47,14 @@ class SourceLine(NamedTuple):
 
 
 class SourceSpan(NamedTuple):
-    """The lines from the first to the last."""
+    """The lines of a document from the first to the last."""
 
     first: SourceLine
     last: SourceLine
 
 
 class CopyRange:
-    """A line, block or message that moves; once held, everything from where that was up to where it is."""
+    """A line, block or message that keys move; once held, everything from there to the current one."""
 
     def __init__(self, document: Document, item: int) -> None:
         """Begin at the first line of an item that has rows."""
@@ -68,7 +68,7 @@ class CopyRange:
         self._held = self._at if self._held is None else None
 
     def step(self, unit: Unit, step: int) -> None:
-        """Go to the next unit (1) or the previous one (-1); a larger one first goes around what is marked."""
+        """Go to the next unit (1) or the previous one (-1); a larger unit begins with the one around it."""
         around = self._around(unit, self._at.first)
         if unit == "line" or around == self._at:
             place = self._beside(unit, self._at.last if step > 0 else self._at.first, step)
@@ -77,7 +77,7 @@ class CopyRange:
 
     @property
     def marked(self) -> SourceSpan:
-        """All that is marked."""
+        """The whole marked span."""
         held = self._held or self._at
         return SourceSpan(min(held.first, self._at.first), max(held.last, self._at.last))
 
@@ -105,7 +105,7 @@ class CopyRange:
         return "\n\n".join(filter(None, texts))
 
     def _source_of(self, span: SourceSpan, source: str) -> str:
-        """Return a piece of an item's source, with what stands between its parts there if they are found."""
+        """Return a span of an item's source, with the text between its parts if that can be found."""
         (_, low, above), (_, high, below) = span
         start, at, kept = 0, 0, list[str]()
         for part, text in self._texts(span.first.item).items():
@@ -128,7 +128,7 @@ class CopyRange:
         return SourceSpan(SourceLine(item, min(texts), 0), SourceLine(item, last, texts[last].count("\n")))
 
     def _around(self, unit: Unit, place: SourceLine) -> SourceSpan:
-        """Return the unit in which a line stands."""
+        """Return the unit that contains a line."""
         if unit == "message":
             return self._whole(place.item)
         if unit == "line":
@@ -137,7 +137,7 @@ class CopyRange:
         return SourceSpan(place._replace(line=0), place._replace(line=last))
 
     def _beside(self, unit: Unit, place: SourceLine, step: int) -> SourceLine | None:
-        """Return the nearest line outside the unit that ends at a line; None at either end of everything."""
+        """Return the nearest line before or after the unit of `place`; None at the document's ends."""
         item, part, line = place
         texts = self._texts(item)
         if unit == "line" and 0 <= line + step <= texts.get(part, "").count("\n"):
@@ -156,7 +156,7 @@ class CopyRange:
         return None
 
     def _row(self, place: SourceLine) -> RowPosition:
-        """Return the row where a line begins: as many as the lines above it take when drawn alone."""
+        """Return the row where a line begins, by the number of rows that the lines above it take alone."""
         item, part, line = place
         parts = self._document.parts(item)
         if part >= len(parts):
@@ -180,7 +180,7 @@ class CopyRange:
 
 
 def _offset(text: str, line: int) -> int:
-    """Return where a line begins; one past the end plus one for the line after the last."""
+    """Return the offset at which a line begins; after the last line, the length of the text plus one."""
     at = 0
     for _ in range(line):
         at = text.find("\n", at) + 1 or len(text) + 1
@@ -188,7 +188,7 @@ def _offset(text: str, line: int) -> int:
 
 
 def _with_text(part: Part, text: str) -> Part:
-    """Return a part with another text, without the colours of a language, which take long."""
+    """Return a part with another text, without a language, because highlighting would be slow."""
     match part:
         case MarkupPart(block=block):
             return MarkupPart(replace(block, source=text, info="" if block.kind == "fence" else block.info))
@@ -222,14 +222,14 @@ class NavigatorHost(Protocol):
         """Redraw code with other options, and paint."""
 
     def select(self, selection: Selection | None) -> None:
-        """Mark this as selected, or nothing."""
+        """Select this range; None clears the selection."""
 
     def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
         """Run work in the background; within a group only the last one runs."""
 
 
 class Navigator:
-    """The person's position in a document, and moves from there. Each move ends with a repaint."""
+    """The user's position in a document, and moves from there. Each move ends with a repaint."""
 
     def __init__(
         self,
@@ -240,9 +240,9 @@ class Navigator:
         host: NavigatorHost,
     ) -> None:
         self.focused: int | None = None
-        """The item the keys act on."""
+        """The item that the keys act on; None if there is none."""
         self.range: CopyRange | None = None
-        """What the keys have selected; it ends with the selection."""
+        """The range selected with the keys; it ends with the selection."""
         self._document = document
         self._viewport = viewport
         self._finder = finder
@@ -251,11 +251,11 @@ class Navigator:
         self._copied = (-1, 0, 0.0)
         """The item that was copied last, which of its texts, and when."""
         self._wanted_step = 0
-        """The step to a hit that is not known yet; 0: none."""
+        """The requested step to a hit that is not found yet; 0: none."""
         self._seeking: Iterator[None] | None = None
-        """The search for a place that was begun last."""
+        """The search for a position that was started last."""
         self.last_pattern = ""
-        """What was searched for last in this conversation."""
+        """The pattern of the last search in this conversation."""
 
     def forget(self) -> None:
         """Reset for another conversation: go to its end, without focus or search."""
@@ -286,7 +286,7 @@ class Navigator:
         return finder.count if finder.pattern == pattern and not finder.searching else None
 
     async def find_again(self, step: int) -> None:
-        """Search again for what the last search was for, and go to its next (1) or previous (-1) hit."""
+        """Repeat the last search, and go to its next (1) or previous (-1) hit."""
         if not self.last_pattern:
             return
         before = self.focused
@@ -379,8 +379,9 @@ class Navigator:
         self._host.repaint()
 
     def jump_user(self, step: int) -> None:
-        """Go to the person's message before the first visible row (-1), or after it (1); while keys select,
-        to the message beside.
+        """Go to the user's previous (-1) or next (1) message, from the focused item or the first visible row.
+
+        A selection by keys moves by a message instead.
         """
         if self.range is not None:
             self.step_range("message", step)
@@ -401,7 +402,7 @@ class Navigator:
         self._host.repaint()
 
     def _to_user(self, index: int, step: int) -> Iterator[None]:
-        """Search for a message of the person from `index` on, one item per step, and go there."""
+        """Search for a message by the user from `index` on, one item per step, and go there."""
         while self._document.has(index):
             if isinstance(self._document.peek(index), UserItem):
                 self.focused = index
@@ -412,7 +413,7 @@ class Navigator:
             yield
 
     def _seek(self, steps: Iterator[None]) -> None:
-        """Run a search: at once for a near target, else in slices until the person moves elsewhere."""
+        """Run a search: at once for a near target, else in slices until the user moves elsewhere."""
         self._seeking = steps
         end = perf_counter() + SLICE
         for _ in steps:
@@ -434,7 +435,7 @@ class Navigator:
     # A range for copying
 
     def begin_range(self) -> None:
-        """Select by keys, from the first line of the focused item on; if they do already, hold its start."""
+        """Begin a selection by keys at the focused item; if there is one, hold or release its start."""
         if self.range is not None:
             self.range.hold()
         else:
@@ -454,7 +455,7 @@ class Navigator:
             self.mark_range()
 
     def mark_range(self) -> None:
-        """Mark the rows of the range, and show the end that moves."""
+        """Select the rows of the range, and scroll to the end that moves."""
         if self.range is not None:
             place = self.range.place()
             self.focused = place.item
@@ -464,7 +465,7 @@ class Navigator:
             self._host.repaint()
 
     def end_range(self) -> None:
-        """Let the keys move again, with nothing selected."""
+        """End the selection by keys, if there is one, and clear it."""
         if self.range is not None:
             self.range = None
             self._host.select(None)
@@ -472,9 +473,7 @@ class Navigator:
     # Folds
 
     def toggle(self, index: int, *, further: bool = False) -> None:
-        """Fold or unfold an item. With `further`, an automatically opened item opens fully instead of
-        folding.
-        """
+        """Fold or unfold an item. With `further`, an automatically opened one opens fully."""
         entry = self._document.entry(index)
         if not folds(entry.item):
             return
@@ -500,7 +499,7 @@ class Navigator:
         self._fold_all(Fold.CLOSED)
 
     def unfold_all(self) -> None:
-        """Open whatever folds; where that was done last, fold it."""
+        """Open all items that can fold, or fold them if they were opened like this last."""
         self._fold_all(Fold.CLOSED if self._document.folded is Fold.OPEN else Fold.OPEN)
 
     def _fold_all(self, fold: Fold) -> None:
@@ -521,7 +520,7 @@ class Navigator:
         self._host.redraw_code()
 
     def shift(self, step: int) -> None:
-        """Shift code sideways: of the focused item, else of the first visible item that is cut."""
+        """Shift the code of the focused item, else of the first visible item that is cut off, sideways."""
         if self.focused is None:
             cut = (row.place.item for row in self._picture.rows if beyond(row.strip))
             self.focused = next(cut, None)
@@ -562,10 +561,10 @@ class Navigator:
         return clean(self._document.source(self._document.stop - 1 if self.focused is None else self.focused))
 
     def next_copy(self) -> tuple[str, str] | None:
-        """Return what `y` copies, and words for what it copies next; None in an empty conversation.
+        """Return the text to copy, and a sentence on what is copied next; None in an empty conversation.
 
-        That is the selected range, which ends; else the source of an item, and soon after, one after another
-        of its blocks of code.
+        The text is the range selected with keys, which then ends; else the source of the focused or the last
+        item, and if this is repeated soon, each of its blocks of code in turn.
         """
         if self.range is not None:
             text = self.range.text()
@@ -593,11 +592,11 @@ class Navigator:
 
 
 WHEEL = 3
-"""Rows of one notch of the mouse wheel."""
+"""Rows per step of the mouse wheel."""
 
 
 class DocumentMouse:
-    """Converts mouse events of a widget to moves of its navigator."""
+    """A converter of a widget's mouse events to moves of its navigator."""
 
     def __init__(
         self, document: Document, picture: DocumentPicture, navigator: Navigator, widget: Widget
@@ -607,7 +606,7 @@ class DocumentMouse:
         self._navigator = navigator
         self._widget = widget
         self.on_scrollbar = False
-        """Whether it is over the scrollbar, or holds it."""
+        """Whether the pointer is over the scrollbar, or drags it."""
 
     @property
     def dragging(self) -> bool:
@@ -615,7 +614,7 @@ class DocumentMouse:
         return self.on_scrollbar and self._widget.app.mouse_captured is self._widget
 
     def wheel(self, event: events.MouseEvent, step: int, *, sideways: bool) -> None:
-        """Handle one notch of the wheel, down or right if `step` is positive."""
+        """Handle one step of the wheel, down or right if `step` is positive."""
         event.stop()
         if not sideways:
             self._navigator.scroll(step * WHEEL)
@@ -663,7 +662,7 @@ class DocumentMouse:
         return True
 
     def code_at(self, event: events.Click) -> str | None:
-        """Return the code whose label was clicked."""
+        """Return the code whose label was clicked; None for any other click."""
         rows = self._picture.rows
         if event.y >= len(rows) or rows[event.y].place.row:
             return None

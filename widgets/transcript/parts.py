@@ -39,11 +39,11 @@ class WordsPart:
     glyph_role: str = "dim"
     right: str = ""
     rows: int = 0
-    """After so many rows the rest is folded; 0: all is shown."""
+    """The number of rows after which the rest is folded; 0: all is shown."""
     every_row: bool = False
-    """The glyph stands in front of every row."""
+    """Whether the glyph precedes every row."""
     label: str = ""
-    """The start of the text that is dim: the name of an argument."""
+    """The start of the text, shown dim: the name of an argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class HeadPart:
     summary: str
     right: str = ""
     spinner: int = -1
-    """Which face of the spinner is shown; -1: the glyph of the state."""
+    """The frame of the spinner that is shown; -1: the glyph of the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class PicturePart:
     """A picture; without rows on terminals that cannot draw it. Its name is shown in another part."""
 
     source: str
-    """What stands for it at `PictureShelf.load`."""
+    """The source that `PictureShelf.load` is given."""
 
 
 Part = GapPart | WordsPart | MarkupPart | CodePart | DiffPart | HeadPart | PicturePart
@@ -144,19 +144,19 @@ class Fold(Enum):
 
     CLOSED = "closed"
     PEEK = "peek"
-    """It opened itself, and shows the first rows of what it holds."""
+    """Opened automatically, so that the first rows of the content are shown."""
     OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
-    """A message of the person. `origin` is `prompt`, `queue`, `steer`, or `task`: what an agent was given."""
+    """A message of the user. `origin` is `prompt`, `queue`, `steer`, or `task`: what an agent was given."""
 
     text: str
     node: int = 0
     origin: str = "prompt"
     pictures: Sequence[str] = ()
-    """The images that came with it, by what stands for them at `PictureShelf.load`."""
+    """The images sent with it, as sources for `PictureShelf.load`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class CallItem:
     result: str = ""
     live: str = ""
     files: int = 0
-    """Files it changed, which can be taken back."""
+    """The number of files it changed, which can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class NoticeItem:
     kind: str
     text: str
     detail: str = ""
-    """What there is to open behind it, such as what the model reads after a compaction."""
+    """The text shown when it is unfolded, such as what the model reads after a compaction."""
 
 
 Item = UserItem | ReasoningItem | AnswerItem | CallItem | NoticeItem
@@ -263,9 +263,7 @@ def error_of(item: CallItem) -> str:
 
 
 def first_fold(item: Item) -> Fold:
-    """Return an item's initial fold: calls that did not succeed, edits and pictures start
-    open.
-    """
+    """Return an item's initial fold: `PEEK` for failed calls, edits and pictures, otherwise `CLOSED`."""
     match item:
         case CallItem(outcome="failed" | "denied" | "interrupted"):
             return Fold.PEEK
@@ -289,7 +287,7 @@ def folds(item: Item) -> bool:
 DEEPEST = 8
 """Levels of nested values that are laid out; deeper ones stay JSON."""
 SHORT_LIST = 60
-"""Characters of a list of plain values that stands on one line."""
+"""The maximum characters of a list of plain values on one line."""
 
 
 def lay_out(value: Any, depth: int = 0) -> list[str]:
@@ -315,7 +313,7 @@ def lay_out(value: Any, depth: int = 0) -> list[str]:
 
 
 def _on_one_line(value: Any) -> str | None:
-    """Return the words of a plain value or a short list of them; None for what is laid out over lines."""
+    """Return the text of a plain value or a short list of them; None if several lines are needed."""
     if not isinstance(value, (Mapping, list, tuple)):
         return value_text(value)
     if not value:
@@ -337,17 +335,17 @@ def value_text(value: Any) -> str:
 
 
 PEEK_ROWS = 12
-"""Rows that a card shows which opened itself."""
+"""The number of rows shown of a card that opened by itself."""
 LIVE_ROWS = 3
 """Rows of output below the card of a running call."""
 PRETTY_CHARS = 65_536
-"""A longer result is not laid out again."""
+"""The maximum characters of a result that is reformatted."""
 LANGUAGE_LINES = 400
-"""A longer text is shown without the colours of its language, in parts."""
+"""The maximum lines of a text shown in the colours of its language; a longer one is shown in parts."""
 
 
 def call_parts(item: CallItem, fold: Fold, spinner: int = -1) -> list[Part]:
-    """Return the parts of a card. `spinner` is the spinner's frame, -1 if it is still."""
+    """Return the parts of a card. `spinner` is the spinner's frame; -1 shows the state's glyph."""
     parts: list[Part] = [head_of(item, fold, spinner)]
     if fold is Fold.OPEN:
         parts += _arguments(item)
@@ -473,7 +471,7 @@ def hunks(diff: str) -> Iterator[str]:
 
 
 def result_lines(result: str) -> str:
-    """Return a result laid out, a field a line; a huge one and one that is not JSON as it is."""
+    """Return a JSON result with one field per line; a very long one or other text is only cleaned."""
     if len(result) <= PRETTY_CHARS:
         try:
             return clean("\n".join(lay_out(json.loads(result))))
@@ -483,10 +481,10 @@ def result_lines(result: str) -> str:
 
 
 USER_ROWS, TASK_ROWS = 20, 4
-"""Rows of a message of the person that are shown before it is unfolded."""
+"""Rows shown of a message by the user, or of a task, before it is unfolded."""
 
 MOST_BEHIND = 60_000
-"""Characters behind a notice that are shown where it stands."""
+"""The maximum characters of a notice's detail that are shown in the conversation."""
 
 _NOTICE_ROLES = {
     "warning": "warning",
@@ -496,7 +494,7 @@ _NOTICE_ROLES = {
     "error": "error",
     "failure": "error",
 }
-"""The role of each kind of notice: as it is told while a session is open, or as it is stored."""
+"""The role of each kind of notice, as named in live events or as stored."""
 _MARKED = {"error": glyph("failed"), "failure": glyph("failed"), "cut": glyph("stopped")}
 _ORIGINS = {"steer": "steered", "task": "its task"}
 
@@ -527,7 +525,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
 def gap_between(before: Item | None, item: Item) -> bool:
     """Return whether an empty row separates two items.
 
-    Calls and the thoughts between them stand together, and so do adjacent notices.
+    Calls and the reasoning between them are not separated, nor are adjacent notices.
     """
     if before is None:
         return False
@@ -602,13 +600,13 @@ class DocumentEntry:
     def __init__(self, item: Item, gap: bool, age: int = 0) -> None:
         self.item = item
         self.gap = gap
-        """Whether an empty row stands above it."""
+        """Whether an empty row precedes the item."""
         self.age = age
         """How often everything had been folded or unfolded when this was last brought up to date."""
         self.chosen: Fold | None = None
-        """How much of it a person wants to see; None: what suits it."""
+        """The fold state that the user chose; None: the one that suits the item."""
         self.parts: list[Part] | None = None
-        """None until somebody looks."""
+        """The parts of the item; None until they are needed."""
         self.heights: list[int] = []
         """Rows of its parts: as drawn, or estimated."""
         self.open = False
@@ -618,7 +616,7 @@ class DocumentEntry:
         self.closed = 0
         """How many parts of an answer that is being written are complete."""
         self.written: tuple[Item, Fold | None, int] | None = None
-        """What the archive holds of it; None: nothing."""
+        """The state in which the archive contains the item; None: it does not."""
 
     @property
     def state(self) -> tuple[Item, Fold | None, int]:
@@ -631,7 +629,7 @@ class DocumentEntry:
         return self.chosen or first_fold(self.item)
 
     def guess(self, room: int) -> int:
-        """Estimate the item's height from its length; `room` is the columns of a row."""
+        """Return the height estimated from the item's length; `room` is the columns of a row."""
         match self.item:
             case AnswerItem(text=text) | UserItem(text=text):
                 return 2 + len(text) // room
@@ -640,10 +638,10 @@ class DocumentEntry:
 
 
 Key = Part | tuple[Part, int]
-"""A part, with the cell from which on its code is shown where that is not the first."""
+"""A part, with the first cell of its code that is shown unless that is 0."""
 
 KEPT_ROWS = 6_000
-"""Rows that are kept, in whole parts."""
+"""The maximum number of cached rows, in whole parts."""
 
 
 def alike(rows: list[Strip], before: Sequence[Strip]) -> list[Strip]:
@@ -659,7 +657,7 @@ class RowCache:
         self._limit = limit
         self._strips: OrderedDict[Key, list[Strip]] = OrderedDict()
         self.rows = 0
-        """How many are kept."""
+        """The number of cached rows."""
 
     def get(self, part: Key) -> list[Strip] | None:
         """Return the rows of a part; None if they are not cached."""

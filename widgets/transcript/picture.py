@@ -24,9 +24,9 @@ from widgets.transcript.parts import Fold, NoticeItem, PicturePart, folds, text_
 from widgets.transcript.wrap import whole_text
 
 SLICE = 0.001
-"""Seconds of work in one go, so that one and a frame stay below 4 ms together."""
+"""Seconds of work at a time, so that a slice and a frame together stay below 4 ms."""
 REST = 0.003
-"""Seconds the loop belongs to others between two slices."""
+"""Seconds between two slices in which the event loop does other work."""
 
 
 async def run_in_slices(
@@ -55,7 +55,7 @@ class Viewport:
         self.height = 0
         self.following = True
         self.at_start = False
-        """Whether the first row is wanted, while items from before still come in above it."""
+        """Whether the first row was requested, while earlier items are still being added above it."""
 
     @property
     def top(self) -> RowPosition:
@@ -63,7 +63,7 @@ class Viewport:
         return self._top
 
     def runs(self) -> list[RowRun]:
-        """The visible rows, part by part."""
+        """Return the visible rows, part by part."""
         document = self._document
         while not self.following:
             self._top = document.start if self.at_start else document.valid(self._top)
@@ -77,7 +77,7 @@ class Viewport:
         return runs
 
     def rows(self) -> list[PlacedRow]:
-        """The visible rows."""
+        """Return the visible rows."""
         return [row for run in self.runs() for row in run.rows()]
 
     def scroll(self, rows: int) -> None:
@@ -139,7 +139,7 @@ class Viewport:
 _PART_BITS = 24
 _ROW_BITS = 24
 _ORIGIN = 1 << 32
-"""Added to the index of an item, which can be negative, while a coordinate should not."""
+"""Added to the index of an item, because an index can be negative and a coordinate should not be."""
 
 
 def line_of(place: RowPosition) -> int:
@@ -148,7 +148,7 @@ def line_of(place: RowPosition) -> int:
 
 
 def place_of(line: int) -> RowPosition:
-    """Return the position for a number of `line_of`."""
+    """Return the position for a number from `line_of`."""
     rest, row = divmod(line, 1 << _ROW_BITS)
     item, part = divmod(rest, 1 << _PART_BITS)
     return RowPosition(item - _ORIGIN, part, row)
@@ -215,14 +215,14 @@ class Finder:
     def __init__(self) -> None:
         self.pattern = ""
         self.searching = False
-        """Whether there is more to be searched."""
+        """Whether there are items still to search."""
         self._run = 0
         self._at = -1
         """The current hit, counted from the last; -1 before the first step."""
         self._match: SearchMatch | None = None
         """The current hit, by its item."""
         self._shown: tuple[object, RowHit | None] = (None, None)
-        """Where the current hit is displayed, with all that decides it."""
+        """The position at which the current hit is displayed, with everything that determines it."""
         self._items: list[int] = []
         """Items with hits, the last first."""
         self._ends: list[int] = []
@@ -252,8 +252,7 @@ class Finder:
         return self._steps(document, self._run)
 
     def move(self, step: int, start: int) -> SearchMatch | None:
-        """Move to the next or previous hit and return it; the first move goes to the hit nearest to item
-        `start`.
+        """Move to the next (1) or previous (-1) hit and return it; the first move begins at item `start`.
 
         After the last hit comes the first. None if no hit is known.
         """
@@ -326,8 +325,9 @@ class Finder:
         return hit[1] if hit and hit[0] == place else -1
 
     def _find_row(self, document: Document, match: SearchMatch) -> RowHit | None:
-        """Return the row of a match, and which of the row's hits it is: the part's nearest hit, as the
-        displayed text can differ from the source.
+        """Return the row of a match, and its number among the row's hits; None if the match is hidden.
+
+        The displayed text can differ from the source; then the part's nearest hit is returned.
         """
         left = match.number
         found: RowHit | None = None
@@ -353,27 +353,27 @@ _NO_MARKS: Marks = ((), -1, None)
 
 
 class DocumentPicture:
-    """Composes the visible rows of a document: focus bar, marks, scrollbar, badge."""
+    """A composer of a document's visible rows, with focus bar, marks, scrollbar and badge."""
 
     def __init__(self, document: Document, viewport: Viewport, finder: Finder, palette: Palette) -> None:
         self.palette = palette
         self.unread: set[int] = set()
-        """Items that came or grew below while the person was reading above."""
+        """Items that were added or grew below while the user was reading above."""
         self.welcomes = True
-        """Whether a conversation in which nothing was said yet says what to do."""
+        """Whether a conversation without a message shows the welcome."""
         self.lessons: Sequence[str] = ()
-        """What it teaches, a row each."""
+        """The hints that such a conversation shows, one per row."""
         self.lines: list[Strip] = []
         """The rows as they were composed last."""
         self._document = document
         self._viewport = viewport
         self._finder = finder
         self._runs: list[RowRun] = []
-        """The rows in sight."""
+        """The visible rows."""
         self._known: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
-        """The document's rows of the last frame and how they were painted.
+        """The document's rows of the last frame, before and after painting.
 
-        By identity and all that decides how they look; the row is held, so that its identity stays its own.
+        The key is a row's identity with everything that determines its look; the row is kept alive for that.
         """
 
     @property
@@ -382,9 +382,7 @@ class DocumentPicture:
         return [row for run in self._runs for row in run.rows()]
 
     def compose(self, width: int, height: int, focused: int | None, selection: Selection | None) -> list[int]:
-        """Compose the visible rows; return the numbers of changed rows. `focused` is the index of the focused
-        item.
-        """
+        """Compose the visible rows; return the numbers of changed ones. `focused` is an item's index."""
         before, screen = self.lines, self._in_sight(width, height, focused, selection)
         changed: list[int] = []
         for row, strip in enumerate(screen):
@@ -483,14 +481,14 @@ class DocumentPicture:
 
 
 KEPT_ITEMS = 2_000
-"""Items that stay in memory, those used last, and how many above those in sight are fetched ahead."""
+"""The number of items in memory, and of those above the visible ones that are loaded in advance."""
 SLACK = 200
-"""How many more there may be before the first are put away."""
+"""How many more there may be before the first ones are archived."""
 _ALL = 1 << 60
 
 
 class EarlierItems:
-    """Keeps the items of a document in memory that are visible, searched or likely to be needed next."""
+    """The control of which items of a document are in memory: visible, searched, or likely to be needed."""
 
     def __init__(
         self,
@@ -512,7 +510,7 @@ class EarlierItems:
         self._go_on = go_on
         self._paint_soon = paint_soon
         self._fitting = False
-        """Whether items are being fetched, or put away."""
+        """Whether items are being loaded or archived."""
 
     def fit(self) -> None:
         """Fetch the needed items and archive the least recently viewed ones."""

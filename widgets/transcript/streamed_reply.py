@@ -27,7 +27,7 @@ class OpenTail:
         self.reset()
 
     def reset(self) -> None:
-        """Redraw from the start, after a new block or a changed look."""
+        """Redraw from the start, after a new block or a change of width or palette."""
         self._fence: FenceRenderer | None = None
         self._lines = 0
         self._strips: list[Strip] = []
@@ -89,12 +89,12 @@ class StreamedReply:
 
     @property
     def index(self) -> int | None:
-        """The item being written."""
+        """The index of the item being written; None if there is none."""
         return self._stretches[-1].index if self._stretches else None
 
     @property
     def first(self) -> int | None:
-        """The first item of the unfinished message."""
+        """The index of the first item of the unfinished message; None if there is none."""
         return self._stretches[0].index if self._stretches else None
 
     def add(self, text: str, *, reasoning: bool = False) -> None:
@@ -234,7 +234,7 @@ class RunningCalls:
         self._running: dict[str, tuple[int, float]] = {}
         self._output: dict[str, str] = {}
         self.asking: dict[str, str] = {}
-        """Requests that wait for the person, each with the tool that asks."""
+        """Requests that wait for the user, by id, each with the tool that asks."""
         self._ended: tuple[str, int] | None = None
         """The call that ended last, and its item."""
 
@@ -245,11 +245,11 @@ class RunningCalls:
 
     @property
     def first(self) -> int | None:
-        """The first item of a running call."""
+        """The index of the first item of a running call; None if no call runs."""
         return min((index for index, _ in self._running.values()), default=None)
 
     def start(self, call: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> int:
-        """Show the card of a call; the index of its item."""
+        """Show the card of a call; return the index of its item."""
         index = self._document.append(CallItem(call, tool, display, arguments))
         self._running[call] = (index, self._clock())
         return index
@@ -296,11 +296,7 @@ class RunningCalls:
         return index
 
     def tick(self, face: int) -> bool:
-        """Update the seconds of all running calls, and the spinner `face` of the newest; return whether any
-        changed.
-
-        `face` is -1 without motion.
-        """
+        """Update the running calls' times and the newest's spinner (-1: none); return whether any changed."""
         now = self._clock()
         changed = False
         asking = self._asking_calls()
@@ -318,7 +314,7 @@ class RunningCalls:
         return changed
 
     def _asking_calls(self) -> set[int]:
-        """Return the items of calls that wait for the person: the newest of the tool, else the newest."""
+        """Return the items of calls that wait for the user: the tool's newest, else the newest of all."""
         if not self.asking or not self._running:
             return set()
         newest = {self._item(index).tool: index for index, _ in self._running.values()}

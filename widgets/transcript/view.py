@@ -34,7 +34,7 @@ from widgets.transcript.streamed_reply import RunningCalls, StreamedReply
 
 
 class FrameLimiter:
-    """Calls `paint` soon after a request, once for any number of requests.
+    """A limiter that calls `paint` soon after a request, once for any number of requests.
 
     The first paint after a pause runs in the same turn of the event loop. The next one starts `rest` seconds
     after it; `paint` returns that number. Errors of `paint` go to `fail`. This is cheaper than a Textual
@@ -80,14 +80,14 @@ class FrameLimiter:
 
 
 FRAME = 1 / 20
-"""Seconds between two frames while something streams."""
+"""Seconds between two frames while an answer or output streams."""
 SCROLLED_FRAME = 1 / 15
 """The same after a frame in which most rows were new, as they are when the end moves on."""
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
 _MATCH = "nN match"
 RESTING_TICK = 1.0
-"""The same while a dialog waits for the person; after a minute, only each thirtieth is drawn."""
+"""The same while a dialog waits for the user; after a minute, only each thirtieth is drawn."""
 
 
 class Transcript(KeptRow, can_focus=True):
@@ -95,7 +95,7 @@ class Transcript(KeptRow, can_focus=True):
 
     New content is shown at once, then at most 30 times a second (15 if all rows move), and only changed rows
     are painted. With `motion` False no spinner is shown. Textual's `virtual_size` is never changed, as that
-    repaints the whole screen. A click opens or folds an item without moving the focus, as the person probably
+    repaints the whole screen. A click opens or folds an item without moving the focus, as the user probably
     types on.
     """
 
@@ -187,10 +187,10 @@ class Transcript(KeptRow, can_focus=True):
         self.direct = DirectRows(self)
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         self._begun = 0
-        """The first item of the conversation that `renew` began."""
+        """The index of the first item of the conversation that `renew` began."""
         self._resting = False
         self._rested = 0.0
-        """When it began to rest, on `clock`."""
+        """The time on `clock` at which it began to rest."""
         self.clock = time.monotonic
         self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls = RunningCalls(self.document, lambda: self.clock())
@@ -211,18 +211,18 @@ class Transcript(KeptRow, can_focus=True):
 
     @property
     def unread(self) -> int:
-        """The number of items added or changed below while the person reads above."""
+        """The number of items added or changed below while the user reads above."""
         return len(self._picture.unread)
 
     def use(self, palette: Palette) -> None:
-        """Draw everything in another look."""
+        """Draw everything in another palette."""
         self._picture.palette = palette
         self.document.use(palette)
         self._reply.restyle()
         self.repaint()
 
     def link_files(self, root: Callable[[], str]) -> None:
-        """Let the terminal open links; files are in the folder whose `file:` address `root` gives."""
+        """Let the terminal open links; files are in the folder whose `file:` address `root` returns."""
         self._filtered.root = root
 
     def clear(self) -> None:
@@ -258,13 +258,13 @@ class Transcript(KeptRow, can_focus=True):
     def add_user(
         self, text: str, node: int = 0, origin: str = "prompt", pictures: Sequence[str] = ()
     ) -> None:
-        """Add a message of the person, with its images."""
+        """Add a message of the user, with its images."""
         self._add(UserItem(text, node, origin, pictures))
 
     def add_notice(self, kind: str, text: str, detail: str = "", instead_of: str = "") -> None:
         """Add a notice of the application; `detail` can be unfolded.
 
-        It replaces a notice at the end that has the words `instead_of`.
+        It replaces a notice at the end that contains the text `instead_of`.
         """
         item, last = NoticeItem(kind, as_typed(text), detail), self.document.stop - 1
         before = self.document.peek(last) if instead_of and self.document.knows(last) else None
@@ -292,7 +292,7 @@ class Transcript(KeptRow, can_focus=True):
         self._note_changes(changed | set(range(before, self.document.stop)))
 
     def cut(self) -> None:
-        """Mark the reply as interrupted; its text is kept. Why it was is told by what comes next."""
+        """Mark the reply as interrupted; its text is kept. The next notice gives the reason."""
         self._note_changes(self._reply.flush())
         self._reply.cut()
         self._add(NoticeItem("cut", "The reply broke off."))
@@ -323,7 +323,7 @@ class Transcript(KeptRow, can_focus=True):
             self._note_changes([index])
 
     def show_asking(self, request: str, tool: str | None) -> None:
-        """Show that a running call of `tool` waits for the person; None: no longer."""
+        """Show that a running call of `tool` waits for the user; None: no longer."""
         if tool is None:
             self._calls.asking.pop(request, None)
         else:
@@ -331,7 +331,7 @@ class Transcript(KeptRow, can_focus=True):
         self._tick()
 
     def rest(self, resting: bool) -> None:
-        """Stop the spinner and update times once a second while the person is asked something."""
+        """Stop the spinner and update times once a second while the user is asked something."""
         if resting == self._resting:
             return
         self._resting = resting
@@ -369,12 +369,12 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def welcome(self, shown: bool) -> None:
-        """Show or hide the welcome in an empty conversation; hidden below a dialog that covers half of it."""
+        """Show or hide the welcome in an empty conversation; it is hidden below a dialog that covers half."""
         self._picture.welcomes = shown
         self.repaint()
 
     def redraw(self) -> None:
-        """Draw everything again, as the terminal shows other things than before."""
+        """Draw everything again, because the terminal may no longer show what was drawn."""
         self.document.use(self.palette)
         self.direct.forget()
         self.repaint()
@@ -451,7 +451,7 @@ class Transcript(KeptRow, can_focus=True):
         return self._picture.selectable_line(y, self.size.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text as displayed, or the source of what keys have selected."""
+        """Return the selected text as displayed, or the source of the range selected with keys; or None."""
         if self.navigator.range is not None:
             return self.navigator.range.text() or "\n", "\n"
         text = selected_text(self.document, selection)
@@ -464,7 +464,7 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def select(self, selection: Selection | None) -> None:
-        """Mark this as selected, or nothing."""
+        """Select this range; None clears the selection."""
         self.screen.selections = {} if selection is None else {self: selection}
 
     def text_select_all(self) -> None:
@@ -539,7 +539,7 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.shift(step)
 
     def action_wrap(self) -> None:
-        """Wrap or cut all code."""
+        """Switch between wrapping and cutting long lines of code."""
         self.navigator.wrap_code(not self.document.wrap)
 
     def action_full_screen(self) -> None:
@@ -557,7 +557,7 @@ class Transcript(KeptRow, can_focus=True):
             self.post_message(self.Copied(*found))
 
     def action_select(self) -> None:
-        """Select by keys; again, hold the start of the range."""
+        """Begin a selection by keys; again, hold or release its start."""
         self.navigator.begin_range()
 
     def action_block(self, step: int) -> None:
@@ -565,14 +565,14 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.step_range("block", step)
 
     def action_find(self, step: int) -> None:
-        """Go to the next match, or the previous one, of the search that is on or was the last."""
+        """Go to the next (1) or previous (-1) match of the current search, or else of the last one."""
         if self.finder.pattern:
             self.navigator.find_step(step)
         else:
             self.go_on(partial(self.navigator.find_again, step))
 
     def action_user(self, step: int) -> None:
-        """Go to another message of the person."""
+        """Go to the user's previous (-1) or next (1) message."""
         self.navigator.jump_user(step)
 
     def action_top(self) -> None:

@@ -20,15 +20,15 @@ from widgets.rows.row_text import countable
 Row = list[Segment]
 
 CUT = "›"
-"""Stands at the right edge of a row that continues beyond it."""
+"""The mark at the right edge of a row that continues beyond it."""
 CUT_LEFT = "‹"
-"""Stands at the left edge of a row that began before it."""
+"""The mark at the left edge of a row that began before it."""
 
 SLICE = 16
-"""Code points per cell that are looked at; what combines more of them is cut within."""
+"""The maximum code points examined per cell; a longer combination of characters is cut."""
 
 _WIDE_ROWS_CLOSING = frozenset(",.;:!?)]}%…")
-"""What stands behind a word and never begins a row, if the word can go with it."""
+"""Characters after a word that do not begin a row if the word can be moved with them."""
 _WIDE_ROWS_BLANKS = lazy_pattern(" +")
 _LAST_WORD = lazy_pattern(r"\w+$")
 _HIDDEN = "hidden"
@@ -173,9 +173,7 @@ def _lengths(text: str, width: int) -> Iterator[int]:
 
 
 def _last_break(piece: str, follows: str) -> int:
-    """Return a better cut for a piece that ends within a word: after its last blank, or before the word's
-    last part.
-    """
+    """Return where to cut a piece that ends in a word: after its last blank, in the word, or at its end."""
     places = [piece.rfind(" ") + 1]
     if (follows.isalnum() or follows in _WIDE_ROWS_CLOSING) and (word := _LAST_WORD.search(piece)):
         places.append(word.start())
@@ -261,7 +259,7 @@ def flat(text: str) -> str:
 
 
 def expand_tabs(line: str, size: int) -> str:
-    """Replace tabs in `line` with blanks up to the next tab stop, counted in cells."""
+    """Return `line` with each tab replaced by blanks up to the next tab stop, counted in cells."""
     line = countable(line)
     if "\t" not in line:
         return line
@@ -288,7 +286,7 @@ def wrap(runs: Sequence[Segment], width: int) -> list[Row]:
 
 
 def _fold(line: str, width: int, offset: int) -> list[tuple[int, int]]:
-    """Return start and end of each row of a line; blanks at a break belong to none."""
+    """Return start and end of each row of a line; blanks at a break belong to no row."""
     if cell_len(line) <= width:
         return [(offset, offset + len(line))]
     spans: list[tuple[int, int]] = []
@@ -350,7 +348,7 @@ def crop(row: Row, width: int, style: Style) -> Row:
 
 
 def pad(row: Row, width: int, style: Style) -> Row:
-    """Fill `row` up to `width` cells with blanks in `style`."""
+    """Return `row` filled up to `width` cells with blanks in `style`."""
     room = width - cells_of(row)
     return [*row, Segment(" " * room, style)] if room > 0 else row
 
