@@ -1,1 +1,1 @@
-"""The project folder: detecting changes and their authors, and undoing changes, without any model."""
+"""The project folder: detecting changes and who made them, and undoing changes, without any model."""

@@ -1,4 +1,4 @@
-"""Reports of the watcher to a session: changes become events, notices and notes for the model."""
+"""Reports of the file watcher to a session: changes become events, notices and notes for the model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from agent.workspace.watcher import Watcher, WriteClaim
 from tools.text.redact import mask_known
 
 MAX_TOLD = 500
-"""The number of files named in one event, because a branch switch can change a hundred thousand."""
+"""The number of files named in one event, because switching a branch can change a hundred thousand."""
 
 PATIENCE = 1.0
-"""Seconds that a message waits for the report of what changed while the session was closed."""
+"""Seconds for which a message waits for the report of what changed while the session was closed."""
 
 Kind = Literal["added", "modified", "removed"]
 
 
 class ChangeReporter:
-    """Detects changes in the workspace, and reports who made them.
+    """A watcher of the workspace that reports changes to the session, and who made them.
 
-    `remember` receives the note for the model's next request, and the sentence that a person sees instead.
-    `secrets` are values, by name, that are masked
-    in reports. `home` is the folder of Hermes' own files, whose changes are not reported.
+    `remember` receives the note for the model's next request, and the sentence that the user sees instead.
+    `secrets` are values, by name, that are masked in reports. `home` is the folder of Hermes's own files,
+    changes to which are not reported.
     """
 
     def __init__(
@@ -44,26 +44,26 @@ class ChangeReporter:
         self._secrets = secrets or {}
         self._watcher = Watcher(workspace, self._others_changed, home=home)
         self._calls: list[WriteClaim] = []
-        """The claims of running calls."""
+        """The claims of running tool calls to changes."""
         self.earlier: asyncio.Task[None] | None = None
-        """Reports what changed while the session was closed."""
+        """The task that reports what changed while the session was closed; None if there is none."""
 
     async def start(self) -> None:
-        """Begin to watch, in the background."""
+        """Start to watch, in the background."""
         await self._watcher.start()
 
     async def stop(self) -> None:
         await self._watcher.stop()
 
     async def catch_up(self) -> None:
-        """Report changes so far, as before a message that may be about them."""
+        """Report all changes made so far, as before a message that may refer to them."""
         if self.earlier is not None:
             await asyncio.wait([self.earlier], timeout=PATIENCE)
         await self._watcher.catch_up()
 
     async def switch(self, on: bool) -> str:
-        """Turn reports of changes by other programs and users on or off; return the new state as a
-        sentence.
+        """Turn reports of changes by other programs and users on or off; return the new state as a sentence
+        for the user.
         """
         await self._watcher.catch_up()
         self.enabled = on
@@ -74,7 +74,7 @@ class ChangeReporter:
 
     @property
     def coverage(self) -> str:
-        """Return which part of the project is watched, as a sentence."""
+        """Return a sentence about which part of the project is watched."""
         return self._watcher.coverage
 
     @property
@@ -87,11 +87,10 @@ class ChangeReporter:
 
     @asynccontextmanager
     async def during(self, call: str, emit: Callable[[Event], None] | None = None) -> AsyncIterator[None]:
-        """Attribute changes inside this block to the call, or to Hermes without a call.
+        """Attribute changes inside this block to the call `call`, or to Hermes if it is empty.
 
-        `emit` receives the event, by default that of the session: calls of agents have their own. While the
-        project is still being read for the first time, nothing waits. Changes during that time are not
-        attributed to anyone.
+        `emit` receives the event instead of the session's; calls of agents have their own. If the project is
+        still being read for the first time, nothing waits for that, and the changes are not attributed.
         """
         with ExitStack() as ended:
             async with self._watcher.claim() as claim:

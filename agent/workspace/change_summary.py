@@ -1,4 +1,4 @@
-"""Summaries of changed files."""
+"""Summaries of changed files: which were added, modified, removed or renamed, and their diffs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tools.files.text_files import decode
 from tools.text.redact import redact
 
 _DIFF_CHARACTERS = 8_000
-"""Length at which the diff of one file is cut."""
+"""The number of characters after which the diff of one file is cut."""
 
 
 def summarize(differences: Sequence[FileDifference], root: Path, guard: CredentialGuard) -> ProjectChanges:
-    """Return the differences as one value. Blocking, because it makes diffs.
+    """Return the differences as one value. Blocking, because it computes diffs.
 
     Files that `guard` protects are named, but their content is not shown.
     """
@@ -36,7 +36,7 @@ def summarize(differences: Sequence[FileDifference], root: Path, guard: Credenti
 
 
 def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of a removed and an added file with the same content, if each has exactly one match."""
+    """Return pairs of a removed and an added file with the same content, if the match is unambiguous."""
     gone: dict[bytes, list[str]] = {}
     come: dict[bytes, list[str]] = {}
     for item in differences:
@@ -65,7 +65,7 @@ def _by_name(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _diff(item: FileDifference) -> ShownFileDiff | None:
-    """Return the diff of a file; None unless each existing version is a text that was stored."""
+    """Return the diff of a file; None for a removed file, and unless each version is a stored text."""
     sides = ((item.before, item.text_before), (item.after, item.text_after))
     if any(
         entry is not None and (entry.kind is not ContentKind.TEXT or text is None) for entry, text in sides

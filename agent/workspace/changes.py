@@ -1,4 +1,4 @@
-"""Changes of the project, as a value, as a sentence for the user, and as a note for the model."""
+"""Changes to files of the project, as a value, as a sentence for the user, and as a note for the model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tools.text.words import plural
 T = TypeVar("T")
 
 NOTE_CHARACTERS = 2_000
-"""The length limit of a note."""
+"""The length limit on a note in characters."""
 
 MAX_NAMED = 20
-"""The number of files up to which a note names each with its changes."""
+"""The number of files up to which a note names each file with its changes."""
 
 _NAMED_IN_SENTENCE = 3
 _NAME_CHARACTERS = 120
@@ -25,7 +25,7 @@ _NO_ROOM = "\n[more of the diff is left out; read the file]\n"
 
 @dataclass(frozen=True, slots=True)
 class ShownFileDiff:
-    """A unified diff of one file, and the lines it adds and removes. `text` may be shortened or empty."""
+    """A unified diff of one file, and how many lines it adds and removes. `text` may be cut or empty."""
 
     path: str
     text: str
@@ -35,11 +35,11 @@ class ShownFileDiff:
 
 @dataclass(frozen=True, slots=True)
 class ProjectChanges:
-    """Changed files, as sorted paths relative to the project folder with `/`.
+    """The changed files, as sorted paths relative to the project folder, with `/`.
 
     A renamed file is in `renamed` (from, to) only if its content is unchanged. Otherwise it counts as removed
-    and added. There are no diffs of binary, large and secret files. There are none at all if more than
-    `MAX_NAMED` files changed.
+    and added. There are no diffs of binary, large and secret files, and none at all if more than `MAX_NAMED`
+    files changed.
     """
 
     added: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class ProjectChanges:
     diffs: tuple[ShownFileDiff, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     folder: Literal["", "gone", "back"] = ""
-    """What happened to the project folder: moved away, removed, or unreachable."""
+    """`gone` if the project folder was moved, removed or became unreachable, `back` if it returned."""
 
     @property
     def count(self) -> int:
@@ -61,7 +61,7 @@ class ProjectChanges:
     def followed_by(self, later: ProjectChanges) -> ProjectChanges:
         """Return these changes combined with later ones: a file added and then changed counts as added.
 
-        With very many files this is slow and should run in a thread.
+        This is slow with very many files and should then run in a thread.
         """
         if not self or not later:
             return later or self
@@ -78,7 +78,7 @@ class ProjectChanges:
         )
 
     def sentence(self) -> str:
-        """Return one line such as `You changed src/settings.py (+1 −1)`. Safe to show."""
+        """Return one line such as `You changed src/settings.py (+1 −1)`, safe for display."""
         if self.folder:
             held = f", with {self.count:,} {'file' if self.count == 1 else 'files'}" if self.count else ""
             return f"The project folder is {self.folder}{held}"
@@ -126,7 +126,7 @@ class ProjectChanges:
 
 
 def path_text(path: str) -> str:
-    """Return `path` on one line, with hidden characters shown and a long path shortened in the middle."""
+    """Return `path` on one line, with hidden characters visible and a long path shortened in the middle."""
     text = reveal(path).replace("\n", "\\n").replace("\t", "\\t")
     if len(text) <= _NAME_CHARACTERS:
         return text
@@ -139,7 +139,7 @@ def _lines(diff: ShownFileDiff) -> str:
 
 
 def _part(verb: str, items: Sequence[T], show: Callable[[T], str]) -> list[str]:
-    """Return the part of the sentence about these items, as a list; empty without items. Only few are
+    """Return the part of the sentence about these items, in a list; empty without items. At most three are
     named.
     """
     if not items:
@@ -155,7 +155,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _places(paths: Sequence[str]) -> str:
-    """Return the folders of many files (sorted): `files in src, tests and 3 more folders`."""
+    """Return a phrase with the top folders of sorted paths: `files in src, tests and 3 more folders`."""
     tops = _tops(paths)
     named = ["the project folder" if top == "." else path_text(top) for top in tops[:_NAMED_IN_SENTENCE]]
     if len(tops) > len(named):
@@ -176,7 +176,7 @@ def _tops(paths: Sequence[str]) -> list[str]:
 
 
 def _fit_diffs(diffs: Sequence[str], room: int) -> str:
-    """Return as many diffs as fit into `room` characters, each complete or cut at a line with a note."""
+    """Return as many diffs as fit into `room` characters; the last one may be cut at a line, with a note."""
     text = ""
     for diff in diffs:
         if not diff:

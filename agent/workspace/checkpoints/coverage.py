@@ -1,4 +1,4 @@
-"""Gaps in what a step, or the register of files, can restore."""
+"""Coverage: what a step, or the register of files, cannot restore."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent.workspace.git import common_folder, git_folder, top_folder
 from tools.text.words import plural
 
 _SINGLY = 3
-"""The number of paths of one kind in one folder that are named one by one."""
+"""The number of paths of one kind in one folder up to which each is named."""
 
 
 def coverage_of(
     changes: Iterable[PathChange], closed: Iterable[LeftOut], taken_along: Iterable[LeftOut]
 ) -> Coverage:
-    """Return which parts of these changes cannot be restored. Pure.
+    """Return which parts of these changes cannot be restored.
 
     `closed` are folders that were not read, `taken_along` objects that are permanently lost.
     """
@@ -44,7 +44,7 @@ class Uncovered:
             self.note(path, each)
 
     def note(self, path: str, known: KnownPath | None) -> None:
-        """Update the current state of `path`; None means that nothing exists there."""
+        """Record the current state of `path`; None means that nothing exists there."""
         before = self._reasons.pop(path, None)
         if before is not None:
             group = self._groups[_top(path), before]
@@ -84,26 +84,23 @@ UNKEPT = "what happens to files is not kept"
 
 @dataclass(frozen=True, slots=True)
 class GitCoverage:
-    """The git commands in one repository that a step can undo."""
+    """The kinds of git data in one repository that undo can restore."""
 
     state: bool
-    """HEAD, refs, reflogs, stash, the index, settings, hooks, and what is under way."""
+    """True for HEAD, refs, reflogs, stash, the index, settings, hooks, and unfinished operations."""
     history: bool
-    """Commits and contents that nothing names any more, whatever git removes."""
+    """True for commits and contents that nothing refers to any more, whatever git removes."""
     reason: str = ""
-    """Why it is incomplete, as a clause for the user; empty if complete."""
+    """The reason why it is incomplete, as a clause for the user; empty if complete."""
 
     @property
     def whole(self) -> bool:
-        """Return whether `git reset --hard`, `rebase`, `branch -D`, `stash drop` and the like can be
-        undone.
-        """
+        """Return whether `git reset --hard`, `rebase`, `branch -D`, `stash drop` and so on can be undone."""
         return self.state and self.history
 
 
 def git_coverage(workspace: Path, folder: Path, coverage: Coverage | None) -> GitCoverage:
-    """Return which git commands undo covers in the repository that contains `folder`. Both paths are
-    resolved.
+    """Return what undo covers in the repository that contains `folder`. Both paths must be resolved.
 
     `coverage` is that of the recorder of `workspace`; None if steps are not recorded. Data sent elsewhere
     (`git push`) and other work trees are never covered. Checks a few names on the disk; never raises.

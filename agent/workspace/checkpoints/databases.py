@@ -1,7 +1,7 @@
 """Recognition of databases in a workspace by their contents: folders, and files with companion files.
 
-The files of one database are restored together or not at all. A part of them would be a database state that
-never existed. The kinds are data (`databases.yaml`).
+The files of one database are restored together or not at all, because a part of them would be a database
+state that never existed. The kinds of databases are listed in `databases.yaml`.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ _HEAD = 100
 
 @dataclass(frozen=True, slots=True)
 class Magic:
-    """Bytes that a file must have at a given offset."""
+    """The bytes that a file must have at a given offset."""
 
     offset: int
     data: bytes
 
     def fits(self, head: bytes) -> bool:
-        """Return whether a file that begins with `head` has these bytes. Pure."""
+        """Return whether a file that begins with `head` has these bytes."""
         return head[self.offset : self.offset + len(self.data)] == self.data
 
 
 @dataclass(frozen=True, slots=True)
 class FolderKind:
-    """A folder that is a database."""
+    """A kind of database that consists of a folder."""
 
     name: str
     has: tuple[str, ...]
-    """Patterns of names that must all be in it."""
+    """Patterns, each of which must match a name in the folder."""
     magic: tuple[tuple[str, Magic], ...] = ()
     only: tuple[str, ...] = ()
-    """Patterns of the names that belong to it; none: all."""
+    """Patterns of the names that belong to it; if there are none, all do."""
     process: tuple[str, ...] = ()
-    """Patterns of files that begin with the number of the process using it."""
+    """Patterns of files that begin with the id of the process using it."""
     programs: tuple[str, ...] = ()
-    """Programs that use it when they work in the folder."""
+    """The programs that use it when their current folder is this folder."""
     passing: tuple[str, ...] = ()
-    """Patterns of names that reading rewrites and nothing depends on."""
+    """Patterns of names of files that reading rewrites and nothing depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """A file that is a database, with its companion files."""
+    """A kind of database that consists of a file and companion files."""
 
     name: str
     magic: Magic
@@ -62,14 +62,14 @@ class FileKind:
 
 @dataclass(frozen=True, slots=True)
 class FoundDatabase:
-    """One database of the workspace."""
+    """One database in the workspace."""
 
     path: str
-    """The folder, or the main file; empty for the workspace."""
+    """The path of its folder or main file; empty for the workspace itself."""
     kind: FolderKind | FileKind
 
     def owns(self, path: str) -> bool:
-        """Return whether a path belongs to this database. Pure."""
+        """Return whether a path belongs to this database."""
         if isinstance(self.kind, FileKind):
             return any(path == each or path.startswith(f"{each}/") for each in self.names())
         if not path.startswith(f"{self.path}/" if self.path else ""):
@@ -78,21 +78,19 @@ class FoundDatabase:
         return not self.kind.only or any(fnmatchcase(first, each) for each in self.kind.only)
 
     def is_passing(self, path: str) -> bool:
-        """Return whether a file of the database is rewritten by mere reading, and nothing depends on it.
-        Pure.
-        """
+        """Return whether a file of the database is rewritten by mere reading, and nothing depends on it."""
         rest = path[len(self.path) :].removeprefix("/").partition("/")[0]
         return any(fnmatchcase(rest, each) for each in self.kind.passing)
 
     def names(self) -> tuple[str, ...]:
-        """Return the paths by which the database is recognised. Pure."""
+        """Return the paths by which the database is recognised."""
         if isinstance(self.kind, FileKind):
             return (self.path, *(self.path + each for each in self.kind.beside))
         return (self.path,)
 
 
 class DatabaseFinder:
-    """Finds the database that a path of the workspace `root` belongs to.
+    """A search for the database that a path of the workspace `root` belongs to.
 
     `known` are paths that count as existing, such as those to be restored. Results are cached, so use a new
     finder when files may have changed. Blocking; never raises.
@@ -123,7 +121,7 @@ class DatabaseFinder:
         return self._around(path, parts)
 
     def _in(self, folder: str) -> tuple[FoundDatabase, ...]:
-        """Return the kinds of database that a folder is, judged by its contents."""
+        """Return the databases that a folder is, one for each matching kind, judged by its contents."""
         if folder not in self._folders:
             names = self._names(folder)
             kinds = (kind for kind in database_kinds()[0] if self._fits(kind, folder, names))
@@ -137,7 +135,7 @@ class DatabaseFinder:
         return all(not head or magic.fits(head) for head, magic in heads)
 
     def _around(self, path: str, parts: Sequence[str]) -> FoundDatabase | None:
-        """Return the database file at a path, or of which the path is a companion; None if there is none."""
+        """Return the database with this main or companion file, or a folder around the path; or None."""
         files = database_kinds()[1]
         for count in range(len(parts), 0, -1):
             folder, name = "/".join(parts[: count - 1]), parts[count - 1]
@@ -176,9 +174,9 @@ class DatabaseFinder:
 
 
 def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, str]]:
-    """Yield every plain file of a database: a descriptor of its folder, its name and its path. Blocking.
+    """Yield every regular file of a database: a descriptor of its folder, its name and its path. Blocking.
 
-    The descriptor is valid until the next item. No link is followed.
+    The descriptor is valid until the next item. Links are not followed.
     """
     top = database.path.rpartition("/")[0] if isinstance(database.kind, FileKind) else database.path
     if not (root / top).is_dir():
@@ -195,7 +193,7 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
 
 @cache
 def database_kinds() -> tuple[tuple[FolderKind, ...], tuple[FileKind, ...]]:
-    """Return the kinds of databases: those of folders, and those of files. The data file is read once."""
+    """Return the kinds of databases that are folders, and those that are files. The table is read once."""
     from tools.kit.yaml_text import load_table
 
     data: Mapping[str, Any] = load_table(_FILE)
@@ -229,7 +227,7 @@ def _has(names: frozenset[str], pattern: str) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    """Return the beginning of a plain file; empty if it cannot be read."""
+    """Return the first 100 bytes of a regular file; empty if it cannot be read."""
     try:
         descriptor = os.open(path, _READ)
         try:

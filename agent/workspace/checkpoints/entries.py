@@ -1,4 +1,4 @@
-"""Records about files: the state of a path, its change by a step, and parts that were not covered.
+"""Records about files: the state of a path, the change to it by a step, and parts that were not covered.
 
 A workspace has one log of **steps** per session (its *line*), numbered from 1. Step 0 is the workspace before
 any change. Position `n` means the state after step `n`. A restore is a step like any other, so the log only
@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 from tools.results import ToolError
 
 StepKind = Literal["tool", "command", "restore", "outside"]
-"""The cause of a step: a file tool, something that runs programs, a restore, or somebody else than the
-agent.
+"""The cause of a step: a file tool, something that runs programs, a restore, or a change from outside the
+session.
 """
 
 
@@ -30,7 +30,7 @@ class PathKind(Enum):
     LINK = "link"
     FOLDER = "folder"
     OTHER = "other"
-    """A socket, a device, a pipe: noticed, never stored and never restored."""
+    """A socket, a device, or a pipe: it is noticed, but never stored or restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,23 @@ class PathEntry:
 
     kind: PathKind
     mode: int
-    """Permission bits, such as 0o644; 0 for a link."""
+    """The permission bits, such as 0o644; 0 for a link."""
     size: int = 0
-    """Bytes of a file; 0 for the rest."""
+    """The size of a file in bytes; 0 for other kinds."""
     modified: int = 0
-    """Time of the last change of contents in nanoseconds since the epoch."""
+    """The time of the last change of contents, in nanoseconds since the epoch."""
     digest: str | None = None
     """SHA-256 of a file's bytes in hex; None if the contents are not stored, and for other kinds."""
     target: str = ""
     """The target of a link, exactly as written."""
     twin: str = ""
-    """Another path of the workspace for the same file (a hard link); usually empty."""
+    """Another path in the workspace of the same file (a hard link); usually empty."""
     reason: str = ""
-    """Why the contents of a file are not stored; empty if they are."""
+    """The reason why the contents of a file are not stored; empty if they are."""
     inode: str = ""
-    """The number of a file with several names, here or elsewhere; usually empty."""
+    """The inode of a file with several hard links, inside or outside the workspace; usually empty."""
     attributes: str = ""
-    """Names of attributes that no restore gives back, separated by spaces; usually empty."""
+    """The names of attributes that a restore does not bring back, separated by spaces; usually empty."""
 
     @property
     def is_restorable(self) -> bool:
@@ -76,8 +76,8 @@ class PathChange:
     """The state of one path before and after a step; None if nothing exists there.
 
     `path` is relative to the workspace, with `/` between its components. `.` is the workspace itself, of
-    which only the mode counts. An absolute path is a file of Hermes outside of it (`is_outside`). Bytes of a
-    name that are not UTF-8 are stored as lone surrogates, as `os.fsdecode` makes them.
+    which only the mode counts. An absolute path is one of Hermes's own files outside of it (`is_outside`).
+    Bytes of a name that are not UTF-8 are stored as lone surrogates, as by `os.fsdecode`.
     """
 
     path: str
@@ -86,13 +86,13 @@ class PathChange:
 
 
 def is_outside(path: str) -> bool:
-    """Return whether a path is outside of the workspace: a note or a skill, written by a tool."""
+    """Return whether a path is outside of the workspace: a note or a skill that a tool has written."""
     return path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A path that a step could not cover, and the reason. A folder stands for its content."""
+    """A path that a step could not cover, and the reason. A folder stands for all its content."""
 
     path: str
     reason: str
@@ -112,7 +112,7 @@ class Coverage:
         return not self.left_out and not self.more
 
     def sentence(self) -> str:
-        """Return the coverage for the user: `full`, or the paths left out."""
+        """Return the coverage as a phrase for the user: `full`, or `without` some of the paths left out."""
         if self.complete:
             return "full"
         named = ", ".join(f"{item.path} ({item.reason})" for item in self.left_out[:3])
@@ -121,11 +121,11 @@ class Coverage:
 
 
 NAMED = 100
-"""The largest number of paths a coverage names."""
+"""The largest number of paths that a coverage names."""
 
 
 _REFS = 5_000
-"""The number of refs of one unit recorded in a step; with more, the files are enough."""
+"""The largest number of refs of one unit that are recorded in a step; with more, none are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,39 +133,39 @@ class UnitMark:
     """A unit (a repository or a database) in which a step changed files; see `units.yaml`."""
 
     kind: str
-    """The kind; empty for a work tree inside a unit, where files are ordinary again."""
+    """The kind of unit; empty for a work tree inside a unit, where files are ordinary again."""
     refs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Values of git refs, before and after; empty if missing. See `git_refs`."""
+    """The values of git refs before and after the step; empty if missing. See `git_refs`."""
     objects: str = ""
-    """For a repository made by the step: the identity of its objects."""
+    """For a repository created by the step, the identity of its object store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The changes of workspace files by one call, by one restore, or from outside the session."""
+    """The changes to workspace files by one call, by one restore, or from outside the session."""
 
     number: int
     kind: StepKind
     session: str
-    """The acting session; a child's steps are in the line of the session that delegated to it."""
+    """The session that acted; the steps of a subagent are in the line of the session that started it."""
     call: str
-    """The tool call that made it; empty for steps of the user."""
+    """The id of the tool call that made it; empty for steps of the user."""
     label: str
-    """One line for the user: `write_file src/app.py`, `restored to step 12`. Cleaned, secrets masked."""
+    """A line for the user: `write_file src/app.py`, `restored to step 12`. Cleaned, secrets masked."""
     created: float
-    """Seconds since the epoch."""
+    """The time in seconds since the epoch."""
     root: str
-    """The workspace, resolved."""
+    """The workspace folder, with links resolved."""
     changes: tuple[PathChange, ...]
     coverage: Coverage = Coverage()
     git: str = ""
-    """Its effect on repositories, in one plain line; empty without one."""
+    """A line about its effect on repositories; empty if it has none."""
     units: Mapping[str, UnitMark] = field(default_factory=dict)
     """The units in which it changed files, by folder; steps of older versions have none."""
     place: str = ""
-    """The identity of the workspace folder, see `root_identity`; empty in a record of an older Hermes."""
+    """The identity of the workspace folder, see `root_identity`; empty in records of older versions."""
     perhaps: tuple[str, ...] = ()
-    """Paths that a user may have changed while the command ran, see `perhaps_by_others`."""
+    """Paths that the user may have changed while the command ran, see `perhaps_by_others`."""
 
 
 def undo_refusal() -> ToolError:
@@ -177,7 +177,7 @@ def undo_refusal() -> ToolError:
 
 
 def entry_record(entry: PathEntry | None) -> list[Any] | None:
-    """Return an entry in a form for JSON."""
+    """Return an entry as a list for JSON; None for a missing path."""
     if entry is None:
         return None
     record: list[Any] = [entry.kind.value, entry.mode, entry.size, entry.modified, entry.digest]
@@ -186,7 +186,7 @@ def entry_record(entry: PathEntry | None) -> list[Any] | None:
 
 
 def entry_of(record: Any) -> PathEntry | None:
-    """Parse the entry of a record. Raises `ValueError` if it is invalid."""
+    """Return the entry in a JSON record; None for None. Raises `ValueError` if it is invalid."""
     if record is None:
         return None
     try:
@@ -197,12 +197,12 @@ def entry_of(record: Any) -> PathEntry | None:
 
 
 def change_record(change: PathChange) -> list[Any]:
-    """Return a change in a form for JSON."""
+    """Return a change as a list for JSON."""
     return [change.path, entry_record(change.before), entry_record(change.after)]
 
 
 def change_of(record: Any) -> PathChange:
-    """Parse the change of a record. Raises `ValueError` if it is invalid."""
+    """Return the change in a JSON record. Raises `ValueError` if it is invalid."""
     try:
         path, before, after = record
     except (TypeError, ValueError) as error:
@@ -211,9 +211,7 @@ def change_of(record: Any) -> PathChange:
 
 
 def step_record(step: Step) -> dict[str, Any]:
-    """Return a step as a JSON object, without its changes. It is ASCII only, so that unusual names
-    survive.
-    """
+    """Return a step as a JSON object, without its changes."""
     return {
         "number": step.number,
         "kind": step.kind,
@@ -234,7 +232,7 @@ def step_record(step: Step) -> dict[str, Any]:
 
 
 def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
-    """Parse the step of a record. Raises `ValueError` if it is invalid."""
+    """Return the step in a JSON record, with the given changes. Raises `ValueError` if it is invalid."""
     try:
         left_out = tuple(LeftOut(str(path), str(reason)) for path, reason in record["left_out"])
         return Step(
@@ -267,27 +265,27 @@ def _mark_of(record: Any) -> UnitMark:
 
 
 TICK = 50_000_000
-"""Nanoseconds within which two writes may leave the same time on a file."""
+"""The nanoseconds within which two writes may leave the same time on a file."""
 COARSE_TICK = 2_000_000_000
-"""The same on file systems without fractions of seconds."""
+"""The same for file systems whose times have no fractions of seconds."""
 
 Stamp = tuple[int, ...]
 
 
 class KnownPath(NamedTuple):
-    """The last seen state of a path. It is a named tuple, because a workspace has many."""
+    """The last seen state of a path. It is a named tuple, because a workspace has many of them."""
 
     stamp: Stamp
     settled: bool
-    """Whether a later change certainly leaves another stamp."""
+    """True if any later change certainly leaves another stamp."""
     entry: PathEntry | None
-    """The state; None while it was not read."""
+    """The state; None while it has not been read."""
     blob: str = ""
-    """The id of the git object with exactly these bytes; the store need not have them then."""
+    """The id of the git object with exactly these bytes, which the object store then need not have."""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return values of a path's status that change whenever the path does. Pure."""
+    """Return values of a path's status that change whenever the path changes."""
     if stat.S_ISDIR(status.st_mode):
         # What is in a folder is looked at for itself.
         return (status.st_mode,)
@@ -306,7 +304,7 @@ def is_settled(status: os.stat_result, now: int | None = None) -> bool:
 
 
 def unreadable(error: OSError) -> str:
-    """Return an error of reading as the reason why something is left out."""
+    """Return the reason why something is left out, for an error in reading it."""
     return f"cannot be read: {(error.strerror or str(error)).lower()}"
 
 

@@ -1,8 +1,8 @@
 """Reading the state of a path in the workspace, safely and exactly.
 
-A path is opened folder by folder without following links, so it never leads out of the workspace. Only plain
-files are opened. A file that changes during reading is read again. If it keeps changing, that is reported,
-and nothing is stored.
+A path is opened folder by folder without following links, so it never leads out of the workspace. Only
+regular files are opened. A file that changes while it is read is read again. If it keeps changing, that is
+reported, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from agent.workspace.checkpoints.units import TOP
 from tools.kit.files import open_folder
 
 ATTEMPTS = 3
-"""How often a file that keeps changing is read."""
+"""The number of times a file that keeps changing is read."""
 SETTLED = 2_000_000_000
-"""Nanoseconds after which a file's time certainly reveals a later change, on any file system."""
+"""The nanoseconds after which a file's time certainly reveals a later change, on any file system."""
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 # O_NONBLOCK: what became a pipe after it was looked at must not hold us.
@@ -36,7 +36,7 @@ _ATTRIBUTES = ("system.posix_acl", "security.capability", "user.")
 
 
 class _ChangedError(Exception):
-    """The file changed while it was read."""
+    """Raised if the file changed while it was read."""
 
 
 def take(
@@ -54,10 +54,10 @@ def take(
     Contents are added to `objects`; without it they are only hashed. A file above `limit` bytes, or one that
     is unreadable or keeps changing, has a reason instead of a digest.
 
-    A file with the size, mode and time of `known` is not read again. It is read anyway if it changed within
-    the last seconds, or if its contents are not in `objects`. A caller that knows more (the inode, the change
-    time) uses that to decide whether to pass `known`. With `link` contents are kept by a hard link if
-    possible, whatever their size.
+    A file with the size, mode and time of `known` is not read again, unless it changed within the last two
+    seconds or its contents are not in `objects`. A caller that knows more (the inode, the change time) uses
+    that to decide whether to pass `known`. With `link`, contents are kept by a hard link if possible,
+    whatever their size.
 
     Blocks. Raises `StoreError` if contents cannot be stored, or for a path that leads out of the workspace.
     """
@@ -76,7 +76,7 @@ def take(
 
 
 def inode_of(status: os.stat_result) -> str:
-    """Return a text that identifies a file with several names; empty for anything else. Pure."""
+    """Return the inode as text for a regular file with several hard links; empty for anything else."""
     return str(status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
 
 
@@ -95,7 +95,7 @@ def _below(
     known: PathEntry | None,
     link: bool,
 ) -> PathEntry | None:
-    """Open the folder that contains the path and read the path's state. Raises `OSError`."""
+    """Open the folder that contains the path and return the path's state. Raises `OSError`."""
     reason = ""
     device = os.fstat(top).st_dev
     folder = os.dup(top)
@@ -158,9 +158,9 @@ def _entry(
 
 
 def attributes_of(file: int | Path) -> str:
-    """Return the names of a file's access list, privileges and attributes, separated by spaces.
+    """Return the names of a file's access lists, capabilities and user attributes, separated by spaces.
 
-    The result is often empty.
+    It is empty if there are none, and on systems without them.
     """
     try:
         names = os.listxattr(file, **({"follow_symlinks": False} if isinstance(file, Path) else {}))
@@ -201,7 +201,7 @@ def _unchanged(known: PathEntry, status: os.stat_result, objects: ObjectStore | 
 def _contents(
     folder: int, name: str, status: os.stat_result, objects: ObjectStore | None
 ) -> tuple[str, int, str]:
-    """Return digest, size and attribute names of a plain file.
+    """Return digest, size and attribute names of a regular file.
 
     Raises `_ChangedError` if it changed in the meantime, and `OSError`.
     """
@@ -217,7 +217,7 @@ def _contents(
 
 
 class _Bounded:
-    """Reads at most one byte beyond the expected size, however fast a file grows."""
+    """A reader that reads at most one byte beyond the expected size, however fast a file grows."""
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
         self._read = read

@@ -1,10 +1,10 @@
 """The register of the last seen state of each path in the workspace, and its updates.
 
 Changed files are read and stored at once, so the contents before the next change are always available. They
-are in the object store or, for files that git tracks, in git's objects if those are exactly the same bytes.
+are in the object store or, for files that git tracks, in git's objects if those have exactly the same bytes.
 
-A look reads the disk and changes nothing here. Its result counts when it is accepted, so a look whose result
-could not be written is simply repeated. Blocking; one thread at a time.
+A scan reads the disk and changes nothing here. Its result counts only when it is accepted, so a scan whose
+result could not be written is simply repeated. Blocking; use it in one thread at a time.
 """
 
 from __future__ import annotations
@@ -58,26 +58,26 @@ from tools.kit.threads import Stopped
 
 FORMAT = 3
 MAX_BYTES = 500_000_000
-"""The size limit of the file: about two million paths."""
+"""The size limit of the file in bytes: about two million paths."""
 _BATCH = 2_000
 _DIGEST = lazy_pattern(r"[0-9a-f]{64}")
 _BLOB = lazy_pattern(r"(?:[0-9a-f]{40})?")
 _ODD = lazy_pattern(r"(?:^|/)\.{0,2}(?:/|$)|\0")
-"""A path with an empty part, or with one that leads elsewhere."""
+"""Matches a path with an empty component, or with one that leads elsewhere."""
 
 
 class Baseline:
-    """The register of the workspace `root`, stored in `folder` between sessions."""
+    """The stored register of the workspace `root`, in a file in `folder` between sessions."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self._folder = folder
         self._root = root
         self.path = folder / f"{sha256(os.fsencode(root)).hexdigest()[:32]}.json"
         self.written = 0.0
-        """When the result of `load` was written, in seconds since the epoch; 0 if there was none."""
+        """The time when the result of `load` was written, in seconds since the epoch; 0 if there was none."""
 
     def load(self) -> dict[str, KnownPath] | None:
-        """Load the known state; None if there is none or it is unreadable. Blocking."""
+        """Return the stored state; None if it is missing, unreadable or that of another folder. Blocking."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "r", encoding="ascii") as lines:
@@ -125,7 +125,7 @@ class Baseline:
         return False
 
     def _inode(self) -> int:
-        """Return the inode of the folder, which survives restarts; 0 if the folder does not exist."""
+        """Return the inode of the folder, which restarts do not change; 0 if the folder does not exist."""
         with suppress(OSError):
             return self._root.stat().st_ino
         return 0
@@ -142,7 +142,7 @@ class Baseline:
 
 
 def _known_path(record: list, modes: dict[int, int]) -> tuple[str, KnownPath]:
-    """Parse one path and its state from an untrusted file. Raises `ValueError` and `TypeError`."""
+    """Parse one path and its state from an untrusted file. Raises `ValueError` or `TypeError`."""
     path, stamp, settled, fields, blob = record
     stamp = tuple(map(int, stamp))
     if len(stamp) > 1:
@@ -163,31 +163,31 @@ def _known_path(record: list, modes: dict[int, int]) -> tuple[str, KnownPath]:
 GONE_FROM_GIT = "its contents were in git only, and are gone from there"
 TAKEN_ALONG = "belongs to git, and is gone"
 _MANY = 200
-"""The number of files read without asking git whether it has them."""
+"""The number of files up to which all are read without asking git whether it has them."""
 _STRETCH, _BREATH = 0.004, 0.001
-"""Seconds of work, and of the pause after it, while nobody waits."""
+"""The seconds of work, and of the pause after it, while no caller waits."""
 
 WATCHED = 2_000
-"""The number of workspace paths from which on watches are worth their number."""
+"""The number of workspace paths from which on watching folders saves time."""
 LOOKED_AT = 20_000
 """The number of workspace paths up to which a restore checks all of them for newer times."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges:
-    """The result of a look at the disk, not yet accepted."""
+    """The result of a scan of the disk, not yet accepted."""
 
     changes: tuple[PathChange, ...]
     fresh: Mapping[str, KnownPath | None]
-    """The new known state of each path; None if nothing is there."""
+    """The new known state of each path; None if nothing exists there."""
     closed: tuple[LeftOut, ...] | None = None
-    """Unread folders; None if only some paths were read."""
+    """The folders that could not be read; None if only some paths were read."""
     taken_along: tuple[LeftOut, ...] = ()
-    """Lost data that was never covered."""
+    """Lost git objects that were never covered."""
     units: Units = NO_UNITS
-    """The units found, if everything was read."""
+    """The units found, if the whole workspace was read."""
     marks: Mapping[str, UnitMark] = field(default_factory=dict)
-    """The marks to store for the units."""
+    """The marks to store for the units that changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +195,14 @@ class Survey:
     """The result of reading a whole workspace for the first time, not yet applied to the register."""
 
     known: dict[str, KnownPath]
-    """The previous session's state."""
+    """The state stored by the previous session."""
     found: FoundChanges
     index: Index
 
 
 class FileRegister:
-    """The last seen state of everything below `root` (resolved), except the folder `ours`. `stop` ends work
-    early.
+    """The last seen state of everything below `root` (resolved), except the folder `ours`. Setting `stop`
+    ends work early.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class FileRegister:
         self._stop = stop
         self._watches = WatchedFolders(root)
         self.is_whole = True
-        """Whether every change up to the last look was found, even one without an event."""
+        """True if the last scan found every change, even one without a file system event."""
         self._known: dict[str, KnownPath] = {}
         self._closed: tuple[LeftOut, ...] = ()
         self._units = NO_UNITS
@@ -247,13 +247,13 @@ class FileRegister:
         """What could not be restored if it changed now. Any thread may read it."""
 
     def close(self) -> None:
-        """Give back what looks hold of the system."""
+        """Release the system's resources that scans hold."""
         self._watches.close()
 
     # Taking the workspace in
 
     def survey(self) -> Survey:
-        """Read the whole workspace and compare it with the state of the previous session.
+        """Read the whole workspace and compare it with the state of the previous session. Raises `Stopped`.
 
         Does not change the register, so any thread may run it during calls. `take_up` applies the result.
         """
@@ -280,9 +280,8 @@ class FileRegister:
         self.accept(replace(survey.found, fresh=fresh))
 
     def news(self) -> FoundChanges:
-        """Return the changes since the previous session. It is an alternative to a survey.
-
-        Empty without a state of a previous session.
+        """Return the changes since the previous session, instead of running a survey; empty without its
+        state.
         """
         known = self._baseline.load()
         if known is None:
@@ -297,18 +296,18 @@ class FileRegister:
 
     @property
     def units(self) -> Units:
-        """The last seen units of the workspace."""
+        """The units found in the workspace by the last scan."""
         return self._units
 
     @property
     def seen_at(self) -> float:
-        """Return when the previous session last wrote its state, in seconds since the epoch; 0 if it never
+        """The time when the previous session last wrote its state, in seconds since the epoch; 0 if it never
         did.
         """
         return self._baseline.written
 
     def _begin(self, known: dict[str, KnownPath], index: Index) -> None:
-        """Load the state of the previous session, except for paths that calls have named since."""
+        """Set the state of the previous session, except for paths that calls have named since."""
         met = self._met or set()
         self._known = {path: each for path, each in known.items() if path not in met} | self._known
         self._units = units_among(known)
@@ -399,7 +398,7 @@ class FileRegister:
         return FoundChanges(changes, fresh, closed, self._taken_along(fresh), met, marks)
 
     def beyond(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
-        """Return the changes of a look that are not part of the later `steps`. Blocking."""
+        """Return the changes found by a scan that are not part of the later `steps`. Blocking."""
         left = state_listings.last_states(steps)
         news = {change.path: change for change in found.changes}
         for path, entry in left.items():
@@ -461,7 +460,7 @@ class FileRegister:
         return tuple(changes)
 
     def before(self, path: str) -> tuple[FoundChanges, dict[str, PathEntry | None]]:
-        """Return the changes at a path since the last look, and the current states to compare with later.
+        """Return the changes at a path since the last scan, and the current states to compare with later.
 
         The states are those of the path, with its contents stored, and of each missing parent folder.
         """
@@ -479,7 +478,7 @@ class FileRegister:
         return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
     def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
-        """Return the changes at paths since `before`, whose states are in `noted`."""
+        """Return the changes at the paths in `noted` since `before` returned these states."""
         changes: list[PathChange] = []
         fresh: dict[str, KnownPath | None] = {}
         for path in sorted(noted):
@@ -491,7 +490,7 @@ class FileRegister:
     def times(self, position: int) -> dict[str, PathEntry | None]:
         """Return the last known states of files of which only the time may have changed since a position.
 
-        Unless the workspace is very large, its files are checked for that without reading them. Blocking.
+        Up to `LOOKED_AT` paths, files are checked for that without reading them. Blocking.
         """
         seen: dict[str, PathEntry | None] = {}
         if len(self._known) <= LOOKED_AT:
@@ -501,7 +500,7 @@ class FileRegister:
         return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
 
     def redated_changes(self, found: FoundChanges) -> tuple[PathChange, ...]:
-        """Return the changes of a look that concern only the time of a file."""
+        """Return the changes found by a scan that concern only the time of a file."""
         pairs = ((path, self._known.get(path), after) for path, after in found.fresh.items())
         return tuple(
             PathChange(path, before.entry, after.entry)
@@ -510,7 +509,7 @@ class FileRegister:
         )
 
     def accept(self, found: FoundChanges, position: int = 0) -> None:
-        """Apply the result of a look to the register; `position` is the step number before the look."""
+        """Apply the result of a scan to the register; `position` is the step number before the scan."""
         # What lies outside is never looked for: it is known by the steps alone.
         fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
         for each in self.redated_changes(found):
@@ -533,11 +532,11 @@ class FileRegister:
             self._note_left_out()
 
     def coverage(self, found: FoundChanges) -> Coverage:
-        """Return which of the changes cannot be restored."""
+        """Return which of the found changes cannot be restored."""
         return coverage_of(found.changes, found.closed or (), found.taken_along)
 
     def save(self) -> None:
-        """Write the register, for the next start. Raises `StoreError`."""
+        """Write the register for the next start. Raises `StoreError`."""
         self._baseline.save({path: known for path, known in self._known.items() if known.entry is not None})
         self._unsaved = 0
 
@@ -552,7 +551,7 @@ class FileRegister:
     # Within
 
     def _look_at(self, path: str, twin: str, units: Units) -> KnownPath | None:
-        """Return the state of a path, and store its contents. Raises `StoreError`."""
+        """Return the state of a path, and store its contents; None if it is missing. Raises `StoreError`."""
         try:
             status = (self._root / path).lstat()
         except (OSError, ValueError):
@@ -568,7 +567,7 @@ class FileRegister:
         return KnownPath(stamp_of(status), is_settled(status), replace(entry, twin=twin))
 
     def _twin(self, path: str) -> str:
-        """Return the other name of a file with two names; empty if it no longer has one."""
+        """Return the other path of a file with two hard links; empty if it no longer has one."""
         known = self._known.get(path)
         twin = known.entry.twin if known is not None and known.entry is not None else ""
         try:
@@ -608,7 +607,7 @@ class FileRegister:
         self.left_out = self._uncovered.coverage((*self._closed, *self._git.uncovered()))
 
     def _breathe(self) -> None:
-        """Yield to other threads occasionally, and raise `Stopped` on request."""
+        """Pause briefly from time to time for other threads. Raises `Stopped` if `stop` is set."""
         if self._stop.is_set():
             raise Stopped
         if not self.hurried and time.monotonic() - self._breathed > _STRETCH:
@@ -617,7 +616,7 @@ class FileRegister:
 
 
 def _objects(root: Path, units: Units) -> list[Path]:
-    """Return the object folders of the repositories in the workspace."""
+    """Return the object folders of the git repositories in the workspace."""
     return [root / place / "objects" for place, kind in units.places.items() if kind == "git"]
 
 
@@ -627,7 +626,7 @@ def _without_contents(known: KnownPath) -> KnownPath:
 
 
 def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
-    """Return whether a path is unchanged. If its contents are not stored, only its stamp is compared."""
+    """Return whether a path is unchanged. If its contents are not stored, its stamp is compared."""
     if before is None or after is None:
         return before is after
     if before.entry is None or after.entry is None:
@@ -637,7 +636,7 @@ def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
 
 
 def _is_redated(before: PathEntry | None, after: PathEntry | None) -> bool:
-    """Return whether a file has the same contents but another time."""
+    """Return whether a file has the same contents but another modification time."""
     if before is None or after is None or before.kind is not PathKind.FILE:
         return False
     return before.modified != after.modified and alike(before, after)

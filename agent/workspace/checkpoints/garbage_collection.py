@@ -1,14 +1,14 @@
 """Cleanup of the store: old steps and unneeded objects are removed.
 
 There are no reference counts. Every step log, register and pending restore is read for the objects that it
-names (mark). Then objects that nothing names are removed (sweep). So no count can be wrong, and a killed run
-simply starts again. The work is done in small pieces under the lock; between them other processes can add
-objects.
+names (mark). Then objects that none of them names are removed (sweep). So no count can be wrong, and an
+interrupted run simply starts again. The work is done in small pieces under the lock; between them other
+processes can add objects.
 
 Ages are in elapsed time instead of clock time. If a clock is set a year ahead, everything seems a year old. A
 store that trusted it would delete the data of this morning. So the store records when it last read the clock.
-However far the clock has advanced since, at most a day of it counts. After a month without use nothing is a
-month older, and a wrong clock does no harm.
+However far the clock has advanced since, at most a day of it counts. After a month without use, data is only
+a day older, and a wrong clock does no harm.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CLOCK_FILE = "clock"
 MOST_SECONDS = 86_400.0
-"""The largest counted time between two readings of the clock."""
+"""The largest time between two readings of the clock that counts."""
 MAX_GAPS = 1_000
 _MAX_BYTES = 200_000
 
@@ -50,12 +50,12 @@ class ElapsedAge:
     """The clock readings of a store. Times are in seconds since the epoch, as given by the clock."""
 
     seen: float
-    """The last reading of the clock."""
+    """The time of the last reading."""
     gaps: tuple[tuple[float, float], ...] = ()
-    """Periods longer than `MOST_SECONDS` between two readings, from and to, in order."""
+    """Periods longer than `MOST_SECONDS` between two readings, as (start, end), in order."""
 
     def after_look(self, now: float) -> ElapsedAge:
-        """Return the clock readings after another one at `now`. Pure."""
+        """Return the clock readings with another one at `now`."""
         # What a clock said before it was set back never was.
         gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
         if now - self.seen > MOST_SECONDS:
@@ -63,7 +63,7 @@ class ElapsedAge:
         return ElapsedAge(now, tuple(gaps[-MAX_GAPS:]))
 
     def before(self, seconds: float, *, most: float = MOST_SECONDS) -> float:
-        """Return the clock time `seconds` of elapsed time before the last reading. Pure.
+        """Return the clock time that was `seconds` of elapsed time before the last reading.
 
         A gap between two readings counts at most `most` seconds.
         """
@@ -80,10 +80,10 @@ class ElapsedAge:
 
 
 def read_clock(folder: Path, now: float) -> ElapsedAge:
-    """Record in the store at `folder` that the clock says `now`, and return the clock readings.
+    """Record in the store at `folder` that the clock shows `now`, and return the clock readings.
 
-    If the record cannot be read, no time before `now` counts. If it cannot be written, that is ignored,
-    because a full disk must not prevent the cleanup of the store. Blocking; never raises.
+    If the earlier record is invalid, no time before `now` counts. If the new one cannot be written, that is
+    ignored, because a full disk must not prevent the cleanup of the store. Blocking; never raises.
     """
     known = _read(folder / CLOCK_FILE, now).after_look(now)
     data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()
@@ -115,15 +115,15 @@ def _nothing_counts(now: float) -> ElapsedAge:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """The statistics of the store."""
+    """Statistics of the checkpoint store."""
 
     sessions: int
     steps: int
     objects: int
     size: int
-    """Bytes on the disk, each file in whole blocks."""
+    """The size on disk in bytes, counting each file in whole blocks."""
     oldest: float | None
-    """The time of the oldest step, in seconds since the epoch; None without any."""
+    """The time of the oldest step, in seconds since the epoch; None if there are none."""
     flaws: int
     """The number of unusable lines, records and steps."""
 
@@ -138,14 +138,14 @@ class StoreFinding:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The result of `verify`."""
+    """The result of `verify`: counts, and what is wrong."""
 
     sessions: int
     steps: int
     objects: int
     problems: tuple[StoreFinding, ...]
     notes: tuple[StoreFinding, ...]
-    """Oddities without effect on any step."""
+    """Faults that do not affect any step."""
 
     @property
     def sound(self) -> bool:
@@ -153,7 +153,7 @@ class StoreReport:
 
 
 def status(store: CheckpointStore) -> StoreStatus:
-    """Return the statistics of the store. Blocks; raises `StoreError` if the folder cannot be read."""
+    """Return the statistics of the store. Blocks. Raises `StoreError` if the folder cannot be read."""
     needs, problems = _lines(store)
     return StoreStatus(
         sessions=len(store.sessions()),
@@ -166,7 +166,7 @@ def status(store: CheckpointStore) -> StoreStatus:
 
 
 def verify(store: CheckpointStore) -> StoreReport:
-    """Read all step logs and objects; return damaged or missing parts with the affected steps.
+    """Read all step logs and objects; report damaged or missing parts with the affected steps.
 
     Blocks for as long as reading the whole store takes. Raises `StoreError` only if the folder cannot be
     read.
@@ -189,9 +189,7 @@ def verify(store: CheckpointStore) -> StoreReport:
 
 
 def _lines(store: CheckpointStore) -> tuple[list[tuple[str, Needs]], list[StoreFinding]]:
-    """Return the objects needed by all steps, with their sessions, and the unusable parts of the step
-    logs.
-    """
+    """Return the objects needed by all steps, with their sessions, and unusable parts of the step logs."""
     needs: list[tuple[str, Needs]] = []
     problems: list[StoreFinding] = []
     for session in store.sessions():
@@ -217,7 +215,7 @@ def _unneeded(digest: str) -> StoreFinding:
 
 
 def _unreadable(folder: Path) -> Iterator[StoreFinding]:
-    """Yield findings for the unreadable files in a folder of JSON files, one value a line."""
+    """Yield findings for files in a folder that are not JSON with one value a line."""
     for path in json_files(folder):
         try:
             for line in path.read_bytes().splitlines() or [b""]:
@@ -229,7 +227,7 @@ def _unreadable(folder: Path) -> Iterator[StoreFinding]:
 
 
 def json_files(folder: Path) -> tuple[Path, ...]:
-    """Return the JSON files of a folder, in order; none if it is missing."""
+    """Return the JSON files in a folder, sorted; none if it is missing. Raises `StoreError`."""
     with suppress(FileNotFoundError):
         try:
             names = [path for path in folder.iterdir() if not path.name.startswith(TEMPORARY)]
@@ -244,12 +242,12 @@ _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class ReachableObjects:
-    """The needed objects at one moment, and the steps that need them."""
+    """The objects needed at one moment, and the steps that need them."""
 
     needs: tuple[tuple[str, Needs], ...]
-    """Session and needs of each of its steps, line by line, oldest first."""
+    """Each step's session and needed objects, log by log, oldest first."""
     held: frozenset[str]
-    """Objects that baselines and pending restores name."""
+    """The objects that stored registers and pending restores name."""
 
     @cached_property
     def all_digests(self) -> frozenset[str]:
@@ -257,7 +255,7 @@ class ReachableObjects:
 
 
 class ReachabilityMarker:
-    """Finds needed objects repeatedly at little cost: only new parts of files are read."""
+    """A repeatable search for needed objects that reads only new parts of files."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
@@ -265,7 +263,7 @@ class ReachabilityMarker:
         self._files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
 
     def line(self, session: str) -> StepLog:
-        """Return the step log of a session, cached between calls of `mark`."""
+        """Return the step log of a session, cached until the session disappears."""
         if session not in self._lines:
             self._lines[session] = StepLog(self._store.lines, session, self._store.objects)
         return self._lines[session]
@@ -273,8 +271,8 @@ class ReachabilityMarker:
     def mark(self, seconds: float) -> ReachableObjects:
         """Return the objects that are needed now.
 
-        Raises `BusyError` if the store is in use for longer than `seconds`. Raises `StoreError` if a file
-        that names objects cannot be read.
+        Raises `BusyError` if the store is in use for longer than `seconds`, and `StoreError` if a file that
+        names objects cannot be read.
         """
         # Most is read before the lock is taken: nobody waits for it.
         self._look()
@@ -290,7 +288,7 @@ class ReachabilityMarker:
         return ReachableObjects(needs, frozenset().union(*map(self._named_in, files)))
 
     def _named_in(self, path: Path) -> frozenset[str]:
-        """Return every digest in a file, whatever its format is."""
+        """Return every digest in a file, whatever its format; empty if it is missing. Raises `StoreError`."""
         try:
             status = path.stat()
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
@@ -306,16 +304,16 @@ class ReachabilityMarker:
 
 
 YOUNG_SECONDS = 3600.0
-"""Objects and lines used within this time are kept, named or not."""
+"""Seconds since their last use for which objects and step logs are kept, needed or not."""
 PRESSED_SECONDS = 300.0
-"""The same while the store is over its limit."""
+"""The same seconds while the store exceeds its size limit."""
 TARGET = 0.9
-"""Share of the limit left in use, so that cleanup does not start again at once."""
+"""The share of the size limit that stays in use, so that cleanup does not start again at once."""
 GIT_SHARE = 0.25
-"""Share of the limit for git objects that only the store has."""
+"""The share of the size limit for git objects that only the store still has."""
 PAUSE_SECONDS = 0.005
 WAIT_SECONDS = 2.0
-"""Seconds a piece waits for a process that adds; after that the rest is left for the next time."""
+"""Seconds that a piece waits for a process using the store; then the rest is left for the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,14 +321,14 @@ class Collected:
     """The result of a cleanup so far."""
 
     sessions: int = 0
-    """The number of removed lines of deleted sessions."""
+    """The number of deleted sessions whose step logs were removed."""
     steps: int = 0
     """The number of steps that can no longer be undone."""
     objects: int = 0
     freed: int = 0
-    """Bytes freed on disk."""
+    """The number of bytes freed on disk."""
     busy: bool = False
-    """Whether the store was in use, so that something is left for the next time."""
+    """True if the store was in use, so that something is left for the next time."""
 
 
 def collect(
@@ -347,8 +345,8 @@ def collect(
     are deleted. None means unknown, so all are kept. Blocks until done; `collecting` does the same piece by
     piece.
 
-    Raises `StoreError` if a step log, a register or a pending restore cannot be read. Then nothing is
-    removed, because the objects that it needs are unknown.
+    Raises `StoreError` if a step log, a register or a pending restore cannot be read. Nothing is removed
+    then, because the objects that it needs are unknown.
     """
     done = Collected()
     for piece in collecting(store, max_bytes=max_bytes, max_age=max_age, living=living, now=now):
@@ -365,7 +363,7 @@ def collecting(
     living: Collection[str] | None = None,
     now: float | None = None,
 ) -> Iterator[Collected]:
-    """Run `collect` piece by piece, without a lock in between. Each piece blocks for a moment."""
+    """Run `collect` piece by piece, yielding the result so far. Between pieces no lock is held."""
     clock = read_clock(store.folder, time.time() if now is None else now)
     run = _Run(store, max_bytes, max_age, clock)
     try:
@@ -392,7 +390,7 @@ def collecting(
 def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
     """Delete the steps of deleted sessions; `folder` is that of the store, and need not exist.
 
-    Objects that only these steps named are removed by the next collection. Blocks; raises `StoreError`.
+    Objects that only these steps named are removed by the next cleanup. Blocks. Raises `StoreError`.
     """
     if folder.exists():
         store = CheckpointStore(folder)
@@ -417,9 +415,7 @@ class _Run:
         self._mark = self._marker.mark(WAIT_SECONDS)
 
     def lines_of_deleted(self, living: Collection[str] | None) -> list[str]:
-        """Return the step logs of deleted sessions, except recently used ones, which may belong to a new
-        session.
-        """
+        """Return deleted sessions that still have step logs, except recently used ones, which may be new."""
         if living is None:
             return []
         return [
@@ -480,7 +476,7 @@ class _Run:
                     self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
 
     def sweep_linked(self) -> None:
-        """Remove unneeded hard links. That frees nothing while a file still has its first name."""
+        """Remove unneeded hard links. That frees no space while the original file still exists."""
         used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
             for kept in self._store.objects.linked():
@@ -489,7 +485,7 @@ class _Run:
                     self.done = replace(self.done, freed=self.done.freed + on_disk(kept.size))
 
     def sweep_unfinished(self) -> None:
-        """Remove unfinished files of killed processes."""
+        """Remove temporary files left by killed processes."""
         store = self._store
         for folder in (store.folder, store.objects.folder, store.lines, store.baselines, store.pending):
             for path in folder.glob(TEMPORARY + "*"):
@@ -506,14 +502,14 @@ class _Run:
 
 
 def _changed(path: Path) -> float:
-    """Return when a file changed; for a missing one a time that never counts as old."""
+    """Return when a file changed last; infinity for a missing file, which never counts as old."""
     with suppress(FileNotFoundError):
         return path.lstat().st_mtime
     return math.inf
 
 
 def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
-    """Return the last step of each log of which all earlier steps are also older than `oldest`. Pure."""
+    """Return for each log the last step up to which all steps are older than `oldest`."""
     floors: dict[str, int] = {}
     kept: set[str] = set()
     for session, need in mark.needs:
@@ -525,7 +521,7 @@ def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
 
 
 def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int]) -> int:
-    """Return the bytes freed by deleting steps up to `floors`, including objects already unneeded. Pure."""
+    """Return the bytes freed by deleting steps up to `floors`, including objects already unneeded."""
     needed = set(mark.held)
     size = 0
     for session, need in mark.needs:
@@ -539,9 +535,7 @@ def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str,
 def _fitting(
     mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int], excess: int
 ) -> dict[str, int]:
-    """Return the last step to delete of each log to free `excess` more bytes, the oldest steps first.
-    Pure.
-    """
+    """Return the last step to delete of each log to free `excess` more bytes, the oldest steps first."""
     left = [(session, need) for session, need in mark.needs if need.number > floors.get(session, 0)]
     counts = Counter(digest for _, need in left for digest in need.digests)
     found: dict[str, int] = {}
@@ -566,12 +560,12 @@ def _fitting(
 log = logging.getLogger(__name__)
 
 FIRST_SECONDS = 180.0
-"""Seconds from the start to the first cleanup, so that it does not slow the start."""
+"""Seconds from the start of the program to the first cleanup, so that it does not slow the start."""
 AGAIN_SECONDS = 6 * 3600.0
 BUSY_SECONDS = 600.0
-"""Seconds before a retry while somebody uses the store."""
+"""Seconds before a retry if the store was in use."""
 REST_SECONDS = 0.05
-"""Seconds between two pieces, so that cleanup takes a small share of a core and of the disk."""
+"""Seconds between two pieces, so that cleanup uses little of a processor and of the disk."""
 
 
 async def keep_tidy(
@@ -584,9 +578,8 @@ async def keep_tidy(
 ) -> None:
     """Remove checkpoints beyond the limits, first after `first` seconds and then every few hours.
 
-    `living` returns the existing sessions before each cleanup (None: unknown, so all are kept). `further`
-    cleans up something else. Each piece of work runs in a thread; a failure is logged and retried later. Runs
-    until cancelled.
+    `living` are the existing sessions (None: unknown, so all are kept). `further` cleans up something else.
+    Each piece of work runs in a thread; a failure is logged and retried later. Runs until cancelled.
     """
     pause = first
     while True:

@@ -1,6 +1,6 @@
-"""Contents of git objects, read through the one way to run git.
+"""Contents of git objects, read by running git.
 
-A command may delete `.git`, or make git remove objects. They have hard links in a folder of Hermes
+A command may delete `.git`, or make git remove objects. The objects have hard links in a folder of Hermes
 (`git_keep`), from which they can still be read and restored.
 """
 
@@ -22,9 +22,9 @@ from agent.workspace.project_tree import in_order
 T = TypeVar("T")
 
 _COUNT, _BYTES = 500, 32_000_000
-"""The number of objects, and of bytes, requested at once."""
+"""The limits on the number of objects, and on their bytes, requested at once."""
 _ANSWER = 2 * _BYTES + 60_000_000
-"""The size limit of one answer: a single object may have up to 50 MB."""
+"""The size limit of one answer in bytes: a single object may have up to 50 MB."""
 _SECONDS = 20.0
 _PATIENCE = 60.0
 """Seconds for all requests of one call: a broken repository must not block for hours."""
@@ -32,7 +32,7 @@ _ASKED = 5_000
 
 
 class GitObjects:
-    """The objects of the repositories in and around `root`. Methods block: use a thread.
+    """The git objects of the repositories in and around `root`. Methods block: call them in a thread.
 
     `folder` holds the hard links to objects of all repositories.
     """
@@ -44,7 +44,7 @@ class GitObjects:
         self._keeps: dict[Path, GitKeep] = {}
 
     def read(self, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-        """Yield id and contents of objects, in groups; `wanted` gives the expected sizes.
+        """Yield id and contents of objects; `wanted` gives the expected size for each id.
 
         Unavailable objects are left out.
         """
@@ -60,7 +60,7 @@ class GitObjects:
                     left.pop(each, None)
 
     def present(self, ids: Iterable[str]) -> Iterator[set[str]]:
-        """Yield which of these objects exist, in groups. Reads no contents."""
+        """Yield in groups which of these objects exist. Reads no contents."""
         wanted = set(ids)
         for keep in self._keeps.values():
             held = keep.holds(wanted)
@@ -72,9 +72,9 @@ class GitObjects:
             yield set(self._run(_present(self._root, ordered[start : start + _ASKED], until)))
 
     def hold(self, places: Iterable[Path]) -> Iterator[None]:
-        """Make hard links to new objects in these object folders, and in that of the work tree.
+        """Create hard links to new objects in these object folders, and in that of the work tree.
 
-        Yields between pieces of work. Never raises.
+        Yields between pieces of work. Never raises; `uncovered` names folders where it failed.
         """
         for place in dict.fromkeys((*_own(self._root), *places)):
             try:
@@ -86,7 +86,7 @@ class GitObjects:
                 keep.reason = str(getattr(error, "strerror", None) or error).lower()
 
     def uncovered(self) -> tuple[LeftOut, ...]:
-        """Return the object folders that are not completely kept."""
+        """Return the object folders that are not completely kept, with the reasons."""
         found = []
         for keep in self._keeps.values():
             if keep.reason:
@@ -100,7 +100,7 @@ class GitObjects:
 
 
 def _own(root: Path) -> list[Path]:
-    """Return the object folder of the repository that contains `root`."""
+    """Return the object folder of the repository that contains `root`, in a list; empty if there is none."""
     with suppress(OSError, RuntimeError):
         top = top_folder(root)
         git = git_folder(top) if top is not None else None
@@ -148,7 +148,7 @@ async def _present(root: Path, ids: list[str], until: float) -> list[str]:
 
 
 def _objects(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield id and contents of objects in git's output.
+    """Yield id and contents of the blobs in git's output.
 
     Each has a line `id kind size` before it and a line feed after it.
     """

@@ -1,4 +1,4 @@
-"""The list of files git tracks, read from its index without running git.
+"""The list of files that git tracks, read from its index without running git.
 
 Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything in it is checked against the
 files afterwards, so a false index does no lasting harm. It may be hostile, so reading one never takes more
@@ -26,9 +26,9 @@ from agent.workspace.git import common_folder, git_folder, top_folder
 from tools.kit.files import read_bytes
 
 MAX_BYTES = 100_000_000
-"""The size limit of an index: about a million files."""
+"""The size limit of an index in bytes: about a million files."""
 MAX_NAMES = 200_000_000
-"""The limit of all names together: version 4 can name gigabytes in a small file."""
+"""The limit in bytes on all names together: version 4 can encode gigabytes of names in a small file."""
 MAX_NAME = 4_096
 _HEADER = 12
 _EXTENDED, _NAME_MASK = 0x4000, 0x0FFF
@@ -36,20 +36,20 @@ _ASSUMED, _STAGE = 0x8000, 0x3000
 _SKIPPED, _INTENDED = 0x4000, 0x2000
 _CONFIG_BYTES = 1_000_000
 _STAMP = struct.Struct(">4I4xI12xI")
-"""Of an entry: time of the last change of status and of contents (s, ns), inode and size modulo 2³²."""
+"""The layout of an entry's start: change and modification times (s, ns), inode and size modulo 2³²."""
 
 
 class Tracked(NamedTuple):
     """A file in the index."""
 
     record: bytes
-    """The times, inode, size and id as they stand in the index, because a repository has many files."""
+    """The unparsed bytes of times, inode, size and id; unparsed because a repository has many files."""
     plain: bool
-    """Whether the index claims that the stamp proves the contents."""
+    """True if the index claims that an unchanged stamp proves the contents."""
 
     @property
     def blob(self) -> str:
-        """The SHA-1 of the contents, in hex."""
+        """The SHA-1 of the git object with the contents, in hex."""
         return self.record[40:].hex()
 
     def describes(self, status: os.stat_result) -> bool:
@@ -72,15 +72,15 @@ class Index:
 
     files: dict[str, Tracked]
     written: int = 0
-    """When the index was written (ns): a stamp from then or later proves nothing."""
+    """The time when the index was written, in nanoseconds: file times from then on prove nothing."""
     top: Path | None = None
     """The work tree; None without a repository."""
     git: Path | None = None
 
     def blob_of(self, path: str, status: os.stat_result) -> str:
-        """Return the id of a file's contents if git vouches for them by this status; otherwise ''.
+        """Return the object id of a file's contents if this status proves that git has them; otherwise ''.
 
-        That holds for a repository without filters (`bytes_are_gits`).
+        That holds only in a repository without filters (`bytes_are_gits`).
         """
         tracked = self.files.get(path)
         # A file written no earlier than the index may have changed after git looked at it.
@@ -92,9 +92,9 @@ NO_INDEX = Index({})
 
 
 def read_index(root: Path) -> Index:
-    """Return the plain files that git tracks below `root` (resolved). Blocking; never raises.
+    """Return the regular files that git tracks below `root` (resolved). Blocking; never raises.
 
-    The result is empty without a readable repository.
+    The result is empty without a readable SHA-1 repository.
     """
     try:
         top = top_folder(root)
@@ -118,7 +118,7 @@ def lists_the_same(
 ) -> bool:
     """Return whether two states of an index track the same contents in the same way.
 
-    Neither times of files nor the mode of the index count, because reading commands write both. `folder`
+    Neither file times nor the mode of the index count, because reading commands change both. `folder`
     contains the index, for the shared half of a split index. Blocking. False if either cannot be read.
     """
     if one is None or other is None or not one.digest or not other.digest:
@@ -171,9 +171,9 @@ def _joined(
 
 
 def _bits(data: bytes, at: int) -> tuple[set[int], int]:
-    """Return the set bits of a compressed bitmap, and the offset of its end.
+    """Return the positions of the set bits of a compressed bitmap, and the offset of its end.
 
-    The format is git's EWAH: runs, then literal words.
+    The format is git's EWAH: runs, then literal words. Raises `ValueError`.
     """
     words = int.from_bytes(data[at + 4 : at + 8], "big")
     end = at + 8 + 8 * words
@@ -195,19 +195,19 @@ def _bits(data: bytes, at: int) -> tuple[set[int], int]:
 
 
 def _id_size(data: bytes) -> int:
-    """Return the size of the ids in an index, by its checksum: SHA-1 or SHA-256."""
+    """Return the size of the ids in an index, 20 for SHA-1 or 32 for SHA-256, found by its checksum."""
     if hashlib.sha1(data[:-20], usedforsecurity=False).digest() == data[-20:]:
         return 20
     return 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
 
 
 def blob_id(data: bytes) -> str:
-    """Return git's id for a file with these contents."""
+    """Return git's SHA-1 id for a file with these contents."""
     return digest_of(data).hex()
 
 
 def parse_index(data: bytes) -> dict[bytes, Tracked]:
-    """Parse the plain files of an index. Raises `ValueError` for anything else."""
+    """Return the regular files of a SHA-1 index. Raises `ValueError` for invalid data."""
     found: dict[bytes, Tracked] = {}
     for name, start, _, _ in _entries(data, 20):
         flags = int.from_bytes(data[start + 60 : start + 62], "big")
@@ -219,8 +219,8 @@ def parse_index(data: bytes) -> dict[bytes, Tracked]:
 
 
 def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """Yield for each entry: its name, the offset of its start, its flag bytes, and the offset of the next
-    entry.
+    """Yield for each entry its name, the offset of its start, the number of extra flag bytes, and the offset
+    of the next entry.
 
     `size` is the size of an id in bytes. Raises `ValueError`.
     """
@@ -250,9 +250,7 @@ def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Parse a number in the format of pack offsets; return it and the offset of its end. Raises
-    `ValueError`.
-    """
+    """Parse a number in the format of pack offsets; return it and its end. Raises `ValueError`."""
     value = 0
     for place in range(at, min(at + 5, len(data))):
         byte = data[place]
@@ -277,7 +275,7 @@ _TREE = re.compile(rb"^\s*worktree\s*=\s*\"?([^\"\n]*)\"?\s*$", re.IGNORECASE | 
 
 
 def tree_of_index(root: Path, part: UnitPart) -> str | None:
-    """Return the folder of the workspace that is the work tree of an index; None if unknown. Blocking."""
+    """Return the work tree of an index as a path in the workspace; None if unknown or outside. Blocking."""
     inner = root / part.inner
     own = part.rest.rpartition("/")[0]
     if own:

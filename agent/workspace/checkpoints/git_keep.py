@@ -28,11 +28,11 @@ from tools.kit.files import read_bytes
 from tools.kit.lazy_pattern import lazy_pattern
 
 MAX_LOOSE = 60_000
-"""The number of loose objects of one repository that get second names; git packs them from 6,700 on."""
+"""The number of loose objects of one repository that get hard links; git packs them from 6,700 on."""
 COPIED_BYTES = 200_000_000
-"""The size up to which a repository on another file system is copied."""
+"""The size in bytes up to which a repository on another file system is copied."""
 MAX_INDEX = 100_000_000
-"""The size limit of a pack's index: about three million objects."""
+"""The size limit of a pack's index in bytes: about three million objects."""
 _VERSION_2, _NAMES = b"\xfftOc\0\0\0\2", 8 + 256 * 4
 _TICK = 2_000_000_000
 _FAN = tuple(f"{number:02x}" for number in range(256))
@@ -42,15 +42,15 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOT
 
 
 class GitKeep:
-    """The hard links to the objects in the folder `objects` (resolved) of one repository, below `folder`."""
+    """The hard links, below `folder`, to the objects in the resolved folder `objects` of one repository."""
 
     def __init__(self, folder: Path, objects: Path) -> None:
         self._all = folder
         self._objects = objects
         self.place = folder / sha256(os.fsencode(objects)).hexdigest()[:32]
-        """A folder with a `.git` that only holds objects."""
+        """A folder with a `.git` that contains only objects."""
         self.reason = ""
-        """Why not everything is kept; empty if everything is."""
+        """The reason why not everything is kept; empty if everything is."""
         self._ours = self.place / ".git" / "objects"
         self._seen: dict[str, int] = {}
         self._held: dict[str, set[str]] = {}
@@ -61,9 +61,9 @@ class GitKeep:
         return self._objects
 
     def refresh(self) -> Iterator[None]:
-        """Make hard links to new objects; yields after each folder of objects.
+        """Create hard links to new objects; yields after each folder of objects.
 
-        Blocking. Raises `OSError` if no links or copies can be made.
+        Blocking. Raises `OSError` if the folder for the links cannot be used.
         """
         if not self._ours.is_dir():
             self._begin()
@@ -108,7 +108,7 @@ class GitKeep:
                     (self._objects / name).rmdir()
 
     def _make(self, folder: Path) -> None:
-        """Create a folder of objects, with the mode of its parent."""
+        """Create a missing folder of objects, with the mode of its parent."""
         if not folder.is_dir():
             self._objects.mkdir(mode=0o755, parents=True, exist_ok=True)
             folder.mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ class GitKeep:
         return True
 
     def _drop_doubles(self) -> None:
-        """Remove objects that only Hermes keeps and that the repository also has in a pack.
+        """Remove objects that only Hermes keeps if the repository also has them in a pack.
 
         This is needed because `git gc` packs everything again.
         """
@@ -195,9 +195,7 @@ class GitKeep:
         return True
 
     def _borrow(self) -> None:
-        """Make git read the objects that the repository borrows from other folders; they are not kept
-        here.
-        """
+        """Let git read the objects that the repository borrows from other folders; they are not kept here."""
         try:
             data, _ = read_bytes(self._objects / "info" / "alternates", 100_000)
         except OSError:
@@ -211,7 +209,7 @@ class GitKeep:
 
 
 def packed_ids(index: Path) -> set[bytes]:
-    """Return the ids of the objects in a pack, read from its index; empty if that is invalid.
+    """Return the ids of the objects in a pack, read from its index; empty if the index is invalid.
 
     Format: Documentation/gitformat-pack.txt of git, version 2.
     """
@@ -228,7 +226,7 @@ def packed_ids(index: Path) -> set[bytes]:
 
 
 def object_ids(objects: Path) -> str:
-    """Return a text with the number and combined id of a folder's objects, to detect changes.
+    """Return a text with the number and the combined ids of a folder's objects, to detect changes.
 
     An object that exists twice counts once, so packing makes no difference. Blocking.
     """
@@ -251,13 +249,13 @@ def _is_shared(path: Path) -> bool:
 
 
 def keeps(folder: Path) -> Iterator[Path]:
-    """Yield the folder of hard links of each kept repository below `folder`."""
+    """Yield the folder of hard links for each kept repository below `folder`."""
     with suppress(OSError):
         yield from sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
 
 
 def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield files below `folder` that no repository has any longer: time of removal, bytes, and path."""
+    """Yield files below `folder` that no repository has any longer: time of removal, size in bytes, path."""
     for place in keeps(folder):
         for path in (place / ".git" / "objects").glob("*/*"):
             with suppress(OSError):
@@ -270,7 +268,7 @@ def tidy(folder: Path, most: int, before: float) -> int:
     """Remove files that no repository has had since the time `before`, or that exceed `most` bytes in all.
 
     The oldest are removed first. The folders of repositories not used since `before`, and data of older
-    versions, are removed completely. Returns the bytes freed. Blocking.
+    versions, are removed completely. Returns the number of bytes of removed files. Blocking.
     """
     freed = 0
     for place in keeps(folder):
@@ -298,9 +296,9 @@ def _names(folder: Path) -> set[str]:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Make a hard link to a plain file; return whether it exists afterwards.
+    """Create a hard link to a regular file; return whether it exists afterwards.
 
-    Raises `OSError` if no file can have one here.
+    Raises `OSError` if files cannot be linked here.
     """
     try:
         if not stat.S_ISREG(source.lstat().st_mode):

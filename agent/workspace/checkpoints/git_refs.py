@@ -1,10 +1,10 @@
 """Values of the refs of a repository, in single files, packed or in tables.
 
-A ref is compared by its value: the id of an object, `ref: NAME` if it leads to another ref, empty if missing.
-Packing moves values between files without changing them. `HEAD` (of each work tree) has a value too, and so
-has `HEAD^0`, the commit that it leads to.
+A ref is compared by its value: the id of an object, `ref: NAME` if it points to another ref, empty if
+missing. Packing moves values between files without changing them. `HEAD` (of each work tree) has a value too,
+and so does `HEAD^0`, the commit that it leads to.
 
-Formats: gitformat-packed-refs (`packed-refs`), tables (reftable). Pure, except for the reading by `Side`.
+Formats: gitformat-packed-refs (`packed-refs`), tables (reftable). Only `Side` functions read the disk.
 
 Tables follow Documentation/technical/reftable of git, versions 1 and 2. Only the blocks of refs are read. A
 table may be hostile, so reading stops at invalid data.
@@ -24,11 +24,11 @@ _FOOTER = 5 * 8 + 4
 _SIZES = {b"sha1": 20, b"s256": 32}
 _DELETED, _ID, _PEELED, _LINK = range(4)
 MOST = 50_000_000
-"""The size limit in bytes of a table."""
+"""The size limit of a table in bytes."""
 
 
 def table_values(tables: Iterable[bytes | None]) -> Mapping[str, str]:
-    """Return the values of refs in a stack of tables, oldest first; see `git_refs`."""
+    """Return the values of refs in a stack of tables, oldest first; missing tables are None."""
     found: dict[str, str] = {}
     for data in tables:
         for name, value in _refs(data or b""):
@@ -45,7 +45,7 @@ def last_update(data: bytes) -> int:
 
 
 def table_of(values: Mapping[str, str], like: bytes, update: int) -> bytes:
-    """Return a table in the format of `like` that sets refs, and deletes those without a value."""
+    """Return a table in the format of `like` that sets refs, and deletes those with an empty value."""
     version = like[4:5]
     more = like[24:28] if version == b"\2" else b""
     head = _MAGIC + version + b"\0\0\0" + update.to_bytes(8, "big") * 2 + more
@@ -132,9 +132,9 @@ def _bytes(name: str) -> bytes:
 
 
 Side = Callable[[str], bytes | None]
-"""A function returning a file's contents by path at one moment; None if missing."""
+"""A function that returns a file's contents at one moment, by path in the workspace; None if missing."""
 Values = dict[str, tuple[str, str]]
-"""Values before and after, by path of a ref in its unit."""
+"""The values of refs before and after a change, by the ref's path in its unit."""
 
 PACKED = "packed-refs"
 HEAD, COMMIT = "HEAD", "HEAD^0"
@@ -181,7 +181,7 @@ class Refs:
         return self.packed(inner).get(name, "") if name.startswith("refs/") else ""
 
     def current(self, inner: str, name: str) -> str:
-        """Return the value of a recorded name, which may be `HEAD^0`."""
+        """Return the value of a recorded name, which may be `HEAD^0`; empty if missing."""
         if not name.endswith(COMMIT):
             return self.value(inner, name)
         found = self.value(inner, name[:-2])
@@ -192,12 +192,12 @@ class Refs:
         return found
 
     def packed(self, inner: str) -> Mapping[str, str]:
-        """Return the refs in `packed-refs`."""
+        """Return the values of the refs in `packed-refs`, by name."""
         data = self._read(within(inner, PACKED))
         return _packed(data) if data else {}
 
     def tables(self, inner: str, tree: str = "") -> Mapping[str, str] | None:
-        """Return the refs in the tables of the repository, or of its work tree `tree`; None without
+        """Return the refs in the tables of the repository, or of its work tree `tree`; None if it has no
         tables.
         """
         folder = within(inner, f"{tree}reftable")
@@ -210,10 +210,10 @@ class Refs:
 
 
 def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> Values:
-    """Return the changed refs of the repository in `inner`, whose changed files are `rests`.
+    """Return the changed refs of the repository in `inner`, given the paths of its changed files.
 
     The commit of a HEAD is included if the index of its work tree changed. HEAD's own value is included if it
-    changed or the ref that it leads to did.
+    changed or the ref that it points to did.
     """
     changed = set(rests)
     names = {rest for rest in changed if rest.startswith("refs/")}
@@ -246,7 +246,7 @@ def _in_tables(rest: str) -> bool:
 
 
 def table_names(listed: bytes) -> list[str]:
-    """Return the names in a file `tables.list`, oldest first."""
+    """Return the names of tables in a file `tables.list`, oldest first."""
     return [name for name in listed.decode("utf-8", "replace").split("\n") if name and "/" not in name]
 
 

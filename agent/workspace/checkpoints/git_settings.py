@@ -1,4 +1,4 @@
-"""The changes of git's settings that run nothing, by key and value, as in `git_settings.yaml`.
+"""The changes to git's settings that run nothing, by key and value, as listed in `git_settings.yaml`.
 
 Every other setting is unknown, or it names a program, a helper, a filter, another file to read or another
 remote. The user is asked about it by key.
@@ -21,7 +21,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.umask import person_umask
 
 Settings = Mapping[str, tuple[str, ...]]
-"""All values by key, the first and the last part of a key in lower case."""
+"""All values by key; the first and the last part of a key are in lower case."""
 
 SETTINGS_FILE = Path(__file__).with_name("git_settings.yaml")
 _PLAIN = lazy_pattern(
@@ -39,7 +39,7 @@ _ENVIRONMENT |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
 def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
     """Return whether a setting is known to run nothing.
 
-    `remotes` are the names of remotes with an address; None allows any name.
+    `remotes` are the names of remotes with an address; None accepts any name.
     """
     plain = normal(key)
     section, _, rest = plain.partition(".")
@@ -53,7 +53,7 @@ def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
 
 
 def may_go(key: str) -> bool:
-    """Return whether a setting may be removed, whatever its value is."""
+    """Return whether a setting may be removed without asking, whatever its value."""
     section, _, rest = normal(key).partition(".")
     return section != "remote" and any(each[0].fullmatch(rest) for each in _patterns().get(section, ()))
 
@@ -75,8 +75,8 @@ def normal(key: str) -> str:
 def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
     """Return the changed keys that the user must be asked about, in order.
 
-    `had` are the addresses of remotes before the session, by name. A new address is never accepted without
-    asking.
+    `had` are the addresses of remotes before the session, by name. A changed address is never accepted
+    without asking.
     """
     remotes = {key[7:-4] for key in after if key.startswith("remote.") and key.endswith(".url")}
     found: list[str] = []
@@ -98,7 +98,7 @@ def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> li
 
 
 def all_settings(file: Path) -> Settings:
-    """Return all settings of a git file, without includes. Raises `OSError` if git cannot read it."""
+    """Return all settings in a git file, without includes. Raises `OSError` if git cannot read it."""
     found: dict[str, list[str]] = {}
     output = _git("config", "--file", str(file), "--no-includes", "--null", "--list")
     for item in output.decode("utf-8", "surrogateescape").split("\0"):
@@ -109,7 +109,7 @@ def all_settings(file: Path) -> Settings:
 
 
 def take_over(file: Path, key: str, old: Sequence[str], new: Sequence[str]) -> None:
-    """Set a key to these values in a file. Raises `OSError` if git fails."""
+    """Replace the values `old` of a key in a file with `new`. Raises `OSError` if git fails."""
     if old:
         _git("config", "--file", str(file), "--unset-all", key)
     for value in new:
@@ -155,7 +155,7 @@ def _table() -> dict[str, Any]:
 
 
 def examples() -> Iterator[tuple[str, str, bool]]:
-    """Yield each example of the table: key, value, and whether it is allowed."""
+    """Yield each example in the table: key, value, and whether it passes."""
     for kind, pairs in _table()["examples"].items():
         yield from ((key, value, kind == "passes") for key, value in pairs)
 
@@ -175,16 +175,16 @@ def _patterns() -> dict[str, list[tuple[re.Pattern[str], str, re.Pattern[str]]]]
 
 _CHANGERS = (b"autocrlf", b"eol", b"attributesfile", b"include", b"safecrlf", b"worktreeconfig")
 _FILTERS = frozenset((b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding"))
-"""Attributes by which git changes bytes. `-text` and `binary` prevent that."""
+"""Attributes that make git change bytes. `-text` and `binary` prevent that."""
 _BLANKS = b" \t\r\n"
 _ATTRIBUTES = ".gitattributes"
 _SETTINGS_BYTES = 1_000_000
 
 
 def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
-    """Return whether git stores all files below `root` without filters. `paths` are all paths.
+    """Return whether git stores all files below `root` without changing bytes. `paths` are all paths there.
 
-    Blocking; never raises. In doubt it is False, which only costs time.
+    Blocking; never raises. False in doubt, which only costs time.
     """
     if index.top is None or index.git is None:
         return False
@@ -222,14 +222,14 @@ def _settings(git: Path) -> list[Path]:
 
 
 def _personal() -> list[Path]:
-    """Return the paths at which a user's git settings may be."""
+    """Return the folders in which the user's git settings may be."""
     home = os.environ.get("HOME", "")
     places = (os.environ.get("XDG_CONFIG_HOME", ""), f"{home}/.config" if home else "")
     return [Path(place) for place in places if place]
 
 
 def _has(file: Path, changes: Callable[[bytes], bool]) -> bool:
-    """Return whether a file changes bytes; True if it cannot be read, False if there is none."""
+    """Return whether `changes` is true for a file's content; True if it is unreadable, False if missing."""
     try:
         return changes(read_bytes(file.resolve(), _SETTINGS_BYTES)[0].lower())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Summaries of changes in units on one line: `git: main 3f2a1c → 9be044, 2 refs`. Pure."""
+"""Summaries of changes in units on one line: `git: main 3f2a1c → 9be044, 2 refs`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 Read = Callable[[str], bytes]
-"""A function returning contents by digest; may raise `OSError` or `HermesError` if they are gone."""
+"""A function that returns contents by digest; may raise `OSError` or `HermesError` if they are gone."""
 
 Refs = Mapping[str, tuple[str, str]]
-"""Values before and after, by ref; see `git_refs`."""
+"""The values of refs before and after a change, by name; see `git_refs`."""
 
 SHORT = 6
-"""Digits shown of a commit."""
+"""The number of digits shown of a commit id."""
 _UNDER_WAY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -34,14 +34,14 @@ _SETTINGS = {"config": "settings", "config.worktree": "settings", "hooks": "hook
 
 @dataclass(frozen=True, slots=True)
 class GitApart:
-    """The changes of a step, with those in git's files separated."""
+    """The changes of a step, divided into those to workspace files and those inside units."""
 
     files: tuple[PathChange, ...]
     git: tuple[PathChange, ...]
 
 
 def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApart:
-    """Separate the changes of workspace files from those inside units."""
+    """Divide changes into those to workspace files and those inside units."""
     files: list[PathChange] = []
     git: list[PathChange] = []
     for change in changes:
@@ -50,17 +50,17 @@ def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApar
 
 
 def step_apart(step: Step) -> GitApart:
-    """Separate the changes of a step in workspace files from those inside units."""
+    """Divide the changes of a step into those to workspace files and those inside units."""
     return git_apart(step.changes, units_of((step,)))
 
 
 def step_names(step: Step) -> tuple[str, ...]:
-    """Return names of a step's changes for the user: the paths of files, and one line for all of git."""
+    """Return a step's changes for the user: the paths of files, and one line for all of git."""
     return (*step_paths(step), *([step.git] if step.git else []))
 
 
 def step_paths(step: Step) -> tuple[str, ...]:
-    """Return the paths that a step changed outside of git, without folders that only hold others of them."""
+    """Return the paths a step changed outside of units, without folders that only hold other such paths."""
     files = step_apart(step).files
     holders = {str(above) for change in files for above in PurePosixPath(change.path).parents}
     return tuple(
@@ -88,7 +88,7 @@ def repository_change(
     units: Units = NO_UNITS,
     refs: Refs | None = None,
 ) -> PathChange:
-    """Return one change that describes all changes in a unit's folder; `refs` are explained in `git_line`."""
+    """Return one change that describes all changes in a unit's folder; for `refs` see `git_line`."""
     inside = [each for each in changes if (part := units.part(each.path)) and part.root == folder]
     line = git_line(inside, read, units, None if refs is None else {folder: refs})
     told = PathEntry(PathKind.OTHER, 0, reason=line.partition(": ")[2])
@@ -101,9 +101,9 @@ def git_line(
     units: Units = NO_UNITS,
     refs: Mapping[str, Refs] | None = None,
 ) -> str:
-    """Return the changes of units on one line; empty if there are none.
+    """Return the changes in units as one line; empty if there are none.
 
-    `refs` are the changes of refs by repository, if more is known than the changes show.
+    `refs` are the changes to refs by repository, if more is known than `changes` shows.
     """
     groups: dict[str, list[tuple[str, PathChange]]] = {}
     for change in changes:
@@ -122,7 +122,7 @@ def git_line(
 
 
 def marked_line(changes: Sequence[PathChange], read: Read, marks: Mapping[str, UnitMark]) -> str:
-    """Return one line that describes the changes of a step, using its recorded `marks` of units."""
+    """Return one line that describes the changes of a step inside units, using their recorded `marks`."""
     units = Units({place: mark.kind for place, mark in marks.items()})
     return git_line(changes, read, units, {place: mark.refs for place, mark in marks.items()})
 

@@ -1,4 +1,4 @@
-"""Changes of a workspace while a session was inactive: by other sessions, users or `hermes` commands."""
+"""Changes to a workspace by others, while a session was inactive or while a command ran."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.text.safe_text import clean
 
 NAMED = 12
-"""The number of paths of each kind named in a sentence."""
+"""The number of paths of each kind that a sentence names."""
 
 
 def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step, ...]:
@@ -55,7 +55,7 @@ def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step,
 
 
 def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
-    """Return the net effect of steps (oldest first), as changes sorted by path. Pure."""
+    """Return the net effect of steps (oldest first), as changes sorted by path."""
     found: dict[str, PathChange] = {}
     for step in steps:
         for change in step.changes:
@@ -67,7 +67,7 @@ def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
 
 
 def change_names(changes: Sequence[PathChange]) -> str:
-    """Return the paths of changes by kind: `changed a, b; new c; gone d`. Pure."""
+    """Return the paths of changes by kind, at most `NAMED` each: `changed a, b; new c; gone d`."""
     kinds = {"changed": [], "new": [], "gone": []}
     for change in changes:
         kind = "new" if change.before is None else "gone" if change.after is None else "changed"
@@ -80,7 +80,7 @@ def change_names(changes: Sequence[PathChange]) -> str:
 
 
 def path_count(changes: tuple[PathChange, ...], what: str) -> str:
-    """Return the number of changed paths as a text, for the label of a step. Pure."""
+    """Return the number of changed paths followed by `what`, for the label of a step."""
     return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"
 
 
@@ -89,9 +89,9 @@ LINKED = "would become another name of a file outside of the workspace, so it is
 
 
 def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
-    """Return why a restore must not turn `path` into `entry`; empty if it may.
+    """Return the reason why a restore must not turn `path` into `entry`; empty if it may.
 
-    `objects` are those of the checkpoints in the home of Hermes. Reads the disk.
+    `objects` are those of the checkpoints in Hermes's home folder. Reads the disk.
     """
     if path == TOP and (entry is None or entry.kind is PathKind.FOLDER):
         return ""
@@ -104,14 +104,14 @@ def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
 
 
 def is_plain(path: str) -> bool:
-    """Return whether a path of a step has no empty or `..` component. Pure."""
+    """Return whether a path in a step has no NUL byte and no empty, `.` or `..` component."""
     parts = path.removeprefix("/").split("/")
     return "\0" not in path and not any(part in ("", ".", "..") for part in parts)
 
 
 def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> bool:
-    """Return whether a path is the folder of notes or skills, or the workspace, which are never removed.
-    Pure.
+    """Return whether a path is the workspace or the folder of notes or skills, which must not be removed or
+    replaced.
     """
     if path == TOP:
         return wanted is None
@@ -135,9 +135,9 @@ def _is_ours(path: str, objects: ObjectStore) -> bool:
 
 
 MOST = 20
-"""More files than a user changes while a command runs."""
+"""The limit on files that a user is assumed to change while a command runs."""
 TYPED_BYTES = 1_000_000
-"""The size above which a file was not typed."""
+"""The size in bytes above which a file is assumed not to be written by hand."""
 SCRIPT_BYTES = 300_000
 _SCRIPTS = 30
 _WORD = lazy_pattern(r"[^\s;|&<>()'\"=`$]+")
@@ -146,7 +146,7 @@ _BUILDS = (
     *("package.json", "Cargo.toml", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py"),
     *("build.gradle", "build.gradle.kts", "pom.xml", "Rakefile", "Taskfile.yml", "dvc.yaml", "Snakefile"),
 )
-"""Files that programs read by default."""
+"""Files that build programs read by default."""
 _BY_TOOLS = lazy_pattern(
     r".*[.-]lock(?:\.json|\.yaml|b)?|go\.sum|go\.mod|\.gitmodules|\.gitattributes|\.fslckout|_FOSSIL_|.*\.(?:min\.js|map)"
 )
@@ -161,9 +161,9 @@ def perhaps_by_others(
     marks: Mapping[str, UnitMark],
     objects: ObjectStore,
 ) -> tuple[str, ...]:
-    """Return changed paths of plain texts that neither the command nor a file it reads mentions. Blocking.
+    """Return changed text files that neither the command nor a file it reads mentions. Blocking.
 
-    They may have been changed by somebody else. `command` runs in `folder` (resolved); `marks` are those of
+    Other programs or users may have changed them. `command` runs in `folder` (resolved); `marks` are those of
     units that it changed.
     """
     units = Units({place: mark.kind for place, mark in marks.items()})
@@ -193,7 +193,7 @@ def _split(change: PathChange) -> tuple[str, str]:
 
 
 def _of_versions(path: str, units: Units, marks: Mapping[str, UnitMark]) -> bool:
-    """Return whether a path is in a unit, or in the work tree used by the command's version control."""
+    """Return whether a path is in a unit, or in a work tree whose version control the command used."""
     if units.part(path) is not None:
         return True
     above = (place.rpartition("/")[0] for place, mark in marks.items() if mark.kind in _versions())
@@ -259,7 +259,7 @@ def keep_detached(
 
 
 def finish_detached(log: StepLog) -> bool:
-    """Complete steps of `keep_detached` that a killed process left half done; return whether there were any.
+    """Complete the steps of `keep_detached` if a killed process left them half done; return whether it did.
 
     Blocking. Raises `StoreError`.
     """

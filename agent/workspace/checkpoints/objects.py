@@ -2,8 +2,8 @@
 
 An object is a file `ab/abcd…`: one byte for the encoding of the rest (`RAW` or `ZLIB`), then the contents. It
 is written under a temporary name and renamed. So an object is complete or missing, whenever a process is
-killed. No write waits for the disk: a power cut can leave an object empty or damaged. Every read checks the
-digest, so that is detected.
+killed. Writes do not wait for the disk: a power cut can leave an object empty or damaged. Every read checks
+the digest, so that is detected.
 """
 
 from __future__ import annotations
@@ -26,43 +26,41 @@ from tools.kit.lazy_pattern import lazy_pattern
 
 RAW, ZLIB = b"\0", b"\1"
 LEVEL = 1
-"""The zlib level: a third of the size for a tenth of the time of the best level."""
+"""The zlib level: the fastest, which takes a tenth of the time of the best one."""
 CHUNK = 1 << 18
-"""Bytes read at a time."""
+"""The number of bytes read at a time."""
 REFRESH_SECONDS = 60.0
-"""The accuracy in seconds of an object's last use."""
+"""Seconds by which the recorded time of an object's last use may be too early."""
 TEMPORARY = ".new-"
-"""The prefix of names of unfinished files."""
+"""The prefix of the names of unfinished files."""
 
 CONTENTS = "contents"
-"""The folder of second names, next to that of the objects."""
+"""The folder of hard links to contents, next to that of the objects."""
 
 _NAME = lazy_pattern(r"[0-9a-f]{64}")
 _TELLS_DIGEST = lazy_pattern(r"(?:SHA256E?-s[0-9]+--)?([0-9a-f]{64})(?:\.[^/]*)?")
-"""Names that git-lfs and git-annex give contents by their SHA-256."""
+"""The names that git-lfs and git-annex give contents, with their SHA-256."""
 _SHARD = lazy_pattern(r"[0-9a-f]{2}")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class MissingObjectError(StoreError):
-    """The store does not have the requested contents, or no longer."""
+    """Raised if the store does not have the requested contents, or no longer has them."""
 
 
 class DamagedObjectError(StoreError):
-    """Contents in the store were changed or damaged after they were stored."""
+    """Raised if contents in the store were changed or damaged after they were stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object on the disk."""
+    """An object in the store."""
 
     digest: str
     size: int
-    """Bytes it takes, after compression."""
+    """The size on disk in bytes, after compression."""
     used: float
-    """When it was last stored or requested, in seconds since the epoch, at most `REFRESH_SECONDS` too
-    early.
-    """
+    """When it was last stored or requested, in seconds since the epoch; up to `REFRESH_SECONDS` too early."""
 
 
 class ObjectStore:
@@ -87,7 +85,7 @@ class ObjectStore:
         return digest
 
     def put_stream(self, read: Callable[[int], bytes]) -> tuple[str, int]:
-        """Store the output of `read(n)` until it is empty; return digest and number of bytes.
+        """Store what `read(n)` returns until it is empty; return digest and number of bytes.
 
         At most a few chunks are in memory at once. Raises `StoreError`, and the errors of `read`; nothing is
         left behind then.
@@ -107,7 +105,7 @@ class ObjectStore:
         return hashed.hexdigest(), size
 
     def link(self, folder: int, name: str, read: Callable[[int], bytes]) -> str | None:
-        """Keep a file of an open folder by a hard link, which takes no space while the file exists.
+        """Keep a file in an open folder by a hard link, which takes no space while the file exists.
 
         Returns the digest of the file; None if it cannot have a hard link here, as on another file system.
         Only for files that are never written again: if the name contains the SHA-256, the contents are not
@@ -125,9 +123,7 @@ class ObjectStore:
         return digest
 
     def linked(self) -> Iterator[Stored]:
-        """Yield the contents that are kept by hard links. Their size is 0 if another file shares the
-        contents.
-        """
+        """Yield the contents kept by hard links. Their size is 0 while the original file exists."""
         for path in self._links.glob("??/*"):
             with suppress(OSError):
                 status = path.lstat()
@@ -140,8 +136,8 @@ class ObjectStore:
     def chunks(self, digest: str) -> Iterator[bytes]:
         """Yield the contents piece by piece, checked at the end.
 
-        Damage may be found only after the last piece, so a caller must not use written pieces before that.
-        Raises the same errors as `read`.
+        Damage may be found only after the last piece, so do not use what was written before that. Raises the
+        same errors as `read`.
         """
         hashed = sha256()
         try:
@@ -161,11 +157,11 @@ class ObjectStore:
             )
 
     def has(self, digest: str) -> bool:
-        """Return whether the object exists, complete or not. It is then safe from collection for a while."""
+        """Return whether the object exists, complete or not. It is then safe from cleanup for a while."""
         return self._fresh(digest)
 
     def check(self, digest: str) -> bool:
-        """Return whether the object exists and is undamaged."""
+        """Return whether the object exists and is undamaged. Raises `StoreError` if it is unreadable."""
         try:
             for _ in self.chunks(digest):
                 pass
@@ -174,12 +170,12 @@ class ObjectStore:
         return True
 
     def names(self) -> Iterator[str]:
-        """Yield the digests of all objects, in order."""
+        """Yield the digests of all stored objects, sorted. Raises `StoreError`."""
         for shard in self.shards():
             yield from (stored.digest for stored in self.listing(shard))
 
     def shards(self) -> tuple[str, ...]:
-        """Return the names of the folders that contain objects."""
+        """Return the sorted names of the folders that contain objects. Raises `StoreError`."""
         try:
             names = (path.name for path in self.folder.iterdir())
             return tuple(sorted(name for name in names if _SHARD.fullmatch(name)))
@@ -189,7 +185,7 @@ class ObjectStore:
             raise store_error(error, self.folder, "read") from error
 
     def listing(self, shard: str) -> tuple[Stored, ...]:
-        """Return the objects in one folder, in order."""
+        """Return the objects in one folder, sorted by digest. Raises `StoreError`."""
         found: list[Stored] = []
         try:
             with os.scandir(self.folder / shard) as entries:
@@ -205,7 +201,7 @@ class ObjectStore:
         return tuple(sorted(found, key=lambda stored: stored.digest))
 
     def discard(self, digest: str) -> None:
-        """Remove an object, if it exists. Only the collection may call this."""
+        """Remove an object, if it exists. Only the cleanup may call this. Raises `StoreError`."""
         try:
             self._path(digest).unlink(missing_ok=True)
             self._linked(digest).unlink(missing_ok=True)
@@ -213,7 +209,7 @@ class ObjectStore:
             raise store_error(error, self.folder, "cleared") from error
 
     def sweep_unfinished(self, before: float) -> int:
-        """Remove unfinished files older than `before`; return their number."""
+        """Remove unfinished files older than `before` (seconds since the epoch); return their number."""
         removed = 0
         for path in self.folder.glob(TEMPORARY + "*"):
             with suppress(OSError):
@@ -264,7 +260,7 @@ def _digest(read: Callable[[int], bytes]) -> str:
 
 
 def store_error(error: OSError, folder: Path, done: str) -> StoreError:
-    """Return the error of a failed operation for the user. `done` is `written`, `read` or `cleared`."""
+    """Return the error for a failed operation as a sentence. `done` is `written`, `read` or `cleared`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StoreError(
             f"There is no room for checkpoints in {folder}: {error.strerror}; make room, or lower "
@@ -275,7 +271,7 @@ def store_error(error: OSError, folder: Path, done: str) -> StoreError:
 
 
 class _Unfinished:
-    """A new file that becomes an object by `keep`, or is removed. Errors are raised as `StoreError`."""
+    """A new file that `keep` turns into an object, and that is removed on an error. Raises `StoreError`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -335,7 +331,7 @@ def _make(folder: Path) -> None:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the unpacked content of an object file. Raises `OSError`, and `zlib.error` for invalid data."""
+    """Yield the decompressed content of an object file. Raises `OSError`, and `zlib.error` if invalid."""
     with os.fdopen(os.open(path, _READ), "rb", buffering=0) as file:
         how = file.read(1)
         if how == RAW:
@@ -361,6 +357,6 @@ def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _worth_packing(data: bytes) -> bool:
-    """Return whether packing saves at least a twentieth of the data, judged by its beginning."""
+    """Return whether compression saves at least a twentieth of the data, judged by its beginning."""
     sample = data[: 1 << 16]
     return len(zlib.compress(sample, LEVEL)) < len(sample) * 0.95

@@ -1,7 +1,7 @@
-"""Reading and storing the contents of files, of whole workspaces and of git's objects.
+"""Reading and storing the contents of all files in a workspace before any of them changes.
 
 Files whose contents git has are only compared with git's data, and not stored again. Everything else is
-stored, users' work first.
+stored, the user's own work before caches and downloads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOO_MUCH = "more than checkpoints keep beforehand"
 _FEW = 500
 """The number of paths up to which each is looked up separately instead of listing the store."""
 WHOLE = 50_000_000
-"""The size above which git's copy of a file is not used, because it would be held in memory."""
+"""The size in bytes above which git's copy of a file is not used, because it would be held in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class CaptureLimits:
     """The size limits of stored contents, in bytes."""
 
     file: int
-    """The limit of one file."""
+    """The limit on one file."""
     beforehand: int
-    """The limit of all files stored before any change."""
+    """The limit on all files together that are stored before any change."""
     objects: bool = True
-    """Whether contents of git's extensions get second names, whatever their size."""
+    """True if contents of git-lfs and git-annex get hard links, whatever their size."""
 
 
 class Precapture:
-    """One pass over all files in `known`, which it updates."""
+    """One pass over all files in `known`, whose entries it updates."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class Precapture:
         self._room = limits.beforehand
         self._known = known
         self._places = places
-        """Folders of git's objects in the workspace."""
+        """Folders of git objects in the workspace."""
         self._units = units
         self._links = limits.objects
         self._stored: set[str] = set()
-        """Contents that were in the store at the start."""
+        """The digests of contents that were in the store at the start."""
 
     def all(self, index: Index) -> Iterator[None]:
-        """Store the contents of all files; yields after each file. The caller may change `known` then."""
+        """Store the contents of all files; yields after each file, when the caller may change `known`."""
         self._stored = set()
         for shard in self._objects.shards() if len(self._known) > _FEW else ():
             self._stored.update(stored.digest for stored in self._objects.listing(shard))
@@ -85,7 +85,7 @@ class Precapture:
         yield from self._keep_rest()
 
     def _confirm_all(self, index: Index) -> Iterator[None]:
-        """Compare the files with the contents that git says it has."""
+        """Compare the files with the contents that git's index claims."""
         for path in list(self._known):
             known = self._known.get(path)
             tracked = index.files.get(path)
@@ -104,7 +104,7 @@ class Precapture:
             yield
 
     def _has(self, digest: str) -> bool:
-        """Return whether contents are in the store. Those named by a register are not checked on disk."""
+        """Return whether contents are in the store; those seen at the start are not looked up again."""
         return digest in self._stored or self._objects.has(digest)
 
     def _confirm(self, path: str, known: KnownPath, blob: str) -> None:
@@ -126,7 +126,7 @@ class Precapture:
             self._distrust(path)
 
     def _distrust(self, path: str) -> None:
-        """Record that a file differs from git's data, so that its contents are stored here."""
+        """Record that a file may differ from git's data, so that its contents are stored here."""
         known = self._known.get(path)
         if known is not None and known.entry is not None:
             entry = replace(known.entry, digest=None, reason=NOT_YET)
@@ -157,7 +157,7 @@ class Precapture:
         self._known[path] = known._replace(entry=replace(known.entry, reason=reason))
 
     def _keep(self, path: str, known: KnownPath, *, link: bool = False) -> None:
-        """Read and store a file if it is unchanged since it was seen; otherwise a later look finds the
+        """Read and store a file if it is unchanged since it was seen; otherwise a later scan finds the
         change.
         """
         assert known.entry is not None
@@ -170,7 +170,7 @@ class Precapture:
             self._known[path] = KnownPath(stamp_of(status), is_settled(status), entry, known.blob)
 
     def _rank(self, path: str) -> tuple[int, str]:
-        """Return the sort key of a file: repository data, then users' work, then caches and downloads."""
+        """Return the sort key of a file: repository data, then the user's work, then caches and downloads."""
         if self._units.group(path):
             return -1, path
         return sum(is_noise(part, folder=True) for part in path.split("/")), path
@@ -178,7 +178,7 @@ class Precapture:
     def _stands(self, path: str, known: KnownPath, *, again: bool = False) -> os.stat_result | None:
         """Return the status of a file if it is unchanged since it was seen, else None.
 
-        With `again` its change time does not count, because making a hard link changes that.
+        With `again` its change time does not count, because creating a hard link changes that.
         """
         try:
             status = (self._root / path).lstat()

@@ -2,7 +2,7 @@
 
 Tools that write files announce the paths (`acting`), so only those are checked. Programs may write anywhere,
 so the whole workspace is checked before and after them. Changes outside of any call become separate steps:
-nothing is lost, and they are never attributed to the agent. All disk work happens in one thread.
+nothing is lost, and they are never attributed to the agent. Disk work happens in one thread.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = 5.0
-"""Seconds a command waits until the workspace was read, and its contents are available."""
+"""Seconds for which a command waits until the workspace was read, and its contents are available."""
 FORMER = 40
-"""The number of latest file states that are searched."""
+"""The number of latest file states that are searched for earlier contents."""
 LABEL = 200
-"""The length limit of a step's label in characters."""
+"""The length limit on a step's label, in characters."""
 SLICE, PAUSE = 0.1, 0.002
-"""Seconds of reading contents at a time, and between two such times."""
+"""Seconds of reading contents at a time, and of the pause between two such times."""
 SAVE_SECONDS = 120.0
-"""Seconds between writes of the known state; contents nothing names are removed after five minutes."""
+"""Seconds between writes of the known state; cleanup may remove unnamed contents after five minutes."""
 
 _PROGRAMS = (RunCommand, RunScript, SendInput)
 UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
@@ -67,29 +67,29 @@ UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
 
 @dataclass(slots=True)
 class CallRecording:
-    """The data recorded about one call while it runs."""
+    """What is recorded about one call while it runs."""
 
     call: str
     session: str
     label: str
     wide: bool = False
-    """Whether a program ran, so that anything may have changed."""
+    """True if a program ran, so that anything may have changed."""
     blind: bool = False
-    """Whether it ran before the workspace was read."""
+    """True if it ran before the workspace was read."""
     links_out: bool = False
-    """Whether a program of it could give a file of the workspace a name outside, and change it by that."""
+    """True if its programs could link a workspace file to a path outside, and change it through that."""
     noted: dict[str, PathEntry | None] = field(default_factory=dict)
-    """The earlier states of paths named by a tool."""
+    """The earlier states of paths that a tool announced."""
     commands: list[RunCommand] = field(default_factory=list)
     step: Step | None = None
-    """The step of the call, once it has ended."""
+    """The step of the call, once it has ended; None if nothing changed."""
 
 
 class StepRecorder:
-    """Records the steps of the session `line` in the workspace `root` (resolved).
+    """A recorder of the steps of the session `line` in the workspace `root` (resolved).
 
     `trouble` is called once with the reason if steps cannot be recorded. `further` are folders (resolved)
-    outside of the workspace that tools write to. There only paths that a tool announced are recorded.
+    outside of the workspace that tools write to. In those only paths that a tool announced are recorded.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class StepRecorder:
         self._further = further
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
-        """Active while files are restored, so that watchers do not report it as others' work."""
+        """Entered while files are restored, so that watchers do not report that as the work of others."""
         self.links_stay = False
-        """Whether programs in the sandbox can link no file of the workspace to a name outside of it."""
+        """True if programs in the sandbox cannot link a workspace file to a path outside of the workspace."""
         self.telling: asyncio.Task[None] | None = None
-        """Reports what changed while the session was closed."""
+        """The task that reports what changed while the session was closed."""
         self._line = store.line(line)
         self._trouble = trouble
         self._stop = threading.Event()
@@ -136,7 +136,7 @@ class StepRecorder:
 
     @property
     def position(self) -> int:
-        """The number of the last step, perhaps made by another process."""
+        """The number of the last step, which another process may have added."""
         with suppress(StoreError):
             return max(self._position, self._line.last)
         return self._position
@@ -149,7 +149,7 @@ class StepRecorder:
     def start(
         self, cut_off: str = "", label: str = "", *, since: float | None = None, keep: bool = True
     ) -> None:
-        """Begin to read the workspace, in the background.
+        """Start to read the workspace, in the background.
 
         `cut_off` is a call that was interrupted by the end of an earlier process. Changes since the last
         known state are attributed to it. `since` is when the session was last active (seconds since the
@@ -160,7 +160,7 @@ class StepRecorder:
         self._saver = asyncio.create_task(self._save_now_and_then(), name="checkpoints-saver")
 
     async def stop(self) -> None:
-        """Write the known state, and end the thread."""
+        """Record what was not noticed yet, write the known state, and end the thread."""
         if self._stop.is_set():
             return
         if self._keeps and self._at_hand.is_set():
@@ -175,12 +175,12 @@ class StepRecorder:
         self._register.close()
 
     async def ready(self) -> None:
-        """Wait until the whole workspace was read and steps can be recorded."""
+        """Wait until the whole workspace was read and its contents are stored."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def missed_changes(self) -> tuple[PathChange, ...]:
-        """Return changes by others after the `since` of `start`, once everything was read."""
+        """Return changes by others after the `since` given to `start`, once everything was read."""
         seen = asyncio.ensure_future(self._surveyed.wait())
         await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=asyncio.FIRST_COMPLETED)
         seen.cancel()
@@ -188,7 +188,7 @@ class StepRecorder:
 
     @property
     def units(self) -> Units:
-        """The last seen repositories and other units of the workspace."""
+        """The repositories and databases last seen in the workspace."""
         return self._register.units
 
     def coverage(self) -> Coverage:
@@ -196,12 +196,12 @@ class StepRecorder:
         return self._register.left_out if self._surveyed.is_set() else UNREAD
 
     def git_coverage(self, folder: Path) -> GitCoverage:
-        """Return which git commands undo covers in the repository that contains a folder (resolved)."""
+        """Return what undo covers in the repository that contains a folder (resolved)."""
         return git_coverage(self.root, folder, self.coverage())
 
     @asynccontextmanager
     async def during(self, call: str, label: str, session: str) -> AsyncIterator[CallRecording]:
-        """Record changes inside this block that were announced by `acting`, as one step."""
+        """Record changes made inside this block by actions that are announced to `acting`, as one step."""
         recording = CallRecording(call, session, clean(label)[:LABEL])
         self._open.append(recording)
         try:
@@ -213,7 +213,7 @@ class StepRecorder:
     async def acting(self, call: str, action: Action, session: str = "") -> None:
         """Store the contents that an action of a call may change. Raises `ToolError` if that fails.
 
-        `session` distinguishes agents with equal call numbers.
+        `session` distinguishes agents with equal call ids. A call without a recording is ignored.
         """
         mine = (each for each in reversed(self._open) if session in ("", each.session))
         recording = next((each for each in mine if each.call == call), None)
@@ -241,7 +241,7 @@ class StepRecorder:
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
         """Restore these paths to a position as a separate step, no matter who changed them since.
 
-        Returns None if nothing changed, or if it failed; then the user is notified. Never raises.
+        Returns None if nothing changed, or if it failed; the user is notified then. Never raises.
         """
         from agent.workspace.checkpoints.restore.plan import plan_restore, with_others
 
@@ -263,13 +263,13 @@ class StepRecorder:
             return None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` between two steps, while no call changes the workspace, and return its result."""
+        """Run `work` in the recorder's thread, between its other disk work, and return the result."""
         return await self._in_thread(work)
 
     async def restore(
         self, plan: RestorePlan, choices: Mapping[str, Choice], *, session: str, label: str
     ) -> Restored:
-        """Carry out a plan as a separate step. Raises `StoreError`."""
+        """Carry out a restore plan as a separate step. Raises `StoreError`."""
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
         def apply_plan() -> Restored:
@@ -283,7 +283,7 @@ class StepRecorder:
         return restored
 
     async def adopt(self, paths: Iterable[str]) -> None:
-        """Take the current state of these paths as known, and read the position again."""
+        """Take the current state of these paths as known, and update the position."""
         # What lies outside is not known by looking.
         wanted = dict.fromkeys(path for path in paths if not is_outside(path))
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
@@ -307,7 +307,7 @@ class StepRecorder:
             return ()
 
     async def catch_up(self) -> bool:
-        """Record changes by others so far as a separate step; return False if that is impossible now.
+        """Record changes made by others so far as a separate step; return False if that is impossible now.
 
         That is the case while a program of the agent runs, or before the workspace was read.
         """
@@ -320,7 +320,8 @@ class StepRecorder:
         return await self._guarded(self._take_in) is not None
 
     async def look_at_everything(self) -> None:
-        """Record what left no event, so that no look around a program found it, as done by the last program.
+        """Record changes that left no event and that no scan around a program found, as made by the last
+        program.
 
         Does nothing while a program of the agent runs, or before the workspace was read.
         """
@@ -349,7 +350,7 @@ class StepRecorder:
     async def _see(self) -> bool | None:
         """Read the whole workspace in another thread, so that calls of file tools need not wait.
 
-        Returns None if it failed.
+        Returns True, or None if it failed.
         """
 
         def take_up_survey() -> bool:
@@ -363,7 +364,7 @@ class StepRecorder:
         return await self._guarded(take_up_survey)
 
     def _see_news(self, cut_off: str, label: str, since: float | None) -> bool:
-        """Read the whole workspace, and record changes since the last known state as a step."""
+        """Read the whole workspace, and record changes since the last known state as a step; return True."""
         began = self._line.last
         found = self._register.news()
         seen_at = self._register.seen_at
@@ -438,7 +439,7 @@ class StepRecorder:
         return noted
 
     async def _widen(self, recording: CallRecording) -> None:
-        """Record changes by others so far, because a program is about to run."""
+        """Record changes made by others so far, because a program is about to run. Raises `ToolError`."""
         if recording.wide:
             return
         recording.wide = True
@@ -458,9 +459,9 @@ class StepRecorder:
             raise undo_refusal()
 
     async def _is_kept(self) -> bool:
-        """Return False if contents could not be stored before, and the store still takes nothing.
+        """Return False if contents could not be stored before, and the store still cannot be written.
 
-        One file that does not fit on the disk stops no command.
+        One file that does not fit on the disk does not stop a command.
         """
         if not self._keeps or not self._at_hand.is_set() or self._register.complete:
             return True
@@ -468,7 +469,7 @@ class StepRecorder:
         return await self._guarded(lambda: self.store.objects.add(probe)) is not None
 
     def _take_in(self) -> bool:
-        """Record changes by others as a separate step."""
+        """Record changes made by others as a separate step; return True."""
         self._follow()
         found = self._register.changes()
         noted = {path for each in self._open for path in each.noted}
@@ -482,7 +483,7 @@ class StepRecorder:
         return True
 
     def _take_in_unseen(self) -> None:
-        """Record changes that no event told, after those by others were recorded."""
+        """Record changes that left no event, after those made by others were recorded."""
         found, ran = self._register.changes(whole=True), self._last_wide
         if found.changes and ran is not None:
             paths = tuple(change.path for change in found.changes)
@@ -499,7 +500,7 @@ class StepRecorder:
                 self._last_wide = recording
 
     def _record_call(self, recording: CallRecording) -> Step | None:
-        """Find the changes made by a call, and record them as a step."""
+        """Find the changes made by a call, and record them as a step; return None if there are none."""
         found = self._what_changed(recording)
         step, position = None, self._position
         if found.changes or found.taken_along or recording.blind:
@@ -517,7 +518,7 @@ class StepRecorder:
         return step
 
     def _perhaps(self, recording: CallRecording, found: FoundChanges) -> tuple[str, ...]:
-        """Return paths that a user may have changed during a command; empty if that cannot be judged."""
+        """Return paths that the user may have changed during a command; empty if that cannot be judged."""
         if not recording.commands:
             return ()
         text = "\n".join([recording.label, *(each.command for each in recording.commands)])
@@ -572,7 +573,7 @@ class StepRecorder:
     async def _guarded(self, work: Callable[[], T], *, idle: bool = False) -> T | None:
         """Return the result of disk work; None if it failed, which is reported to the user once.
 
-        Other work is done before `idle` work.
+        Other work is done before `idle` work. Raises `Stopped`.
         """
         try:
             return await self._in_thread(work, idle=idle)

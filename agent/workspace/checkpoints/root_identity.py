@@ -1,9 +1,9 @@
 """The identity of the folder in which a step was made, in addition to its path.
 
 A path may later lead to another project, and a project may get another path. So a folder is recognised by
-device and inode, by a commit of its repository, or by a file exactly as a step left it. The text has the form
-`device:inode:commit`. Folders that replaced each other within a session are listed in order, separated by
-`|`.
+device and inode, by a commit of its repository, or by a file exactly as a step left it. An identity is a text
+of the form `device:inode:commit`. Folders that replaced each other within a session are listed in order,
+separated by `|`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 BETWEEN = "|"
 _HASH = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LARGEST = 50_000_000
-"""Bytes of packed refs that are read."""
+"""The limit in bytes on packed refs that are read."""
 
 
 def identity(root: Path) -> str:
@@ -39,14 +39,14 @@ def identity(root: Path) -> str:
 
 
 class FollowedRoot:
-    """The folder of one workspace while a session works in it."""
+    """The identity of a workspace's folder, followed while a session works in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._last = identity(root)
 
     def place(self, before: Sequence[Step], *, is_ours: bool) -> str:
-        """Return the identity of the current folder, after the steps `before`. Blocking.
+        """Return the identity of the current folder, given the steps made `before`. Blocking.
 
         If a command of the session replaced the folder (`is_ours`), it counts as the same.
         """
@@ -56,7 +56,7 @@ class FollowedRoot:
 
 
 def succeeding(before: Sequence[Step], root: Path) -> str:
-    """Return the identity of `root`, joined with that of the last step if it was made there too. Blocking."""
+    """Return the identity of `root`, joined with the last step's if that was made there too. Blocking."""
     here = identity(root)
     newest = [step for step in before[-1:] if step.place and not strangers([step], root)]
     return linked(newest[0].place, here) if newest else here
@@ -70,7 +70,7 @@ def linked(before: str, here: str) -> str:
 
 
 def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
-    """Return the steps that were made in another folder than `root`. Blocking."""
+    """Return the steps that were made in a folder other than `root`. Blocking."""
     steps = tuple(steps)
     here = identity(root)
     same = {(step.place, step.root): is_same(step.place, step.root, root, here) for step in steps}
@@ -89,7 +89,7 @@ def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
 
 
 def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
-    """Return whether this identity and path are those of `root`, which has the identity `here`. Blocking."""
+    """Return whether this identity and path are those of `root`, whose identity is `here`. Blocking."""
     here = here or identity(root)
     is_path = path == str(root)
     if not place or not here:
@@ -127,7 +127,7 @@ def _folders(place: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _commit(root: Path, device: int, inode: int) -> str:
-    """Return the first commit that was seen checked out in the repository at `root`; empty without one."""
+    """Return the commit first seen checked out in the repository at `root`; empty without one."""
     if top_folder(root) != root or (git := git_folder(root)) is None:
         return ""
     head = _text(git / "HEAD").strip()
@@ -165,7 +165,7 @@ _SHARED = ("/tmp", "/var/tmp", "/private/tmp", "/home", "/Users", "/mnt", "/medi
 
 
 def refusal(root: Path, home: Home) -> str:
-    """Return why steps below `root` (resolved) are not recorded, as a sentence; empty if they are.
+    """Return the reason why steps below `root` (resolved) are not recorded, as a sentence; empty if they are.
 
     Reading such a folder would take hours and gigabytes, or is not permitted.
     """

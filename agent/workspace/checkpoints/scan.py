@@ -1,6 +1,6 @@
-"""Looking at all files of a workspace: which differ from what is known of them.
+"""A scan of all files in a workspace: which of them differ from their known state.
 
-A look reads no contents. It runs before and after each program of the agent.
+A scan reads no contents. It runs before and after each program of the agent.
 """
 
 from __future__ import annotations
@@ -37,24 +37,22 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CL
 
 @dataclass(slots=True)
 class ManifestScan:
-    """The result of reading a whole workspace: changed and removed paths, and units found."""
+    """The result of scanning a whole workspace: changed and removed paths, and units found."""
 
     changed: dict[str, os.stat_result] = field(default_factory=dict)
-    """New paths and those with another stamp."""
+    """The status of new paths and of those with another stamp."""
     gone: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
-    """Folders that were not entered."""
+    """Folders that were not entered and paths that could not be read, with the reasons."""
     units: dict[str, str] = field(default_factory=dict)
-    """Folders of units, and of work trees within them, with their kinds."""
+    """The kinds of units, by folder; work trees within units have an empty kind."""
     linked: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    """Paths of files with several names, by device and inode."""
+    """The paths of files with several hard links, by device and inode."""
     read: dict[str, set[str]] = field(default_factory=dict)
-    """The folders that were read while others were not, with those of their subfolders that were not."""
+    """The folders that were read in a partial scan, each with its subfolders that were not read."""
 
     def twin(self, path: str, status: os.stat_result) -> str:
-        """Return another path in the workspace that is a hard link to the same file; empty if there is
-        none.
-        """
+        """Return another path in the workspace that is a hard link to the same file; empty without one."""
         names = self.linked.get((status.st_dev, status.st_ino), ())
         return next((name for name in names if name != path), "")
 
@@ -70,10 +68,10 @@ def look(
 ) -> ManifestScan:
     """Compare everything below `root` (resolved) with the `known` states. Blocking; never raises.
 
-    `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as missing.
+    `ours` is a folder that is not read: Hermes's own data. Placeholders of a sandbox count as missing.
     `units` are those known so far, because a damaged one cannot be recognised. Without `versions` neither
-    version control data nor the mode of `root` is read. With `watches` only folders are read in which
-    something happened since the last look with them; the result is the same.
+    version control data nor the mode of `root` is read. With `watches` only those folders are read in which
+    something happened since the last scan with them; the result is the same.
     """
     if watches is not None:
         dirty = watches.changed_folders()
@@ -104,7 +102,7 @@ def _look_again(
     watches: WatchedFolders,
     dirty: set[str],
 ) -> ManifestScan | None:
-    """Look only at the `dirty` folders and at new ones; None if that does not suffice."""
+    """Scan only the `dirty` folders and new ones; return None if that does not suffice."""
     former = dict(watches.folders) if dirty else watches.folders
     if identity_of(root) != former[""].identity:
         return None
@@ -149,7 +147,7 @@ def _above(path: str) -> str:
 
 
 def _stands(folder: str, read: Mapping[str, set[str]]) -> bool:
-    """Return whether a folder is still there, as far as the folders that were `read` tell."""
+    """Return whether a folder still exists, judged by the folders that were `read`."""
     while folder and folder not in read:
         above = _above(folder)
         if above in read and folder not in read[above]:
@@ -161,8 +159,8 @@ def _stands(folder: str, read: Mapping[str, set[str]]) -> bool:
 def _uncertain(found: ManifestScan) -> Iterator[str]:
     """Yield the folders to read again without any event.
 
-    In them something differs from what is known, until somebody takes it as known; or something could not be
-    read; or a file has a further name, through which it changes without an event here.
+    In them something differs from what is known until that is accepted; or something could not be read; or a
+    file has another hard link, through which it can change without an event here.
     """
     for each in found.left_out:
         yield each.path
@@ -178,7 +176,7 @@ def _compare(
     found: ManifestScan,
     names: list[str],
 ) -> int:
-    """Compare the entries of folders with what is known; return how many of their paths are known."""
+    """Add the entries that differ from what is known to `found`; return how many paths are known."""
     met = 0
     get, held = known.get, TIME * 1_000_000_000
     # Written out at length: this runs once for each path of a workspace at every command.
@@ -246,8 +244,8 @@ def _walk(
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
     """Yield `root` and then every folder in it: the path prefix, and the entries with their status.
 
-    No link is followed and no other file system entered. Of a unit only files that a step may record are
-    listed. With `dirty` only these folders are read, and those that the watches do not know.
+    Links are not followed and other file systems not entered. Of a unit, only files that a step may record
+    are listed. With `dirty` only these folders are read, and those that the watches do not know.
     """
     try:
         top = root.stat()
@@ -335,7 +333,7 @@ def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *
 
 
 def _list_folder(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
-    """Return the names in an open folder with their status; record unreadable ones as left out."""
+    """Return the names in an open folder with their status; record unreadable entries as left out."""
     listed: list[tuple[str, os.stat_result]] = []
     try:
         with os.scandir(descriptor) as entries:

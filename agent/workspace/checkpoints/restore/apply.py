@@ -1,7 +1,7 @@
 """Carrying out a restore, and finishing an interrupted one.
 
 Everything is decided and written down first. Then each path is changed separately, so an interrupted restore
-can be finished by checking every path again. The restore becomes a step of the log, and can be undone like
+can be finished by checking every path again. The restore becomes a step in the log, and can be undone like
 any other.
 """
 
@@ -70,21 +70,21 @@ class Pending:
     id: str
     """The id of its step and of its temporary files."""
     line: str
-    """The root session whose line the step belongs to."""
+    """The root session, to whose log the step belongs."""
     session: str
-    """The acting session."""
+    """The session that acts."""
     label: str
     created: float
     root: str
     moves: tuple[Move, ...]
     units: Units = NO_UNITS
-    """The units that contain moves."""
+    """The units that contain paths to restore."""
     place: str = ""
     """The identity of `root`, see `root_identity`."""
 
     @property
     def call(self) -> str:
-        """Return the call name of this restore's step, by which a second record of it is prevented."""
+        """Return the call id of this restore's step, by which a second record of it is prevented."""
         return f"restore-{self.id}"
 
     @property
@@ -103,7 +103,7 @@ def new_restore(
     *,
     units: Units = NO_UNITS,
 ) -> Pending:
-    """Return a new restore of these paths; `now` is its time in seconds since the epoch."""
+    """Return a new restore that makes these moves; `now` is its time in seconds since the epoch."""
     created = time.time() if now is None else now
     place = identity(Path(root))
     return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves), units, place)
@@ -111,9 +111,9 @@ def new_restore(
 
 @contextmanager
 def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
-    """Keep a restore on disk while it is carried out, and delete it only after success.
+    """Keep a restore on disk while it is carried out in this block, and delete it only after success.
 
-    Raises `StoreError` if it cannot be written; then nothing was started.
+    Raises `StoreError` if it cannot be written; nothing was started then.
     """
     path = folder / f"{pending.id}{_SUFFIX}"
     try:
@@ -143,7 +143,7 @@ def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
 def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
     """Yield the interrupted restores with their files, locked against other processes.
 
-    Broken files are skipped.
+    Invalid files, and restores that are still running, are skipped.
     """
     found: list[tuple[Pending, Path]] = []
     opened: list[int] = []
@@ -209,18 +209,18 @@ _UNLIMITED = 1 << 62
 
 
 class _KeptError(Exception):
-    """A path must be left unchanged; the message is the reason."""
+    """Raised if a path must be left unchanged; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredUnit:
-    """A unit (a repository or a database) of which files were to be restored."""
+    """A unit (a repository or a database) in which files were to be restored."""
 
     path: str
-    """Its folder in the workspace."""
+    """The path of its folder in the workspace."""
     kind: str
     reason: str = ""
-    """Why it stays unchanged as a whole; empty if it was restored."""
+    """The reason why all of it stays unchanged; empty if it was restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +228,15 @@ class Restored:
     """The result of a restore: the step, and the paths left unchanged."""
 
     step: Step | None
-    """Its step; None if nothing changed."""
+    """The step; None if nothing changed."""
     skipped: tuple[LeftOut, ...]
-    """Unchanged paths, and why."""
+    """The paths left unchanged, with the reasons."""
     unnamed: tuple[str, ...] = ()
-    """Paths changed while commands ran that do not name them: perhaps by a user."""
+    """Restored paths that were changed while a command ran that does not name them: perhaps by the user."""
     remarks: tuple[str, ...] = ()
-    """Further notes for the user, a clause each."""
+    """Further notes for the user, each a clause."""
     units: tuple[RestoredUnit, ...] = ()
-    """What happened to repositories and other units."""
+    """The repositories and databases that were to be restored."""
 
     def what(self, done: str) -> str:
         """Return a summary of the result, such as `3 paths restored, 1 path removed, git: main 3f2a1c →
@@ -251,7 +251,7 @@ class Restored:
         return ", ".join(filter(None, [*told, self.step.git])) or f"0 paths {done}"
 
     def taken_along(self) -> str:
-        """Return which restored changes may have been made by somebody else, as a clause; empty if none."""
+        """Return which restored changes the user may have made, as a clause; empty if there are none."""
         if not self.unnamed:
             return ""
         more = f" and {len(self.unnamed) - 3:,} more" if len(self.unnamed) > 3 else ""
@@ -316,7 +316,7 @@ def apply_restore(
 
 
 def _without_attributes(root: Path, step: Step | None) -> tuple[str, ...]:
-    """Return a clause about files that lost an access list, privileges or attributes, as a tuple; else
+    """Return a clause about files that lost an access list, capabilities or attributes, in a tuple; else
     empty.
     """
     missing: dict[str, set[str]] = {}
@@ -345,7 +345,7 @@ def _units(
 
 
 def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
-    """Return restored paths that a user may have changed; files that existed before come first."""
+    """Return restored paths that the user may have changed; files that existed before come first."""
     done = {change.path for change in step.changes} if step is not None else set()
     items = (each for each in plan.items if each.unnamed and each.path in done)
     return tuple(each.path for each in sorted(items, key=lambda each: (each.target is None, each.path)))
@@ -354,8 +354,8 @@ def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
 def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     """Finish every interrupted restore; return a sentence for the user about each. Blocking.
 
-    A restore in a workspace that is missing is finished when it exists again, and one for which the disk is
-    full when there is room: nothing else waits for it.
+    A restore in a missing workspace is finished when that exists again, and one that fails because the disk
+    is full when there is room. Others do not wait for them.
     """
     told: list[str] = []
     with abandoned(store.pending) as found:
@@ -371,7 +371,7 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
 
 
 def _finish(pending: Pending, path: Path, store: CheckpointStore) -> str:
-    """Finish one restore and delete its file; return a sentence for the user, or nothing.
+    """Finish one restore and delete its file; return a sentence for the user, or an empty text.
 
     Raises `StoreError`.
     """
@@ -391,7 +391,7 @@ def _finish(pending: Pending, path: Path, store: CheckpointStore) -> str:
 
 
 def _strange(pending: Pending, objects: ObjectStore) -> str:
-    """Return a path that a restore of Hermes never changes, and why, as a clause; empty if there is none."""
+    """Return a path that a restore by Hermes never changes, and why, as a clause; empty if there is none."""
     told = ((move.path, refusal(move.path, move.wanted, objects)) for move in pending.moves)
     return next((f"{clean(path)} {reason}" for path, reason in told if reason), "")
 
@@ -432,9 +432,7 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
 
 
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
-    """Return read-only folders in which something must change, as moves that restore their mode
-    afterwards.
-    """
+    """Yield read-only folders in which something must change, as moves that restore their mode afterwards."""
     known = {move.path for move in moves}
     for parent in sorted({move.parent or TOP for move in moves} - known):
         entry = take(root, parent, None, limit=0)
@@ -457,7 +455,7 @@ def _carry_out(
 ) -> list[LeftOut]:
     """Carry out all moves; return the paths left unchanged, with the reasons.
 
-    If a part of a unit or of a database cannot be restored, the rest of it is put back.
+    If a part of a unit or of a database cannot be restored, its other parts are put back.
     """
     with at_rest(Path(pending.root), pending.moves, pending.units, pending.beside) as busy:
         failed = _move(pending, store, expect, busy, again=again)
@@ -469,7 +467,7 @@ def _carry_out(
 
 
 def _torn(pending: Pending, failed: Mapping[str, str]) -> list[tuple[Move, str]]:
-    """Return the moves that were made in units and databases of which others failed, with those reasons."""
+    """Return the completed moves in units and databases in which other moves failed, with the reasons."""
     if not failed:
         return []
     finder = DatabaseFinder(Path(pending.root), (move.path for move in pending.moves))
@@ -491,7 +489,7 @@ def _move(
     *,
     again: bool = False,
 ) -> dict[str, str]:
-    """Carry out all moves but those of `busy` units; return the paths left unchanged, with the reasons."""
+    """Carry out all moves except those in `busy` units; return the paths left unchanged, with the reasons."""
     units = pending.units
     provider = RepositoryProvider(Path(pending.root), store, units)
     free = [move for move in pending.moves if units.group(move.path) not in busy]
@@ -529,8 +527,8 @@ class _Run:
     def carry_out(self, complete: Callable[[], None]) -> None:
         """Remove paths, deepest first; then create folders, then files; set modes of folders last.
 
-        In a unit, files named by others are written before those that name them, so the unit is always
-        complete. `complete` is called when all files exist.
+        In a unit, files named by other files are written before those, so the unit is always complete.
+        `complete` is called when all files exist.
         """
         for _, move in sorted(self._moves, key=_depth):
             if is_folder(move.now):
@@ -588,8 +586,8 @@ class _Run:
             self.failed[move.path] = reason
 
     def _current(self, move: Move, again: bool) -> Move:
-        """Return the part of the move that is still to be done; with `again` the first attempt may have done
-        some.
+        """Return what is still to be done for a move; with `again` an earlier attempt may have done a part of
+        it.
         """
         if not again:
             return move

@@ -2,8 +2,8 @@
 
 A database in use must be treated as a whole. A running server has most of its files open for reading only, or
 not at all, but needs all of them unchanged. So the files stay unchanged if a program has one of them open for
-writing, locked or mapped. The same applies to a folder in which a program writes several files as one set. A
-single log in use is only left unchanged itself (see `path_replacement`).
+writing, locked or mapped. The same applies to a folder in which a program writes several files as one set.
+For a single log in use, only that file is left unchanged (see `path_replacement`).
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class OpenFile:
 
     process: int
     identity: tuple[int, int]
-    """Device and inode: a process in a container knows the file by another path."""
+    """The device and inode, because a process in a container may know the file by another path."""
     writes: bool
     reads: bool = True
 
 
 @dataclass(slots=True)
 class OpenFiles:
-    """The files of a file system that other processes use."""
+    """The files on a file system that other processes use."""
 
     files: list[OpenFile] = field(default_factory=list)
     unseen: int = 0
-    """Processes that cannot be examined."""
+    """The number of processes that cannot be examined."""
 
 
 def open_files(root: Path, *, maps: bool) -> OpenFiles:
-    """Return files on the file system of `root` that other processes have open, with `maps` also mapped ones.
+    """Return files on the file system of `root` that other processes have open or, with `maps`, mapped.
 
-    For a process that sees the same folders, only files below `root` are included. Blocking.
+    For a process with the same mounts as this one, only files below `root` are included. Blocking.
     """
     found = OpenFiles()
     try:
@@ -109,7 +109,7 @@ def is_alive(process: int) -> bool:
 
 
 def working_in(folder: Path, programs: tuple[str, ...]) -> int:
-    """Return the id of a process of one of these programs that works in `folder` (resolved); 0 if none."""
+    """Return the id of a process of one of these programs whose current folder is `folder`; 0 if none."""
     with suppress(OSError):
         for number in _processes() if programs else ():
             if _name(number) in programs:
@@ -145,7 +145,7 @@ def _flags(path: Path) -> int:
 
 
 def _mapped(place: Path, device: int, below: str) -> Iterator[tuple[int, int]]:
-    """Yield device and inode of files that a process maps, without those it only executes. Raises
+    """Yield device and inode of files that a process maps and shares with others, below `below`. Raises
     `OSError`.
     """
     with (place / "maps").open("rb") as file:
@@ -176,18 +176,18 @@ class Spared:
 
     moves: tuple[Move, ...]
     skipped: tuple[LeftOut, ...]
-    """What stays; one line for a whole database or folder."""
+    """What stays unchanged; one entry for a whole database or folder."""
     remarks: tuple[str, ...] = ()
-    """Unknown facts, a clause each."""
+    """What could not be determined, each as a clause for the user."""
     databases: Mapping[str, str] = field(default_factory=dict)
-    """Kinds of the affected databases, by path."""
+    """The kinds of the affected databases, by path."""
 
 
 def spare_used(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:
     """Return the moves without those of files that programs below `root` (resolved) use. Blocking.
 
-    `skipped` are paths that are left unchanged anyway. If one of them belongs to a database, all of it is.
-    `group` returns the folder of the unit that a path is restored with; empty for none.
+    `skipped` are paths that are left unchanged anyway. If one of them belongs to a database, all of it is
+    left. `group` returns the folder of the unit that a path is restored with; empty for none.
     """
     finder = DatabaseFinder(root, (each.path for each in (*moves, *skipped)))
     databases: dict[FoundDatabase, list[str]] = {}
@@ -244,7 +244,7 @@ def _along(
     moves: Sequence[Move],
     group: Group,
 ) -> list[str]:
-    """Return further paths that stay unchanged with a database.
+    """Return further paths that stay unchanged together with a database.
 
     They are those of its unit, or files of the same Fossil commits.
     """
@@ -288,7 +288,7 @@ def _user(
 ) -> tuple[int | None, bool]:
     """Return the id of the process that uses a database, and whether that is certain.
 
-    The id is 0 if the process is unknown, None if there is none.
+    The id is 0 if the process is unknown, None if none uses it.
     """
     kind = database.kind
     if isinstance(kind, FolderKind) and (found := working_in(root / database.path, kind.programs)):
@@ -331,10 +331,11 @@ def _sets(
     opened: Sequence[OpenFile],
     held: Mapping[tuple[int, int], int],
 ) -> dict[str, int]:
-    """Return folders in which one process writes several files as one set, outside known databases.
+    """Return folders in which one process writes several files as one set, outside known databases, with its
+    id.
 
-    It is recognised by two files that the process writes, one of which it also reads or has locked. A file
-    that is only written is a log. The workspace itself is never such a folder.
+    Such a set is recognised by two files that the process writes, one of which it also reads or has locked. A
+    file that is only written is a log. The workspace itself is never such a folder.
     """
     writing: dict[tuple[int, int], list[OpenFile]] = {}
     for each in opened:
@@ -357,7 +358,7 @@ def _sets(
 
 
 def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield device and inode, and the path, of each plain file in a folder."""
+    """Yield device and inode, and the path, of each regular file in a folder."""
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
@@ -366,7 +367,7 @@ def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str
 
 
 def _without(moves: Sequence[Move], staying: set[str]) -> tuple[Move, ...]:
-    """Return the moves without paths that stay unchanged, and without removals of their folders."""
+    """Return the moves without paths that stay unchanged, and without removals of folders above them."""
     above = {path[:cut] for path in staying for cut in range(len(path)) if path[cut] == "/"}
     return tuple(
         move

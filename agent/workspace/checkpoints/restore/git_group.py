@@ -1,8 +1,8 @@
 """Restoring a repository as a whole, with all its objects, while other git commands are locked out.
 
-The state of a repository is spread over many files: HEAD, refs, reflogs, the index. One of them alone would
-give a state that never existed. So they are restored together, or all are left unchanged. Meanwhile the locks
-that git respects are held. Objects that git removed are restored first.
+The state of a repository is spread over many files: HEAD, refs, reflogs, the index. Restoring only some of
+them would give a state that never existed. So they are restored together, or all are left unchanged.
+Meanwhile the locks that git respects are held. Objects that git removed are restored first.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ GONE = "its commits are no longer there: git has cleared them away"
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![0-9a-f])")
 _NONE = re.compile(rb"0+")
 _SUBMODULE = b"\x00\x00\xe0\x00"
-"""The mode of a submodule in an index: its commit lies elsewhere."""
+"""The mode of a submodule in an index: its commit is in another repository."""
 POINTERS = ("index", "HEAD", "tables.list")
-"""Files that list other files: written last, while their lock is held."""
+"""Files that list other files: they are written last, while their lock is held."""
 _SECONDS = 60.0
 _FULL = 1_000_000_000
 _NAMED = 3
@@ -48,7 +48,8 @@ _NAMED = 3
 def together(
     items: Sequence[PlanItem], units: Units, moves: Sequence[Move], skipped: Sequence[LeftOut]
 ) -> tuple[list[Move], list[LeftOut]]:
-    """Return the moves without units that must stay unchanged, and one reason for each of those units. Pure.
+    """Return the moves without units that must stay unchanged, and `skipped` with one reason for each such
+    unit.
 
     A unit stays unchanged if any part of it does, including its work tree files. `items` are those of the
     plan.
@@ -94,7 +95,7 @@ def with_unit(
 ) -> set[str]:
     """Return all paths that stay unchanged because they belong to the units in `staying`, and `files`.
 
-    Their parent folders stay unchanged too. Pure.
+    Their parent folders stay unchanged too.
     """
     roots = set(staying)
     groups = {move.path: units.group(move.path) for move in moves}
@@ -120,7 +121,7 @@ def _rest(path: str, folder: str) -> str:
 
 
 def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
-    """Return one entry for each unit that stays unchanged, in place of its files. Pure."""
+    """Return `left` with one entry for each unit that stays unchanged, instead of its files."""
     found: dict[str, LeftOut] = {}
     for item in left:
         folder = units.group(item.path)
@@ -130,7 +131,7 @@ def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
 
 @contextmanager
 def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iterator[dict[str, str]]:
-    """Hold the locks of the units that moves change; yields units that cannot be locked, with the reasons.
+    """Hold the locks of the units that moves change; yield units that cannot be locked, with the reasons.
 
     `token` is written into the locks, so that locks left by a killed restore can be taken over.
     """
@@ -184,14 +185,14 @@ def _lock(path: Path, token: str) -> bool:
 
 
 class RepositoryProvider:
-    """Restores the objects that repositories need, and removes those of removed repositories."""
+    """A provider of the objects that restored repositories need; it also removes those of removed ones."""
 
     def __init__(self, root: Path, store: CheckpointStore, units: Units) -> None:
         self._root = root
         self._store = store
         self._units = units
         self._gone: list[str] = []
-        """Repositories that are restored as a whole."""
+        """Repositories that are missing, and so are restored as a whole."""
 
     def provide(self, moves: Sequence[Move]) -> list[LeftOut]:
         """Restore objects that git removed; return the repositories whose commits are lost.
@@ -222,7 +223,7 @@ class RepositoryProvider:
                 self._put_back(folder)
 
     def clear(self, moves: Iterable[Move]) -> None:
-        """Remove the objects of removed repositories, of which hard links are kept here. Blocking."""
+        """Remove the objects of removed repositories of which the store has hard links. Blocking."""
         for move in moves:
             if not is_folder(move.wanted) and self._units.places.get(move.path) == "git":
                 for keep in self._keeps(move.path):
@@ -242,7 +243,7 @@ class RepositoryProvider:
         return found
 
     def _named_objects(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
-        """Return the ids of objects that only the restored files name: all, and those that refs name."""
+        """Return the ids of objects that only the restored files name: all, and those named by refs."""
         wanted: set[str] = set()
         tips: set[str] = set()
         for move in moves:
@@ -258,7 +259,7 @@ class RepositoryProvider:
         return wanted, tips
 
     def _whole(self, git: Path, wanted: set[str], tips: set[str]) -> bool:
-        """Return whether the repository has all these objects and everything they refer to."""
+        """Return whether the repository has all these objects and everything that `tips` refer to."""
         if self._missing(git, wanted):
             return False
         lines = "".join(f"{each}\n" for each in sorted(tips)).encode()
@@ -280,7 +281,7 @@ class RepositoryProvider:
                 keep.put_back()
 
     def _keeps(self, folder: str) -> Iterator[GitKeep]:
-        """Yield the kept objects of a repository, without those of separate units inside it."""
+        """Yield the stored objects of a repository, without those of separate units inside it."""
         for place in keeps(self._store.borrowed_folder):
             with suppress(OSError, ValueError, TypeError):
                 source = Path(json.loads((place / "source").read_bytes()))
@@ -290,8 +291,8 @@ class RepositoryProvider:
 
 
 def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path | None) -> set[str]:
-    """Return the ids of objects that a file of a repository names; `folder` contains the file, for an
-    index.
+    """Return the ids of objects that a file in a repository names; `folder` contains the file if it is an
+    index, else None.
     """
     if entry is None or entry.kind is not PathKind.FILE or entry.digest is None or entry.size > _FULL:
         return set()
@@ -316,7 +317,7 @@ def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _ask_git(git: Path, *arguments: str, input: bytes) -> GitResult | None:
-    """Return git's answer to a question about objects of the repository `git`; None if it fails."""
+    """Return git's output for a query about objects of the repository `git`; None if it fails."""
 
     async def ask() -> GitResult:
         return await run_git(git.parent, *arguments, seconds=_SECONDS, input=input, git=git)

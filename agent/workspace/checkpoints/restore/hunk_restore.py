@@ -21,23 +21,23 @@ _HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)
 
 
 class WholeError(StoreError):
-    """A file can only be restored as a whole; the message is the reason."""
+    """Raised if a file can only be restored as a whole; the message is the reason."""
 
 
 class ChangedError(Exception):
-    """The hunks of a file differ from the chosen ones; the message is the reason."""
+    """Raised if the hunks of a file differ from the chosen ones; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """A path of a plan, with its difference divided into hunks."""
+    """A path in a plan, with the difference to its target divided into hunks."""
 
     item: PlanItem
     hunks: Hunks
     now: str
-    """SHA-256 of the current content, in hex."""
+    """The SHA-256 of the current content, in hex."""
     then: str
-    """SHA-256 of the fully restored content."""
+    """The SHA-256 of the fully restored content, in hex."""
     merging: bool = False
 
     def part(self, numbers: Collection[int]) -> PartialRestore:
@@ -50,8 +50,8 @@ class Parted:
 
 
 def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
-    """Return the hunks between the current and the target state; with `merging`, the target is the merge
-    result.
+    """Divide the difference between the current state and the target into hunks; with `merging`, the target
+    is the merge result.
 
     Blocking. Raises `WholeError`.
     """
@@ -88,10 +88,10 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
 
 
 def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> PathEntry:
-    """Return the state of a path after restoring these hunks, and store its contents.
+    """Return the state that a path has after restoring these hunks, and store its contents.
 
-    Permissions are restored with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` if storing
-    fails.
+    The target's permissions are restored only if all hunks are restored without merging. Blocking. Raises
+    `ChangedError`, and `StoreError` if storing fails.
     """
     now, then = item.now, item.target
     try:
@@ -108,7 +108,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
 
 
 def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
-    """Return the patch of a path, with its hunks numbered if it can be divided. Blocking."""
+    """Return the patch of a path, with its hunks numbered if they can be restored singly. Blocking."""
     try:
         part_of(item, objects)
     except WholeError:

@@ -1,7 +1,7 @@
-"""The differences between a file and its earlier state, to be restored one by one. Pure.
+"""The differences between a file and its earlier state, to be restored one by one.
 
-A line ends with a line feed only. Lines are compared byte for byte, so their ends are restored exactly, also
-a missing one of the last line. Hunks are those of a unified diff from the earlier to the current state,
+A line ends with a line feed only. Lines are compared byte for byte, so their ends are restored exactly, and
+so is a missing end of the last line. Hunks are those of a unified diff from the earlier to the current state,
 counted from 1.
 """
 
@@ -14,7 +14,7 @@ from tools.files.diffs import ChangedBlock, changed_blocks, hunk_lines, hunks_of
 from tools.text.safe_text import reveal
 
 MAX_BYTES = 4_000_000
-"""The size above which a file is not divided."""
+"""The size in bytes above which a file is not divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Hunks:
 
     then: str
     now: str
-    """Both contents with one character for one byte, so that every byte is preserved."""
+    """Both contents with one character for each byte, so that every byte is preserved."""
     groups: tuple[tuple[ChangedBlock, ...], ...]
-    """Per hunk the lines of `then` that became lines of `now`."""
+    """For each hunk, the blocks of lines of `then` that became lines of `now`."""
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -55,8 +55,8 @@ class Hunks:
     def diff(self, name: str) -> str:
         """Return the unified diff from `now` to `then`, which shows the effect of restoring everything.
 
-        Invisible characters are spelled out, because lines may differ in nothing else. The usual line end of
-        the file is not.
+        Invisible characters are spelled out, because lines may differ only in them, but line ends are not if
+        all are alike.
         """
         now, then = (marked_lines(text) for text in _readable(self.now, self.then))
         lines = [f"--- a/{name}", f"+++ b/{name}"]
@@ -88,7 +88,7 @@ def undivided_reason(now: bytes, then: bytes) -> str:
 
 
 def numbers(text: str) -> frozenset[int]:
-    """Parse a text such as `1,3-5` as a set of numbers. Raises `ValueError`."""
+    """Return the set of numbers in a text such as `1,3-5`. Raises `ValueError`."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -109,7 +109,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _readable(*texts: str) -> Iterator[str]:
-    r"""Yield the texts with invisible characters spelled out, except a `\r\n` that ends every line."""
+    r"""Yield the texts decoded as UTF-8, without the carriage returns if every line ends with `\r\n`."""
     dos = all(text.count("\n") == text.count("\r\n") for text in texts)
     for text in texts:
         shown = text.encode("latin-1").decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Three-way merge of texts, line by line. Pure.
+"""Three-way merge of texts, line by line.
 
-Changes of one side are accepted. Equal changes of both sides are accepted once. Different changes of the same
-lines are both kept between marks, as git writes them.
+Changes on one side are accepted. Equal changes on both sides are accepted once. Different changes to the same
+lines are both kept between markers, as git writes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Merged:
 
     data: bytes
     overlaps: int
-    """Places where both sides changed the same lines; each is marked in `data`."""
+    """The number of places where both sides changed the same lines; each has markers in `data`."""
 
 
 def merge(
@@ -60,7 +60,7 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, Lines, Lines]]:
-    """Yield matching parts of the three texts: in turn those that are equal, and those that differ."""
+    """Yield matching parts of the three texts: alternately those that may differ, and those all share."""
     start = left = right = 0
     for begin, left_at, right_at, size in _shared_runs(base, mine, theirs):
         yield base[start:begin], mine[left:left_at], theirs[right:right_at]
@@ -96,7 +96,7 @@ def _marked(mine: Lines, theirs: Lines, names: tuple[str, str]) -> Iterator[byte
 
 
 def _with_line_end(lines: Lines, ending: bytes) -> Lines:
-    """Return the lines with `ending` after the last one if it has no line end, so that a mark can follow."""
+    """Return the lines with `ending` after a last one that has no line end, so that a marker can follow."""
     if lines and not lines[-1].endswith(b"\n"):
         return [*lines[:-1], lines[-1] + ending]
     return lines

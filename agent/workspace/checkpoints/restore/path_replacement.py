@@ -1,8 +1,8 @@
-"""Replacing one path without losing a byte that somebody else writes there at the same time.
+"""Replacing one path without losing a byte that another program writes there at the same time.
 
 New contents are written next to the path, then the two are exchanged in one step. Then the old object is
 checked: it is removed only if it is the one that the plan saw. Otherwise it is put back. If another file has
-been created at the path by then, the old object stays next to it under a name that says so.
+been created at the path by then, the old object stays next to it under a name that shows this.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PRIVILEGES = "security.capability"
 
 
 def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
-    """Write pieces one after another; long runs of zeros become holes. Raises `OSError`."""
+    """Write pieces one after another; pieces of zeros become holes. Raises `OSError`."""
     size = 0
     for chunk in chunks:
         size += len(chunk)
@@ -51,14 +51,14 @@ def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
 
 
 def set_time(folder: int, name: str, entry: PathEntry) -> None:
-    """Set the time of a file or link, if permitted. Without a recorded time nothing is set."""
+    """Set the modification time of a file or link, if permitted. Without a recorded time nothing is set."""
     if entry.modified > 0:
         with suppress(OSError):
             os.utime(name, ns=(entry.modified, entry.modified), dir_fd=folder, follow_symlinks=False)
 
 
 def take_over(folder: int, name: str, descriptor: int) -> None:
-    """Copy owner, access list and attributes of the file `name` to a new file, as far as permitted."""
+    """Copy owner, access list and attributes of the file `name` to an open new file, as far as permitted."""
     with suppress(OSError):
         old = os.open(name, READ, dir_fd=folder)
         try:
@@ -86,7 +86,7 @@ def _attributes(old: int, new: int) -> None:
 
 
 WAIT_SECONDS = 0.2
-"""Seconds to wait for a write: an editor ends quickly, a log never."""
+"""Seconds to wait for a writer to finish: an editor does soon, a log never."""
 _PAUSE = 0.005
 
 _SET_LEASE = getattr(fcntl, "F_SETLEASE", None)
@@ -94,13 +94,13 @@ _SET_SIGNAL = getattr(fcntl, "F_SETSIG", 10)
 
 
 class OpenWriters:
-    """Checks whether files are being written, waiting for writers at most `budget` seconds in all."""
+    """A check for files that are being written, which waits for writers at most `budget` seconds in all."""
 
     def __init__(self, budget: float = 2.0) -> None:
         self._budget = budget
 
     def remain(self, folder: int, name: str) -> bool:
-        """Wait briefly; return whether somebody still has a file in an open folder open for writing."""
+        """Wait briefly; return whether a process still has a file in an open folder open for writing."""
         until = time.monotonic() + min(WAIT_SECONDS, self._budget)
         began = time.monotonic()
         while writer_state(folder, name):
@@ -146,7 +146,7 @@ _OWNER = stat.S_IWUSR | stat.S_IXUSR
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One change of a restore: `path` becomes `wanted`, if its state is still `now`."""
+    """One change by a restore: `path` becomes `wanted`, if its state is still `now`."""
 
     path: str
     now: PathEntry | None
@@ -162,7 +162,7 @@ class Move:
 
 
 class Placer:
-    """Carries out moves below `root`. `beside` is the unique prefix of temporary file names."""
+    """The means to carry out moves below `root`. `beside` is the unique prefix of temporary file names."""
 
     def __init__(self, root: Path, objects: ObjectStore, beside: str, limit: int) -> None:
         self._root = root
@@ -193,7 +193,7 @@ class Placer:
             return _reason(error)
 
     def make_folder(self, move: Move) -> str:
-        """Create a folder that is private until `set_mode`; return the reason if that failed."""
+        """Create a folder that stays private until `set_mode`; return the reason if that failed."""
         try:
             with self._parent(move) as folder:
                 os.mkdir(move.name, 0o700, dir_fd=folder)
@@ -205,7 +205,7 @@ class Placer:
         return ""
 
     def place(self, move: Move, number: int) -> str:
-        """Put a file or link at a path that is free, a file or a link; return the reason if that failed."""
+        """Put the target file or link at a path that is not a folder; return the reason if that failed."""
         assert move.wanted is not None
         try:
             with self._parent(move) as folder:
@@ -237,8 +237,8 @@ class Placer:
             return _reason(error)
 
     def join(self, move: Move, number: int) -> str:
-        """Replace the path by a hard link to its twin, if both have their target state; return a reason on
-        failure.
+        """Replace the path by a hard link to its twin, if both have their target state; return the reason if
+        that failed.
         """
         assert move.wanted is not None
         twin = Move(move.wanted.twin, move.wanted, move.wanted)
@@ -275,7 +275,7 @@ class Placer:
         return ""
 
     def tidy(self, move: Move, number: int) -> str:
-        """Handle files left next to a path by a killed restore; return a notice for the user."""
+        """Handle files left next to a path by a killed restore; return a notice for the user, or ""."""
         beside = self._name(number)
         try:
             with self._parent(move) as folder:
@@ -303,8 +303,8 @@ class Placer:
     # Small steps
 
     def _put_through(self, folder: int, move: Move) -> str:
-        """Write into the existing file, because its other names must be restored too; return a reason on
-        failure.
+        """Write into the existing file, because its other names must be restored too; return the reason if
+        that failed.
         """
         now, wanted = move.now, move.wanted
         assert now is not None
@@ -340,7 +340,8 @@ class Placer:
     def _prepare(self, folder: int, beside: str, wanted: PathEntry, like: str) -> None:
         """Write the target contents next to the path under the name `beside`, completely or not at all.
 
-        `like` is the file to be replaced: attributes that checkpoints do not store are copied from it.
+        `like` is the name of the file to be replaced: attributes that checkpoints do not store are copied
+        from it.
         """
         if wanted.kind is PathKind.LINK:
             os.symlink(wanted.target, beside, dir_fd=folder)
@@ -365,7 +366,7 @@ class Placer:
             raise
 
     def _kept_from(self, folder: int, move: Move, beside: str) -> str:
-        """Return why the replaced object must not be removed; empty if it may be."""
+        """Return the reason why the replaced object must not be removed; empty if it may be."""
         is_file = move.now is not None and move.now.kind is PathKind.FILE
         # Nobody can begin to write from here on: the file has a name that only we know.
         if is_file and self._writers.remain(folder, beside):
@@ -373,7 +374,7 @@ class Placer:
         return "" if self._is(move, beside, move.now) else CHANGED
 
     def _swap_back(self, folder: int, move: Move, beside: str, reason: str) -> str:
-        """Put the replaced object back, because somebody else changed it; return the reason."""
+        """Put the replaced object back, because another program changed it; return the reason."""
         exchange(folder, beside, move.name)
         if move.wanted is not None and self._is(move, beside, move.wanted):
             os.unlink(beside, dir_fd=folder)
@@ -442,7 +443,7 @@ def _reason(error: OSError) -> str:
 
 _HEAD = 8_000
 _STEP = 1_000
-"""Nanoseconds between two files that get the current time."""
+"""The nanoseconds between two files that get the current time."""
 _DATED = (PathKind.FILE, PathKind.LINK)
 
 
@@ -452,17 +453,17 @@ class _Stayed:
 
     modified: int
     recorded: int
-    """Its time at the position; 0 if it was missing."""
+    """Its time at the position, in nanoseconds; 0 if it was missing."""
     is_result: bool
 
 
 def with_times(
     root: Path, moves: Sequence[Move], known: Mapping[str, PathEntry | None], objects: ObjectStore
 ) -> list[Move]:
-    """Return the moves, each with the final time of its file. Blocking.
+    """Return the moves, each with the modification time that its file shall get. Blocking.
 
-    `known` are the states at the restored position of all paths changed since. Those without a move are left
-    unchanged.
+    A restored file gets the current time if files that stay are newer, so that build tools rebuild from it.
+    `known` are the states at the restored position of all paths changed since.
     """
     moving = {move.path for move in moves}
     stayed = list(_left_behind(root, ((path, was) for path, was in known.items() if path not in moving)))
@@ -520,7 +521,7 @@ def _left_behind(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> I
 
 
 def _is_result(head: bytes) -> bool:
-    """Return whether a file that begins like this is the output of a program, and not text."""
+    """Return whether a file that begins with `head` is the output of a program, and not text."""
     return b"\0" in head
 
 

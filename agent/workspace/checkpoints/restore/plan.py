@@ -1,8 +1,8 @@
 """The plan of a restore: its effect on each path, found before anything is done.
 
-Changes by others are never taken for the agent's. A path is a conflict if the disk differs from the agent's
-last step. So is one that a step found in a state that the previous step had not left. The user decides about
-conflicts.
+Changes by others are never mistaken for the agent's. A path is a conflict if the disk differs from the
+agent's last step. So is a path that a step found in a state other than the previous step had left. The user
+decides about conflicts.
 """
 
 from __future__ import annotations
@@ -35,25 +35,23 @@ class RestorePlan:
     """The paths that differ from a position, and how to restore them."""
 
     root: str
-    """The workspace, resolved."""
+    """The workspace folder, with links resolved."""
     position: int
     items: tuple[PlanItem, ...]
     git: tuple[PathChange, ...] = ()
     """One change for each unit with files in the plan, see `git_words.repository_change`."""
     units: Units = NO_UNITS
-    """The units in which the undone steps changed files."""
+    """The units in which the steps to be undone changed files."""
     whole: bool = True
-    """Whether the undone steps guarantee all their changes."""
+    """True if the steps to be undone recorded all their changes."""
     place: str = ""
     """The identity of `root`, see `root_identity`."""
     stood: Mapping[str, PathEntry | None] = field(default_factory=dict)
-    """States of files outside the plan whose times may have changed."""
+    """The states of files outside the plan whose times may have changed."""
 
     @property
     def shown_items(self) -> tuple[PlanItem, ...]:
-        """Return the items for the user: all paths restored with a unit are one item, named after its
-        folder.
-        """
+        """Return the items for the user: all paths restored with a unit are one item, named by its folder."""
         told = {change.path: change for change in self.git}
         groups: dict[str, list[PlanItem]] = {}
         items: list[PlanItem] = []
@@ -67,11 +65,11 @@ class RestorePlan:
         return tuple(sorted(items, key=lambda item: item.path))
 
     def having(self, state: PlanState) -> tuple[PlanItem, ...]:
-        """Return the items in this state, sorted by path."""
+        """Return the items in this state, in the order of the plan."""
         return tuple(item for item in self.items if item.state == state)
 
     def sentence(self) -> str:
-        """Return a sentence on the number of paths to restore, for the user."""
+        """Return a phrase for the user about the number of paths to restore."""
         shown = self.shown_items
         states: tuple[PlanState, ...] = ("change", "conflict", "lost")
         counts = [(sum(item.state == state for item in shown), state) for state in states]
@@ -99,9 +97,9 @@ def plan_restore(
 ) -> RestorePlan:
     """Return the changes below `root` that lead back to `position`.
 
-    `steps` is the whole step log, oldest first. `paths` are files, or folders with their content. `limit` is
-    the size (bytes) up to which files are stored. Blocking: reads every path in question. Raises
-    `StoreError`.
+    `steps` is the whole step log, oldest first. `paths` are files, or folders with their content; None means
+    all. `limit` is the size (bytes) up to which files are stored. Blocking: reads every path in question.
+    Raises `StoreError`.
     """
     if strange := strangers((step for step in steps if step.number > position), root):
         raise StoreError(other_root(strange[-1], root))
@@ -138,7 +136,7 @@ def plan_restore(
 
 
 def other_root(step: Step, root: Path) -> str:
-    """Return why a step is not undone in `root`, for the user."""
+    """Return the sentence for the user about a step that is not undone in `root`."""
     there = clean(step.root)
     was = f"what {there} was then" if step.root == str(root) else there
     return (
@@ -155,10 +153,10 @@ def with_others(
     limit: int,
     paths: Collection[str] | None = None,
 ) -> RestorePlan:
-    """Return the plan extended by paths that only others' steps changed since the position.
+    """Return the plan extended by paths that only steps of others have changed since the position.
 
-    `theirs` are these steps, oldest first. Such a path is a conflict: it stays unchanged unless chosen
-    otherwise. Blocking. Raises `StoreError`.
+    `theirs` are these steps, oldest first. Such a path is a conflict: it stays unchanged unless the user
+    chooses otherwise. Blocking. Raises `StoreError`.
     """
     root = Path(plan.root)
     known = {item.path for item in plan.items}
@@ -189,7 +187,7 @@ def with_others(
 
 
 def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> RestorePlan:
-    """Return the plan with notes on units."""
+    """Return the plan with one change that describes each unit."""
     grouped = [item for item in plan.items if plan.units.group(item.path)]
     changes = [PathChange(item.path, item.now, item.target) for item in plan.items]
     folders = dict.fromkeys(plan.units.group(item.path) for item in grouped)
@@ -201,7 +199,7 @@ def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> R
 
 
 def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
-    """Return one item for a whole unit: it stays unchanged if any part of it must."""
+    """Return one item for a whole unit: it is lost or in conflict if any part of it is."""
     for state in ("lost", "conflict"):
         found = next((each for each in items if each.state == state), None)
         if found is not None:
@@ -212,7 +210,8 @@ def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
 def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
     """Return the current content without the agent's changes; None if it cannot be merged.
 
-    Blocking. Changes by others, before or after, are kept. A missing file counts as empty.
+    Blocking. Changes by others, before or after, are kept. A file missing before or after a step counts as
+    empty.
     """
     if item.now is None or item.target is None:
         return None
@@ -231,16 +230,16 @@ def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
 
 @dataclass(slots=True)
 class _Runs:
-    """The changes of one path by the agent and by others."""
+    """The changes to one path by the agent and by others."""
 
     ours: list[PathChange]
-    """Our changes, newest first; adjacent ones without others' changes in between are joined."""
+    """The agent's changes, newest first; adjacent ones without changes by others in between are joined."""
     left: PathEntry | None
     """The state after the last step, by the agent or by others."""
     others: bool
-    """Whether somebody else changed it last."""
+    """True if the last change was not made by the agent."""
     unnamed: bool = True
-    """Whether a user may have made each of our changes while a command ran."""
+    """True if the user may have made each of these changes while a command ran."""
 
 
 def _runs(steps: Sequence[Step], planned: UnitPlan) -> dict[str, _Runs]:
@@ -267,9 +266,7 @@ def _runs(steps: Sequence[Step], planned: UnitPlan) -> dict[str, _Runs]:
 
 
 def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | None:
-    """Return the current state of a path, with the second name that the last step recorded if it is
-    unchanged.
-    """
+    """Return the current state of a path, with the hard link that the last step recorded if unchanged."""
     if now is None or left is None or not left.twin or not alike(now, left):
         return now
     return replace(now, twin=left.twin)
@@ -284,7 +281,7 @@ def _judge_path(
 ) -> tuple[PlanState, str]:
     """Return the state of a plan item and its reason.
 
-    `refreshed` tells that git rewrote its index without changing the list in it.
+    `refreshed` means that a file was rewritten without changing what it lists, such as an index by git.
     """
     if reason := _loss(now, target, objects):
         return "lost", reason
@@ -307,7 +304,7 @@ def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore)
 
 
 def _text(entry: PathEntry | None, objects: ObjectStore) -> bytes:
-    """Return the contents of a file for merging. Raises `StoreError` if it has none or they are missing."""
+    """Return the contents of a file for merging; empty for a missing one. Raises `StoreError`."""
     if entry is None:
         return b""
     if entry.digest is None or entry.size > _MERGED_BYTES:
@@ -329,11 +326,11 @@ def plan_back(
     others: Sequence[Step] | None = None,
     only_there: bool = False,
 ) -> RestorePlan:
-    """Return the effect of restoring the files below `root` to `position`; see `plan_restore`.
+    """Return the plan for restoring the files below `root` to `position`; see `plan_restore`.
 
     Only the agent's changes are undone. A path that others changed too is a conflict. `others` are steps of
-    other sessions: then paths that only others changed since are included. Steps made in other folders are
-    skipped with `only_there`, else they are an error.
+    other sessions; if they are given, paths that only others changed since are included. Steps made in other
+    folders are skipped with `only_there`, otherwise they are an error.
 
     Blocking. Raises `StoreError`, for an unreachable position too.
     """
@@ -357,9 +354,9 @@ def plan_back(
 
 
 def inside(root: Path, path: str, base: Path) -> str:
-    """Return `path`, which is relative to `base`, as a path of a step; empty for `root`.
+    """Return `path`, which is relative to `base`, as a path in a step; empty for `root`.
 
-    Blocking. Raises `StoreError` for one that is not below `root`.
+    Blocking. Raises `StoreError` for a path that is not below `root`.
     """
     try:
         absolute = base / Path(path).expanduser()
@@ -372,7 +369,7 @@ def inside(root: Path, path: str, base: Path) -> str:
 
 
 def check_position(line: StepLog, position: int) -> None:
-    """Raise `StoreError` for a position that is not in the step log, or no longer."""
+    """Raise `StoreError` for a position that is not, or no longer, in the step log."""
     first, last = line.floor, line.last
     if position < first:
         raise StoreError(f"Steps up to {first} are no longer kept, so {position} is out of reach.")

@@ -1,8 +1,8 @@
 """The plan for the refs of a repository: the target value of each, and the files that hold them.
 
-Refs are judged by their values, never by their files. If nobody else wrote to their files since, the files
-are restored byte for byte. If somebody packed refs, or moved other ones, only refs moved by the steps are
-moved back. They are written to a separate file, removed from `packed-refs`, or set by an additional table.
+Refs are judged by their values, never by their files. If only the steps wrote to these files, the files are
+restored byte for byte. If others packed refs, or moved other ones, only refs moved by the steps are moved
+back. They are written to a separate file, removed from `packed-refs`, or set by an additional table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PlanState = Literal["change", "conflict", "lost"]
 """The state of an item; `lost`: it cannot be restored and stays unchanged."""
 
 Way = Literal["mine", "checkpoint", "merge"]
-"""The choice for a path: the current state, the checkpoint's, or both merged."""
+"""The choice for a path: to keep the current state, to restore the checkpoint's, or to merge both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class PartialRestore:
     """The choice to restore some hunks of a file, numbered between exactly these two contents."""
 
     now: str
-    """SHA-256 of the current content when they were chosen, in hex."""
+    """The SHA-256 of the current content when they were chosen, in hex."""
     then: str
-    """SHA-256 of the fully restored content."""
+    """The SHA-256 of the fully restored content, in hex."""
     hunks: frozenset[int]
-    """Numbers from 1."""
+    """The numbers of the hunks, counted from 1."""
     merging: bool = False
-    """Whether the full result is a merge of both sides."""
+    """True if the full result is a merge of both sides."""
 
 
 Choice = Way | PartialRestore
@@ -61,33 +61,33 @@ CHANGED_BETWEEN = "changed by somebody else between two steps"
 
 @dataclass(frozen=True, slots=True)
 class PlanItem:
-    """One path of a plan that differs from its target state."""
+    """One path in a plan that differs from its target state."""
 
     path: str
     now: PathEntry | None
     """The current state; its contents are already in the store, so that the restore can be undone."""
     target: PathEntry | None
-    """The state at the position."""
+    """The state at the position to be restored."""
     state: PlanState
     reason: str = ""
-    """Why it is not a plain change; empty for one."""
+    """The reason why it is a conflict or lost; empty for a plain change."""
     taking_back: tuple[PathChange, ...] = ()
-    """Our changes since the position, newest first, without those of others."""
+    """The agent's changes since the position, newest first, without those of others."""
     unnamed: bool = False
-    """Whether only commands that do not name the path changed it: a user may have, while they ran."""
+    """True if only commands that do not name the path changed it: the user may have, while they ran."""
     unit: str = ""
-    """The folder of the unit with which a work tree file is restored or stays; usually empty."""
+    """The folder of the unit together with which a work tree file is restored; usually empty."""
     about: str = ""
-    """What it represents in its unit, such as a ref; empty if that is the path."""
+    """What in its unit the item stands for, such as a ref; empty for the path itself."""
 
     @property
     def is_repository(self) -> bool:
-        """Return whether the item stands for all paths that are restored together for one repository."""
+        """Return whether the item stands for all paths that are restored together for one unit."""
         return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
 
 
 Take = Callable[[str], PathEntry | None]
-"""A function returning the current state of a workspace path, contents stored."""
+"""A function that returns the current state of a workspace path, and stores its contents."""
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class RefHistory:
     before: dict[str, str] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
-    """Refs that somebody else moved between two of the steps."""
+    """Refs that others moved between two of the steps."""
 
 
 def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> dict[str, RefHistory]:
@@ -140,18 +140,18 @@ class RefPlan:
 
     @property
     def moves(self) -> Values:
-        """Return the values before and after for each ref that is restored."""
+        """Return the current and the target value of each ref that is restored."""
         return {name: (self._now[name], before) for name, before in self._history.before.items()}
 
     def judge_ref(self, name: str) -> tuple[PlanState, str]:
-        """Return the state of the plan item of one ref, and the reason."""
+        """Return the state of the plan item for one ref, and the reason; empty if it is a plain change."""
         now, history = self._now[name], self._history
         if now == history.before[name] or (now == history.after[name] and name not in history.broken):
             return "change", ""
         return "conflict", CHANGED_SINCE if now != history.after[name] else CHANGED_BETWEEN
 
     def items(self, files: Sequence[PlanItem]) -> list[PlanItem]:
-        """Return items for all files of refs. `files` are the items of these files, judged by their bytes."""
+        """Return items for all files with refs. `files` are items for them, judged by their bytes."""
         clean = {item.path: item for item in files if item.state == "change"}
         if self._tables and len(clean) < len(files):
             clean = {path: item for path, item in clean.items() if "/reftable/" not in f"/{path}"}
@@ -196,8 +196,8 @@ class RefPlan:
             found[path] = PlanItem(path, now, self._file(left, mode), "change")
 
     def _table(self, tree: str, values: Mapping[str, str]) -> list[PlanItem]:
-        """Return items for an additional table that sets refs, and for the list of tables that
-        includes it.
+        """Return items for an additional table that sets refs, and for the list of tables that includes it;
+        empty without tables.
         """
         folder = within(self._inner, f"{tree}reftable")
         listed = self._take(f"{folder}/tables.list")
@@ -219,7 +219,7 @@ class RefPlan:
         ]
 
     def _folders(self, found: Mapping[str, PlanItem]) -> list[PlanItem]:
-        """Return items that create the missing folders of refs, which packing removed."""
+        """Return items that create missing folders of refs, which git removes when it packs refs."""
         wanted: dict[str, PlanItem] = {}
         for path, item in found.items():
             folder = path.rpartition("/")[0] if item.target is not None else self._inner

@@ -1,7 +1,7 @@
-"""Writing old bytes back into a file that has names outside of the workspace.
+"""Writing old bytes back into a file that has hard links outside of the workspace.
 
 If a step writes through a hard link, the change is visible under all names of the file. Replacing the file
-would undo it only under one name. So the bytes are written into the existing file. If a restore is killed
+would undo it under only one name. So the bytes are written into the existing file. If a restore is killed
 during this, that is recognised by the bytes before and after, and the write is finished.
 """
 
@@ -18,7 +18,7 @@ _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def is_shared(folder: int, name: str, entry: PathEntry | None) -> bool:
-    """Return whether the file `name` in an open folder is the one in `entry`, with several names."""
+    """Return whether the file `name` in an open folder is the one in `entry`, with several hard links."""
     if entry is None or entry.kind is not PathKind.FILE or not entry.inode:
         return False
     try:
@@ -29,7 +29,7 @@ def is_shared(folder: int, name: str, entry: PathEntry | None) -> bool:
 
 
 def write_through(folder: int, name: str, chunks: Iterable[bytes], mode: int, modified: int) -> None:
-    """Write these bytes into the existing file `name` of an open folder. Raises `OSError`."""
+    """Write these bytes into the existing file `name` in an open folder. Raises `OSError`."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=folder)
     except PermissionError:
@@ -49,13 +49,13 @@ def write_through(folder: int, name: str, chunks: Iterable[bytes], mode: int, mo
 
 
 def is_half_written(found: bytes, now: bytes, wanted: bytes) -> bool:
-    """Return whether the bytes `found` are a partly written change from `now` to `wanted`. Pure."""
+    """Return whether the bytes `found` are a partly written change from `now` to `wanted`."""
     same = len(os.path.commonprefix([found, wanted]))  # noqa: RUF071
     return found[same:] == now[same:]
 
 
 def read_pieces(folder: int, name: str) -> Iterator[bytes]:
-    """Yield the bytes of a file in an open folder. Raises `OSError`."""
+    """Yield the bytes of a file in an open folder, piece by piece. Raises `OSError`."""
     with os.fdopen(os.open(name, READ, dir_fd=folder), "rb", buffering=0) as file:
         while data := file.read(CHUNK):
             yield data

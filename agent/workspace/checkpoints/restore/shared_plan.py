@@ -1,4 +1,4 @@
-"""Decisions about files with several names: which are written in place, and notes about them."""
+"""Decisions about files with several hard links: which are written in place, and notes about them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ ELSEWHERE = "{path} was changed through a hard link, and the change still stands
 
 
 def with_inode(item: PlanItem, wanted: PathEntry | None) -> PathEntry | None:
-    """Return the target of a path, with an inode only if the steps wrote into the existing file. Pure."""
+    """Return the target of a path, with an inode only if the steps wrote into the existing file."""
     if wanted is None or wanted.kind is not PathKind.FILE:
         return wanted
     return replace(wanted, inode=item.target.inode if item.target and _wrote_into(item) else "")
 
 
 def changed_elsewhere(root: Path, plan: RestorePlan, moves: Sequence[Move]) -> Iterator[str]:
-    """Yield a clause about each file that a step changed under several names and that no longer exists
-    here.
+    """Yield a clause about each file whose change remains visible under hard links that the restore does not
+    reach.
     """
     moving = {move.path: move for move in moves}
     found = {

@@ -1,8 +1,8 @@
-"""The part of a plan about units: a repository or a database is restored as a whole, or not at all.
+"""The part of a plan for units: a unit (a repository or a database) is restored as a whole, or not at all.
 
-The role of each file decides (`units`). If somebody else changed a file with the state of a unit, the unit is
-left unchanged. Files that mere reading writes do not count. Work tree files recorded by a unit are restored
-with it.
+The role of each file decides (`units`). If others changed a file with the state of a unit, the unit is left
+unchanged. Files that mere reading writes do not count. Work tree files recorded by a unit are restored with
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STASH = "logs/refs/stash"
 
 
 class UnitPlan:
-    """The units of a plan below `root`. `steps` are those to undo, `wanted` the earlier states of paths."""
+    """The part of a plan for units below `root`. `steps` are to be undone, `wanted` are earlier states."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class UnitPlan:
         return take(self._root, path, self._objects, limit=self._limit, link=link)
 
     def moves(self, place: str) -> Values | None:
-        """Return the changes of the refs of a repository by restoring; None if no step recorded them."""
+        """Return the refs of a repository that restoring changes; None if no step recorded any."""
         return self._refs[place].moves if place in self._refs else None
 
     def lists_the_same(self, path: str, now: PathEntry | None, left: PathEntry | None) -> bool:
@@ -71,9 +71,7 @@ class UnitPlan:
         return self._same(path, now, left, self._now, self._last)
 
     def found_the_same(self, path: str, left: State, found: State) -> bool:
-        """Return whether the state that a step found at a path means the same as the one earlier steps had
-        left.
-        """
+        """Return whether the state that a step found at a path means the same as what steps had left."""
         earlier, told = self._read(left), side(found.get, self._objects.read)
 
         def now(each: str) -> bytes | None:
@@ -95,12 +93,12 @@ class UnitPlan:
         return lists_the_same(now, left, self._objects, (self._root / path).parent)
 
     def _read(self, known: State) -> Side:
-        """Return a function that reads paths as steps left them; unchanged ones are read from disk."""
+        """Return a function that returns contents as steps left them; unchanged ones are read from disk."""
         told = side(known.get, self._objects.read)
         return lambda path: told(path) if path in known else self._now(path)
 
     def judge_path(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
-        """Return the items for a path of a unit; empty if it is silently left unchanged.
+        """Return the items for a path in a unit; empty if it is silently left unchanged, or handled later.
 
         `item` is the path judged as an ordinary file, `left` its state after the last step.
         """
@@ -131,7 +129,7 @@ class UnitPlan:
         return [item]
 
     def complete_items(self, items: Sequence[PlanItem]) -> list[PlanItem]:
-        """Return all items, including those of refs and those needed to remove a whole unit."""
+        """Return all items, including those for refs and those needed to remove a whole unit."""
         found = {item.path: item for item in items}
         # Where only some paths were chosen, units of which none was stay out of it.
         ref_items = [each for files in self._ref_files.values() for each in files]
@@ -169,7 +167,7 @@ class UnitPlan:
         ]
 
     def _holds_more(self, path: str, found: Mapping[str, PlanItem]) -> bool:
-        """Return whether a folder to remove in a unit now contains files by others."""
+        """Return whether a folder to be removed in a unit now contains files by others."""
         item, part = found[path], self._units.part(path)
         if item.target is not None or not _is_folder(item) or part is None or not part.rest:
             return False
@@ -182,7 +180,7 @@ class UnitPlan:
         return any(each is None or each.target is not None for each in below)
 
     def _log(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
-        """Return the items of a reflog. If somebody added to it, only the lines of the steps are removed."""
+        """Return the items for a reflog. If others added to it, only the lines of the steps are removed."""
         if item.state == "change" or item.now is None or left is None:
             return [item] if item.state != "conflict" else []
         try:
@@ -211,9 +209,10 @@ class UnitPlan:
         return self._going[root]
 
     def _rest_of(self, root: str, found: Mapping[str, PlanItem]) -> Iterator[PlanItem]:
-        """Yield items for the remaining files of a unit to remove.
+        """Yield items for the remaining files of a unit to be removed.
 
-        They are removed if reading or packing created them; otherwise the unit stays unchanged.
+        They are removed if reading or packing created them; otherwise they are conflicts, and the unit stays
+        unchanged.
         """
         for path in _walk_unit(self._root, root, self._units):
             if path in found:
@@ -236,7 +235,7 @@ class UnitPlan:
             )
 
     def _later(self, root: str) -> str:
-        """Return why a repository created by the steps must not be removed; empty if it holds nothing by
+        """Return why a repository created by the steps must not be removed; empty if it contains nothing by
         others.
         """
         refs = Refs(disk(self._root))
@@ -252,7 +251,7 @@ class UnitPlan:
         return MORE if ids and len(marks) == 1 and object_ids(self._root / root / "objects") != ids else ""
 
     def _belonging(self) -> dict[str, str]:
-        """Return the folder of the unit for each work tree file that its recorded states list differently."""
+        """Return the unit's folder for each work tree file that its recorded states list differently."""
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
             found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
@@ -277,8 +276,8 @@ def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectSt
 
 
 def _recorded_with(step: Step, units: Units) -> dict[str, str]:
-    """Return files that a step changed together with a version control store other than git, with its
-    folder.
+    """Return files that a step changed together with a version control store other than git, with the store's
+    path.
     """
     found: dict[str, str] = {}
     for place, mark in step.units.items():
