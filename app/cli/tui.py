@@ -60,7 +60,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
 
 
 class _Sessions:
-    """The application, and the sessions that it opens as the command line and the user want them."""
+    """The application, and the opening of its sessions, as command line and user request them."""
 
     def __init__(self, args: FastOptions | argparse.Namespace, home: Home) -> None:
         # Taken before reading the settings: a later change invalidates the frame stored at this start.

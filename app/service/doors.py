@@ -496,7 +496,7 @@ async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """Return a request's body, of at most `most` bytes. Raises `TurnedAwayError`."""
+    """Return a request's body. Raises `TurnedAwayError` if it is larger than `most` bytes or too slow."""
     length = request.headers.get("content-length", "")
     is_large = length.isdigit() and int(length) > most
     if is_large and "expect" in request.headers:  # nothing is sent yet

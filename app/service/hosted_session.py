@@ -470,7 +470,7 @@ class HostedSession:
             await self.log.make_smaller()
 
     async def _catch_up(self, *, fresh: bool) -> None:
-        """Log the events that a killed process could not log, then restore the state from the log."""
+        """Log the events that a killed process could not log, and queue its waiting messages again."""
         told: list[Mapping[str, Any]] = []
         missed: Sequence[Event] = ()
         if not fresh and self.log.last:

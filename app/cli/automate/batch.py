@@ -73,7 +73,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the batch; return 0 if all tasks are done and their checks hold, else 1."""
+    """Run the batch; return an exit code, 0 if all tasks are done and their checks hold."""
     from agent.automation.batch.attempt import ResultFolder
     from agent.automation.batch.run import BatchOptions, run_batch
     from agent.automation.batch.task import read_tasks

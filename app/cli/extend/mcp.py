@@ -52,7 +52,7 @@ def parsed_pairs(given: list[str], what: str) -> dict[str, str]:
 
 
 def run_probe(home: Home, args: argparse.Namespace) -> None:
-    """Connect to a server and print its tools, prompts and resources."""
+    """Connect to a server and print its tools, prompts and resources. Raises `HermesError`."""
     found = probe_server(home, _find_server(home, args.server), args)
     if args.as_json:
         say_json(found)

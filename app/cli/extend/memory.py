@@ -56,7 +56,7 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Run the chosen action. Raises `HermesError`."""
+    """Run the chosen action; return an exit code, or None if it succeeded. Raises `HermesError`."""
     from agent.session.conversation.session_prompt import memory_files
     from agent.session.wiring.plugin_memory import kept_elsewhere
 

@@ -75,7 +75,7 @@ def output_of(argv: Sequence[str | Path], seconds: float) -> tuple[int, str]:
     """Return exit code and output of a program run with a bare environment. Raises `OSError` if it cannot
     start.
 
-    A program that exceeds `seconds` is killed and counts as exit code 124.
+    The output is cut after 4,000 bytes. A program that exceeds `seconds` is killed and gets exit code 124.
     """
     environ = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1"}
     try:

@@ -210,7 +210,7 @@ def network(subject: HealthSubject) -> HealthFinding:
 
 
 def browser(subject: HealthSubject) -> HealthFinding:
-    """Check that a browser is installed, starts, and can be confined."""
+    """Check that a browser is configured, or that an installed one starts and can be confined."""
     from agent.core.config.loader import load
     from tools.browser.host import can_confine, find_browser
 

@@ -162,7 +162,7 @@ def spelling(sequence: str) -> str:
 
 
 def report_keys(subject: HealthSubject, *, as_json: bool, glyphs: bool) -> None:
-    """Print how the keys arrive; on a terminal, then each key that is pressed, until esc."""
+    """Print how combined and function keys arrive, or all as JSON; on a terminal, then pressed keys."""
     import sys
 
     from app.cli.frame import say, say_json

@@ -50,7 +50,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the chosen action. Raises `HermesError`."""
+    """List approvals, show one or revoke one. Raises `HermesError`."""
     entries = _entries(Home.locate())
     if args.action == "list":
         return _list(entries, args.as_json)

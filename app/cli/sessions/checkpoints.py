@@ -41,7 +41,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Run the chosen action. Raises `HermesError`."""
+    """Print the status of the store, verify it or clean it up; return an exit code. Raises `HermesError`."""
     from agent.core.config.loader import load
     from agent.safety.sandbox.caches import sweep_over
     from agent.workspace.checkpoints.store import CheckpointStore

@@ -206,7 +206,7 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
 async def _session(
     args: FastOptions | argparse.Namespace, console: Console, more: Reopening | None
 ) -> tuple[int, Reopening | None]:
-    """Run the loop in one session; return the exit code, and what to continue with, or None."""
+    """Run the loop in one session; return the exit code, and what to continue with. Raises `HermesError`."""
     model = more and more.model
     view = LoopView(console)
     while True:

@@ -101,7 +101,7 @@ class AnswersAloud:
 
 
 async def voice(app: AppContext, wanted: str) -> None:
-    """Turn reading answers aloud on or off; without a word, toggle it."""
+    """Turn reading answers aloud on or off; without a word, toggle it. Raises `HermesError`."""
     known = next((each for each in app.bridge.listeners if isinstance(each, AnswersAloud)), None)
     wanted = wanted.strip().lower() or ("on" if known is None else "off")
     if wanted not in ("on", "off"):

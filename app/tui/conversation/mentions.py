@@ -21,7 +21,7 @@ def files_of(root: Path) -> Callable[[], list[str]]:
     """Return a function that lists the files below `root`, without ignored ones. It blocks: call it in a
     thread.
 
-    With very many files, or on a slow disk, it returns what it found within `SECONDS`.
+    The list has at most `MAX_FILES` files, those found within `SECONDS` or before an error.
     """
 
     def list_files() -> list[str]:

@@ -34,7 +34,7 @@ async def show_place(app: AppContext, session: str, node: int | None) -> None:
 
 
 async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
-    """Open the session on the branch of the message, and highlight the match. Raises `HermesError`."""
+    """Open the session on the branch of the message, and go to the match in it. Raises `HermesError`."""
     client = app.need_client()
     stored = client.stored
     node = await stored.node(chosen.session, chosen.node)

@@ -222,7 +222,7 @@ class ApprovalRows(EntryRows[Row]):
 
 
 def about(row: Row) -> str:
-    """Return all details of a pending approval or a grant. Pure."""
+    """Return the details of a pending approval or a grant as text. Pure."""
     if isinstance(row, ApprovalAsked):
         lines = [row.headline, "", f"tool      {row.tool}", f"agent     {row.agent}"]
         return "\n".join([*lines, *(f"reason    {each}" for each in row.reasons)])

@@ -212,7 +212,7 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
 
     def _fit(self) -> None:
-        """Give the texts the lines that choices and key hints leave free; without a frame on a very low
+        """Give the texts the lines that choices and key hints leave free; hide the frame on a very low
         screen.
         """
         screen = self.app.size

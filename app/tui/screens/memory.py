@@ -226,7 +226,7 @@ def inverse(operation: MemoryOperation) -> MemoryOperation:
 
 
 def about(row: MemoryRow, now: float) -> Content:
-    """Return an entry in full, with its origin. Pure."""
+    """Return an entry, cut after `MOST_SHOWN` characters, with its origin. Pure."""
     text = clean(row.text)
     more = f"\n… {len(text) - MOST_SHOWN:,} more characters" if len(text) > MOST_SHOWN else ""
     held = (

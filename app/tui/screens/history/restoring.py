@@ -376,7 +376,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         self._diff.show(diff, nothing)
 
     async def _difference(self, item: PlanItem) -> tuple[str, str]:
-        """Return a path's change as a diff; without a diff, the reason, unless `_about` shows it already."""
+        """Return a path's change as a diff, and a sentence to show if the diff is empty."""
         if item.state == "lost":
             return "", ""
         whole = restore_change(item)

@@ -233,7 +233,7 @@ def figures(change: FileDifferenceRow) -> str:
 
 
 def diff_of(change: FileDifferenceRow, sides: Sides) -> tuple[str, str]:
-    """Return the unified diff of a file, and a sentence if it has no lines. Pure; may take long."""
+    """Return the unified diff of a file, and a sentence to show if it is empty. Pure; may take long."""
     if sides.note:
         return "", sides.note
     before, after = sides.before, sides.after
