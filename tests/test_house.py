@@ -124,6 +124,20 @@ def test_the_pins_agree_with_each_other() -> None:
     assert {name for name in local.keys() & dev.keys() if local[name] != dev[name]} == set()
 
 
+@pytest.mark.parametrize("path", tracked("constraints/*.txt"), ids=named)
+@pytest.mark.parametrize(
+    ("system", "machine"), [("linux", "x86_64"), ("darwin", "x86_64"), ("darwin", "arm64")]
+)
+def test_every_package_has_one_pin_on_each_system(path: Path, system: str, machine: str) -> None:
+    pins = map(Requirement, re.findall(r"^([a-z0-9-]+==.+) \\$", path.read_text("utf-8"), re.MULTILINE))
+    here = {"sys_platform": system, "platform_machine": machine}
+    names: dict[str, list[bool]] = {}
+    for pin in pins:
+        if "python_version" not in str(pin.marker):
+            names.setdefault(pin.name, []).append(pin.marker is None or pin.marker.evaluate(here))
+    assert {name for name, taken in names.items() if sum(taken) != 1} == set()
+
+
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_the_pins_are_enough_for_newer_pythons(version: str) -> None:
     text = (ROOT / "constraints" / "dev.txt").read_text("utf-8")
