@@ -53,6 +53,8 @@ def answer_of(data: Any) -> HookAnswer:
     """Return the answer in parsed JSON data. Raises `HookError` if the data is not a valid answer."""
     if not isinstance(data, dict):
         raise HookError("its answer is not an object")
+    if data and not data.keys() & {"decision", "reason", "arguments", "result"}:
+        raise HookError("its answer has none of `decision`, `reason`, `arguments` and `result`")
     decision = data.get("decision", "allow")
     if decision not in _STRICTNESS:
         raise HookError("its `decision` is not allow, ask or block")

@@ -216,7 +216,10 @@ def _show_event(console: Console, event: Event) -> None:
 
 
 class LastDenied:
-    """Records the last denied call of the main agent."""
+    """Records the last call of the main agent that was denied because nobody was asked.
+
+    What a hook or a rule refused would stay refused.
+    """
 
     def __init__(self) -> None:
         self.call: ToolStarted | None = None
@@ -227,7 +230,7 @@ class LastDenied:
             self._started[event.call] = event
         elif isinstance(event, ToolFinished):
             started = self._started.pop(event.call, None)
-            if event.outcome == "denied" and started is not None:
+            if event.outcome == "denied" and json.loads(event.result).get("outcome") == "nobody":
                 self.call = started
 
 

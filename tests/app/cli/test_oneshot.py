@@ -188,6 +188,20 @@ def test_a_denied_command_names_the_rule_that_allows_just_it(work: Path, home: P
 
 
 @pytest.mark.thorough
+def test_what_a_hook_refused_is_not_told_to_be_allowed(work: Path, home: Path, tmp_path: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    hooks = [{"command": 'echo \'{"decision": "block", "reason": "not on Friday"}\''}]
+    (home / "config.yaml").write_text(json.dumps({"hooks": {"before_tool": hooks}}))
+    script = "script = by_step([call('terminal', command='touch a'), say('Not allowed.')])"
+    with ServerProcess(script, tmp_path) as server:
+        env = command.environment(home, server.base_url)
+        assert command.run("hooks", "trust", "--yes", env=env, cwd=work).returncode == 0
+        done = command.run("-p", "hi", env=env, cwd=work)
+    assert done.returncode == 4
+    assert "not on Friday" in done.stderr and "permissions allow" not in done.stderr
+
+
+@pytest.mark.thorough
 def test_a_broken_settings_file_is_named_before_the_model_that_is_missed(work: Path, home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.yaml").write_text("model:\n  name: [unclosed\n")

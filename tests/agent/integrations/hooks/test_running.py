@@ -62,6 +62,7 @@ async def test_what_a_hook_answers_is_read(command: str, answer: HookAnswer, tmp
         ("""echo '{"decision": "maybe"}'""", "not allow, ask or block"),
         ("""echo '{"arguments": 1}'""", "not an object"),
         ("""echo '{"reason": {}}'""", "not text"),
+        ("""echo '{"hookSpecificOutput": {"permissionDecision": "deny"}}'""", "none of `decision`"),
         ("head -c 3000000 /dev/zero | tr '\\\\0' x", "larger than"),
         ("sleep 60", "within 0.3 s"),
         ("trap '' TERM INT; sleep 60 & wait", "within 0.3 s"),
