@@ -488,7 +488,7 @@ class EditorSession:
         await self.flush()
 
     async def close(self) -> None:
-        """Stop the turn and close the session after sending all updates. Never raises."""
+        """Stop the turn, cancel questions and close the session; unsent updates are dropped. Never raises."""
         self.cancels += 1
         for task in [*self._asking.values(), *self._looking]:
             task.cancel()

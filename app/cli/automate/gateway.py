@@ -228,7 +228,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the enabled messengers until stopped. Raises `HermesError`."""
+    """Run the enabled messengers until stopped, unless a service runs them already. Raises `HermesError`."""
     from agent.integrations.gateways.adapter import gateway_kinds
 
     home = Home.locate()

@@ -37,7 +37,8 @@ class ShellOutcome:
 
 
 async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.environ) -> ShellOutcome:
-    """Run a command line in `folder`, without a terminal and without the secrets of the environment.
+    """Run a command line in `folder`, without a terminal and the secrets of the environment; return its
+    outcome.
 
     If the task is cancelled, the command and all its children are stopped. Raises `HermesError` if it cannot
     be started.

@@ -427,7 +427,7 @@ class Bridge:
             self._panes.todo.show(self.todos.items(), self.todos.below())
 
     def _show_any_agent(self, event: Event) -> None:
-        """Show the calls, server logs and file changes of every agent."""
+        """Show the calls, questions, server logs and file changes of every agent."""
         panes = self._panes
         match event:
             case ToolStarted():

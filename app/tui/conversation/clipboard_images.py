@@ -133,7 +133,7 @@ def _save_picture(picture: FitPicture, folder: Path) -> Path:
 
 
 def show_images(app: AppContext, wanted: str) -> None:
-    """Turn images in the conversation on or off, as setting (`wanted`) and terminal require."""
+    """Choose how images in the conversation are drawn, by the setting `wanted` and the terminal."""
     from app.tui.terminal.terminals import sixel_cell
     from widgets.pictures.shelf import Graphics, graphics_of
 

@@ -52,7 +52,7 @@ class AgentRows:
         self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:
-        """Record an event; return whether a row has changed."""
+        """Record an event; return whether rows may have changed."""
         match event:
             case AgentStarted():
                 self._start(event)

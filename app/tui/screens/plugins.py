@@ -119,7 +119,7 @@ class DiskPlugins:
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
         """Approve a plugin's current files; return a sentence about the result. Raises `HermesError`.
 
-        `agree_to` asks about services that the plugin's code offers, which are known only once it is loaded.
+        `agree_to` asks about the services of the plugin, which are known only once its code is loaded.
         """
         from agent.integrations.plugins.files import PluginError
         from agent.integrations.plugins.installing import Agreement, enable, taken_names

@@ -20,7 +20,8 @@ def edit(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """Open `text` in `$VISUAL` or `$EDITOR`, which takes over the terminal; wait for it and return the
     result.
 
-    The text is in a private temporary file meanwhile. Raises `HermesError` if there is no editor or it fails.
+    The text is in a private temporary file meanwhile. Raises `HermesError` if there is no editor, it fails,
+    or the result is too long.
     """
     command = environ.get("VISUAL") or environ.get("EDITOR") or FALLBACK
     try:
