@@ -327,7 +327,7 @@ class HostedSession:
             "seq": self.log.last,
         }
 
-    # Commands of heads
+    # Commands from clients
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
         """Start a turn with a message, or queue it; return whether the session was busy.
@@ -505,7 +505,7 @@ class HostedSession:
 
         await asyncio.to_thread(discover)
         seen, path = last_node(told), self.client.path
-        # Of a session that was only opened, heads read the conversation up to there themselves.
+        # If the session was only opened, clients read the conversation up to here by themselves.
         opened = [int(each.get("nodes", 0)) for each in told if each.get("type") == "session_opened"]
         begin = position_of(path, seen + 1) if seen else min([len(path), *opened[-1:]])
         asked = begin

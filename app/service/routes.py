@@ -124,7 +124,7 @@ class SocketHead:
     async def _tell(self, socket: WebSocket, session: HostedSession, after: int) -> None:
         """Send every event after the number `after`. A slow client delays no other client."""
         if after > session.log.last:
-            # Numbers of another log: the head has to look at the session again.
+            # The number is from another log: the client has to load the session again.
             await _send(socket, {"type": "gap", "first": session.log.first, "last": session.log.last})
             after = session.log.last
         elif 0 < after < session.log.gone:
@@ -510,7 +510,7 @@ class Routes:
         text = render_page(*found, "Canvas")
         return Response(text, media_type="text/html; charset=utf-8", headers=CANVAS)
 
-    # Actions of heads
+    # Actions of clients
 
     async def _message(self, request: Request) -> Response:
         data = await json_body(request, ATTACHMENTS)

@@ -268,7 +268,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.appearance.start()
         self.appearance.move(True)
         offer_commands(self.session.prompt)
-        # The terminal loses the picture while another program uses it.
+        # The terminal loses the frame while another program uses it.
         self.app_resume_signal.subscribe(self, lambda _app: self._meet_terminal())
         if not self.is_headless:
             shutdown.on_signals(lambda code: self.exit(return_code=code))

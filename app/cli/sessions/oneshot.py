@@ -216,7 +216,7 @@ def _show_event(console: Console, event: Event) -> None:
 
 
 class LastDenied:
-    """Records the last call of the main agent that was denied because nobody was asked.
+    """Records the last call of the main agent that was denied because no user could be asked.
 
     What a hook or a rule refused would stay refused.
     """

@@ -128,7 +128,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         self._shelf = shelf
         self._held: HeldPicture | None = None
         self._drawn: tuple[int, tuple[PageRow, ...]] = (0, ())
-        """The time of the visible picture, and its rows."""
+        """The modification time of the screenshot in nanoseconds, and its rows."""
 
     def on_mount(self) -> None:
         self.set_interval(RENEWED, lambda: self.action_count(True))

@@ -50,7 +50,7 @@ def find_entries(entries: Sequence[PaletteEntry], query: str) -> list[PaletteEnt
     ranked = []
     for place, each in enumerate(entries):
         ranks = [_rank(each, word) for word in words]
-        # What was used last stands among the others already.
+        # The entries used last are among the others as well.
         if each.group != RECENT and None not in ranks:
             ranked.append((sum(rank or 0 for rank in ranks), place))
     return [entries[place] for _, place in sorted(ranked)]
@@ -69,7 +69,7 @@ def with_groups(entries: Sequence[PaletteEntry]) -> Iterator[PaletteEntry]:
 def _rank(entry: PaletteEntry, word: str) -> int | None:
     """Return the rank of an entry for one word, 0 being best; None if it does not match."""
     found = [match_rank(each, each, word) for each in (entry.name.lower(), *entry.words)]
-    # In a sentence nearly any letters stand in order: only whole pieces count.
+    # A sentence contains nearly any letters in order, so only an unbroken match counts.
     at = entry.about.lower().find(word)
     if at >= 0:
         found.append(WORD_ABOUT + (at > 0 and entry.about[at - 1].isalnum()))

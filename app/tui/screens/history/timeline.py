@@ -354,7 +354,7 @@ class TimelineScreen(Page[None]):
     async def on_mount(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.state("reading …")
         self._load(self._at)
-        # A picture without rows, drawn first, costs as much as the one with them.
+        # Painting a frame without rows first would cost as much as one with rows.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PAUSE):
                 await self._near.wait()
