@@ -28,7 +28,7 @@ ADVICE: Mapping[str, str] = {
 
 
 async def clarify(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Ask the user one question and wait for the outcome."""
+    """Ask the user one question and return the outcome. Raises `ToolError` for an empty question."""
     question = clean(arguments["question"]).strip()
     if not question:
         raise ToolError("The question is empty; say what you want to know.")

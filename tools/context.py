@@ -45,7 +45,7 @@ class FoundSession:
 
 @dataclass(frozen=True, slots=True)
 class FoundNote:
-    """A hit that is not a message, such as a note of memory."""
+    """A hit that is not a message, such as a note in memory."""
 
     source: str
     title: str

@@ -22,13 +22,13 @@ class Effect:
     subject: Callable[[Any], str] | None = None
     """The text compared with rule patterns, parts separated by `/`; None: no patterns."""
     default: Literal["ask", "allow"] = "ask"
-    """The verdict of `normal` without a rule. `careful` asks in any case."""
+    """The decision in the mode `normal` without a rule. The mode `careful` always asks."""
     is_looking: bool = False
-    """Whether it only reads, so that `plan` allows it."""
+    """Whether it only reads, so that the mode `plan` allows it."""
     runs_programs: bool = False
     """Whether it may change any file unnoticed, so that the whole workspace is checked before and after."""
     lasting: Callable[[Any], str] | None = None
-    """A lasting permission in words, as `deploy exactly this`; None: only single permission is possible."""
+    """A permanent permission in words, such as `deploy exactly this`; None: only one-time permission."""
     covers: Callable[[Any], tuple[str, ...]] | None = None
     """What such a permission covers; None: exactly this action."""
     is_unclear: Callable[[Any], bool] | None = None

@@ -71,7 +71,7 @@ class _Talk:
 
 
 async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Ask all members, each round with the answers of the previous one, and combine the answers."""
+    """Ask all members, in each round with the answers of the previous one, and combine the last answers."""
     question = str(arguments["question"]).strip()
     if not question:
         raise ToolError("There is no question; ask one that can be understood by itself.")

@@ -75,7 +75,7 @@ SYSTEM = """
 /etc/shadow* /etc/gshadow* /etc/sudoers* /etc/master.passwd /etc/ssh/*_key /etc/ssl/private /etc/krb5.keytab
 /run/secrets /var/run/secrets /etc/NetworkManager/system-connections
 """
-"""Files and folders of the system."""
+"""Protected files and folders of the operating system."""
 
 COMMANDS_ONLY = """
 .docker/run .docker/desktop .colima .orbstack .rd .lima .config/Code/User/globalStorage .claude .codex .gemini

@@ -170,7 +170,7 @@ async def todo_write(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 
 async def todo_read(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Return the whole list, and the number of calls since it was last read."""
+    """Return the whole list, and the number of calls since it was last written or read."""
     todos = context.service(TodoList)
     listing = _listing(todos.items(), todos.calls_since_update())
     todos.touch()

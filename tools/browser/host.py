@@ -41,7 +41,7 @@ class OpenedBrowser:
 
 
 class BrowserHost(Protocol):
-    """Starts the browsers of one session and decides what they may reach."""
+    """The service that starts the browsers of one session and decides what they may reach."""
 
     async def open(self) -> OpenedBrowser:
         """Start a browser with a temporary profile. Raises `ToolError`."""

@@ -29,7 +29,7 @@ class FrameCapture:
     session: str
     url: str = ""
     nodes: list[dict[str, Any]] = field(default_factory=list)
-    """Its accessibility nodes, as in the protocol."""
+    """The accessibility nodes of the frame, as in the protocol."""
     children: dict[int, FrameCapture] = field(default_factory=dict)
     boxes: dict[int, Box] = field(default_factory=dict)
     clickable: frozenset[int] = frozenset()
@@ -57,7 +57,7 @@ class DocumentLayout:
     sizes: list[int]
     """The number of nodes in each node's subtree, including itself."""
     wholes: frozenset[int]
-    """Indexes of controls and drawings, whose content belongs to them."""
+    """Indexes of controls and graphics, whose descendants count as their content."""
     frames: dict[int, str]
     """Frames of the same process by the node that contains them."""
     nodes: Mapping[str, Any]
@@ -179,7 +179,7 @@ class NodeKey:
 
 
 class RefTable:
-    """Assigns references to the elements of one tab, by which the model names them."""
+    """The references of one tab's elements, by which the model names them."""
 
     def __init__(self) -> None:
         self._numbers: dict[NodeKey, int] = {}

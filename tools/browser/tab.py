@@ -51,7 +51,7 @@ class ConsoleLine:
 
 
 class Tab:
-    """A browser tab that is attached to; call `begin` before use."""
+    """An attached browser tab; call `begin` before use."""
 
     def __init__(self, cdp: Cdp, target: str, session: str, judge: Judge, opener: str = "") -> None:
         self.cdp = cdp

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from tools.text.json_text import to_json
 
 Mode = Literal["strict", "project"]
-"""`strict`: our own interpreter, isolated, standard library only. `project`: the project's interpreter."""
+"""`strict`: Hermes's interpreter, isolated, standard library only. `project`: the project's interpreter."""
 
 Status = Literal["ok", "error", "timeout", "interrupted", "crashed"]
 """The end of a script. `ok`: exit code 0. `error`: a traceback or another exit code. `timeout`: killed at

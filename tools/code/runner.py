@@ -585,7 +585,7 @@ class CodeRunner(Service):
         return replace(done, metadata={**done.metadata, "warm": is_warm})
 
     def hosts_refused(self, since: float) -> str:
-        """Return a text on hosts refused since a `time.monotonic` time, or empty."""
+        """Return a text on the hosts refused since `since`, a time of `time.monotonic`; or empty."""
         return "" if self._home.boundary is None else self._home.boundary.hosts_refused(since)
 
     async def aclose(self) -> None:

@@ -183,7 +183,7 @@ def _neighbours(text: str) -> Counter[object]:
 
 
 def _plain(text: str) -> str:
-    """Return an editor text in the form in which disk texts are decoded."""
+    """Return an editor's text with line feeds and without a byte-order mark, like decoded files."""
     return to_newlines(text).removeprefix("\ufeff")
 
 

@@ -71,7 +71,7 @@ class Indentation:
         return all(model == file for model, file in self.known.items())
 
     def carry(self, line: str) -> str:
-        """Return `line` of the model with the file's indentation."""
+        """Return a line written by the model with the file's indentation."""
         body = line.lstrip(" \t")
         if not body or self.is_same:
             return line
@@ -340,7 +340,7 @@ class Patched:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A replacement of lines `first` to `stop` by `new`."""
+    """A replacement of lines `first` to `stop` with `new`."""
 
     first: int
     stop: int

@@ -155,7 +155,7 @@ def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def _likely_starts(lines: Sequence[str], query: Sequence[str]) -> list[int]:
-    """Return the numbers of lines at which the query could begin, best first.
+    """Return the indexes of lines at which the query could begin, best first.
 
     They share rare words with it.
     """
@@ -251,7 +251,7 @@ class FoundMatches:
 
 @dataclass(frozen=True, slots=True)
 class FoundLines:
-    """The line numbers, from 0 and in order, at which the matches of a block of lines begin."""
+    """The indexes, in order, of the lines at which the matches of a block of lines begin."""
 
     strategy: Strategy
     firsts: tuple[int, ...]

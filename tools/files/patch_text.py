@@ -39,7 +39,7 @@ class PatchHunk:
     at_end: bool = False
     """Whether the change touches the end of the file."""
     old_start: int | None = None
-    """Line number of the first old line, from 1, as far as the patch says."""
+    """The number of the first old line, from 1; None if the patch does not state it."""
     final_newline: bool | None = None
     """Whether the file should end in a newline, if the patch says so."""
 
@@ -76,7 +76,7 @@ class UpdateFile:
 
     @property
     def may_create(self) -> bool:
-        """Return whether it only adds content to an empty file, so that the file may be missing."""
+        """Return whether the update only adds content to an empty file, so that the file may be missing."""
         return bool(self.hunks) and all(hunk.old_start == 0 and not hunk.old for hunk in self.hunks)
 
 
@@ -265,7 +265,7 @@ _NO_LINES = ("@@", "diff ", "Index: ", "index ", "```", "~~~", "*** ", "Binary f
 
 
 def looks_unified(lines: Sequence[str]) -> bool:
-    """Return whether the lines hold the two headers of a unified diff, or git's header of a file."""
+    """Return whether the lines contain the two headers of a unified diff, or git's header of a file."""
     reader = _Reader(lines)
     return any(
         reader.headers_at(index) or lines[index].startswith("diff --git ") for index in range(len(lines))
@@ -434,7 +434,7 @@ def _hint(opening: str) -> str:
 def _line(text: str) -> PatchLine:
     """Parse a line of a hunk.
 
-    A line without a mark is read as an unchanged line whose space was forgotten.
+    A line without a prefix is read as an unchanged line whose space was forgotten.
     """
     is_marked = text[:1] in (" ", "+", "-")
     return PatchLine(cast("Kind", text[0]), text[1:]) if is_marked else PatchLine(" ", text)

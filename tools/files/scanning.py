@@ -62,9 +62,9 @@ class Window:
 
     lines: list[str]
     total_lines: int | None
-    """None when the file is too large to be counted."""
+    """The number of lines in the file; None if it is too large to be counted."""
     size: int
-    """Bytes."""
+    """The size of the file in bytes."""
     digest: str
     encoding: str
     crlf: bool

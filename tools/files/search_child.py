@@ -1,4 +1,4 @@
-"""A search in files for patterns that only Python knows, run by `searching` and killed if it takes too long.
+"""A search in files for patterns that only Python supports, run by `searching` and killed if it takes long.
 
 Reads a JSON request and the paths of the files from standard input, separated by NUL bytes, and answers in
 ripgrep's JSON lines. Imports nothing else of the program: it is started by path, with `-I`. Python's regular
@@ -25,7 +25,7 @@ Record = tuple[str, dict[str, Any]]
 
 
 def hits(path: Path, pattern: re.Pattern[str], context: int, *, multiline: bool) -> Iterator[Record]:
-    """Yield matching lines of one file with the lines around them. Binary files have none."""
+    """Yield matching lines of one file with the lines around them. Binary and large files have none."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:

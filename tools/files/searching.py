@@ -1,4 +1,4 @@
-"""Searches that run as a child process: ripgrep, or our own program for patterns that only Python knows.
+"""Searches in a child process: ripgrep, or a program of Hermes for patterns that only Python supports.
 
 Also globs, and the collection of hits.
 """
@@ -41,7 +41,7 @@ _CHILD = Path(__file__).with_name("search_child.py")
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 _READ_BYTES = 1 << 16
 _IGNORE_FILES = (".ignore", ".rgignore", ".gitignore", ".git", ".git/info/exclude")
-"""What ripgrep opens in each folder. It waits for a FIFO of such a name, and reads a device without end."""
+"""Files that ripgrep opens in each folder. It hangs at a FIFO or a device of such a name."""
 _PYTHON_ONLY = ("look-around", "backreferences")
 
 
@@ -58,7 +58,7 @@ class SearchRequest:
 
     @property
     def multiline(self) -> bool:
-        """Return whether the pattern mentions line ends, so that a match may span lines."""
+        """Return whether the pattern mentions line breaks, so that a match may span lines."""
         return self.pattern is not None and ("\\n" in self.pattern or "\n" in self.pattern)
 
 
@@ -69,7 +69,7 @@ class SearchEnding:
     incomplete: str = ""
     """Why the search is incomplete, as the end of a sentence."""
     mend: str = "Use a narrower pattern or path."
-    """What to do about that."""
+    """A sentence on what to do about that."""
     left_out: int = 0
     """Records that were too long."""
 
@@ -87,7 +87,7 @@ def records(
 ) -> Generator[bytes, None, None]:
     """Yield the records of a search: JSON lines, or paths without a pattern. Close it to stop early.
 
-    Without `engine`, ripgrep is used if it is installed, and Python for patterns that only Python knows.
+    Without `engine`, ripgrep is used if it is installed, and Python for patterns that only Python supports.
     Raises `ToolError` for an invalid pattern.
     """
     program = find_ripgrep()
@@ -280,7 +280,7 @@ _SPECIAL = lazy_pattern(r"[*?\[{]")
 
 
 def is_glob(text: str) -> bool:
-    """Return whether `text` is a pattern and not a part of a name."""
+    """Return whether `text` is a glob and not a part of a name."""
     return bool(_SPECIAL.search(text))
 
 
@@ -304,7 +304,7 @@ def ignore_rules(pattern: str) -> list[str]:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a path, relative to the searched folder, matches `pattern`."""
+    """Return a function that returns whether a path, relative to the searched folder, matches `pattern`."""
     import pathspec
 
     spec = pathspec.GitIgnoreSpec.from_lines(ignore_rules(pattern))
@@ -349,7 +349,7 @@ _LEAD_CHARS = 100
 
 @dataclass(slots=True)
 class FileHit:
-    """One match and the lines around it. A match of a pattern with line ends may span several lines."""
+    """One match and the lines around it. A match of a pattern with line breaks may span several lines."""
 
     path: str
     line: int
@@ -388,9 +388,9 @@ class FileHits:
     prefix: str = ""
     """The prefix that turns paths of the search into displayed ones."""
     accepts: Callable[[str], bool] = lambda path: True
-    """Whether hits in a path (relative to the searched folder) may be shown."""
+    """Returns whether hits in a path (relative to the searched folder) may be shown."""
     fits: Callable[[str], bool] = lambda path: True
-    """Whether a path was requested."""
+    """Returns whether a path matches the requested glob."""
 
     total: int = 0
     counts: dict[str, int] = field(default_factory=dict)

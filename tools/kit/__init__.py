@@ -1,1 +1,1 @@
-"""Files, child processes and YAML for every part of the program, without depending on any."""
+"""Files, child processes and YAML: helpers for every part of the program that depend on none."""

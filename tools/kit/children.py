@@ -1,6 +1,6 @@
 """Child processes, each of which leads a session and a process group that is killed with it.
 
-A child begins with the user's umask, unless what it makes is for Hermes alone. Our own processes exchange
+A child begins with the user's umask, unless its files are for Hermes alone. Hermes's own processes exchange
 JSON objects over an inherited socket, each after its length in four bytes.
 """
 
@@ -96,7 +96,7 @@ def kill_group(group: int, number: int = signal.SIGKILL) -> None:
 def kill_process(process: Process) -> None:
     """Kill a child, unless its end is known.
 
-    `Process.kill` first looks whether it has ended. That takes the exit code away from the event loop, which
+    `Process.kill` first checks whether it has ended. That takes the exit code away from the event loop, which
     then reports 255.
     """
     if process.returncode is None:

@@ -23,7 +23,7 @@ LEFT_OUT = "openai._vendor.httpx_aiohttp"
 """A second HTTP client that Hermes does not use; where aiohttp is installed, its import takes 0.2 s."""
 
 PLUGINS = "pydantic.plugin._loader"
-"""Reads the metadata of all installed packages for plugins of pydantic before its first model; Hermes uses
+"""Reads all installed packages' metadata for plugins of pydantic before its first model is made; Hermes uses
 none. With what it imports that takes 25 ms of every start. An environment variable would reach the programs
 that Hermes starts, too.
 """

@@ -306,7 +306,7 @@ def is_open_at(file: int, path: Path) -> bool:
 
 
 def lock_file(descriptor: int, *, shared: bool = False, seconds: float | None = None) -> bool:
-    """Lock an open file; False if others still hold it after `seconds` (0: at once; None: wait).
+    """Lock an open file; False if it is still locked elsewhere after `seconds` (0: at once; None: no limit).
 
     The system releases the lock when the last descriptor of this opening is closed, however its process ends.
     """
@@ -335,7 +335,7 @@ def open_lock(path: str | Path) -> int:
 def file_lock(path: str | Path, *, seconds: float | None = None) -> Iterator[int]:
     """Hold the lock of a lock file, and yield its descriptor.
 
-    Raises `BlockingIOError` if others still hold it after `seconds` (see `lock_file`), and `OSError`.
+    Raises `BlockingIOError` if it is still locked elsewhere after `seconds` (see `lock_file`), and `OSError`.
     """
     descriptor = open_lock(path)
     try:

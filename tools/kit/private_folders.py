@@ -1,4 +1,4 @@
-"""Private folders for temporary files, and removing those that killed processes left."""
+"""Private folders for temporary files, and the removal of those left by killed processes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PrivateFolder:
 
 @functools.cache
 def sweep_once() -> None:
-    """Remove what killed processes left, in a thread and once in this process."""
+    """Remove the folders left by killed processes, in threads and once in this process."""
     for root in {tempfile.gettempdir(), SHORT}:
         threading.Thread(target=sweep, args=(Path(root),), name="sweep", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Blocking work off the event loop, in the shared pool or on a new thread; work that is done to its end."""
+"""Blocking work in threads, and waiting for work to end despite cancellation."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import IO
 
 
 class UnnamedFile:
-    """A file that is made at the first use in `folder`; None: the system's folder for such files.
+    """A file that is created at its first use in `folder`; None: in the system's folder for temporary files.
 
     Another process of the same user could write to it, so what is read must be checked.
     """
@@ -25,7 +25,7 @@ class UnnamedFile:
         return self._end
 
     def append(self, data: bytes) -> int:
-        """Append `data`; return where it begins. Raises `OSError`; what was there before stays readable."""
+        """Append `data`; return its offset. Raises `OSError`; what was there before stays readable."""
         file, start = self._open(), self._end
         file.seek(start)
         if file.write(data) != len(data):

@@ -78,13 +78,13 @@ class YamlForm:
     depth: int = 32
     values: int = 20_000
     aliases: bool = True
-    """Whether `*` is read."""
+    """Whether aliases (`*`) are accepted."""
     anchors: bool = True
-    """Whether `&` is read."""
+    """Whether anchors (`&`) are accepted."""
     tags: bool = True
-    """Whether `!` is read."""
+    """Whether tags (`!`) are accepted."""
     flow: bool = True
-    """Whether `{…}` and `[…]` are read."""
+    """Whether `{…}` and `[…]` are accepted."""
     text_only: bool = False
     """Whether scalars are text, so that `1.10`, `yes` and dates are given as written."""
 

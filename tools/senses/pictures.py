@@ -28,7 +28,7 @@ _QUALITIES = (85, 70, 50, 30)
 
 @dataclass(frozen=True, slots=True)
 class FitPicture:
-    """A picture in the form in which it is sent."""
+    """A picture encoded for sending to a model."""
 
     data: bytes
     media_type: Literal["image/png", "image/jpeg"]

@@ -56,7 +56,7 @@ class SinceThen:
     """The number of added lines."""
     removed: int
     left_out: tuple[tuple[str, str], ...]
-    """Paths missing in the diff, and why."""
+    """The paths that are missing in the diff, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class TakenBack:
     """The step of the restore; None if nothing changed."""
     restored: tuple[str, ...]
     left: tuple[tuple[str, str], ...]
-    """Unchanged paths, and why."""
+    """The paths that were left unchanged, and why."""
 
 
 PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]]

@@ -22,7 +22,7 @@ async def nothing_former(path: Path) -> Sequence[bytes]:
 class KnownTexts:
     """A session's knowledge of the files that the editor may have open, by path.
 
-    Texts are kept as SHA-256.
+    Except for `base`, texts are kept as SHA-256.
     """
 
     stood: dict[Path, set[str]] = field(default_factory=dict)

@@ -151,7 +151,7 @@ class Need:
     offline: bool = False
     """Whether it gets only a filtered network, because it can make requests by tool calls."""
     counts: bool = True
-    """Whether it is working from the start; a waiting child is counted by `Boundary.at_work`."""
+    """Whether it counts as working from the start; a waiting child does so from `Boundary.at_work` on."""
     hide: tuple[Path, ...] = ()
     """Further files it must not read."""
     sockets: bool = False
@@ -263,5 +263,5 @@ class Boundary(Protocol):
         ...
 
     def hosts_refused(self, since: float) -> str:
-        """Return a text on hosts refused since a `time.monotonic` time, or empty."""
+        """Return a text on the hosts refused since `since`, a time of `time.monotonic`; or empty."""
         ...

@@ -149,7 +149,7 @@ class Leave:
     outside: bool = False
     """Whether it runs without the sandbox."""
     network: bool = False
-    """Whether it gets the network if that must be asked for."""
+    """Whether it may use the network if that needs permission."""
     hosts: frozenset[str] = frozenset()
     """Hosts it may reach if the network is filtered."""
     opens: tuple[Path, ...] = ()

@@ -180,7 +180,7 @@ def child_environment(
     prefix: str = sys.prefix,
     base_prefix: str = sys.base_prefix,
 ) -> dict[str, str]:
-    """Return the environment for a command: the variables on the list, and those that `passthrough` names.
+    """Return the environment for a command: the variables in `INHERITED`, and those that `passthrough` names.
 
     A name in `passthrough` is passed unchanged. A pattern there (`FOO_*`) adds names to the list. Variables
     from the list are left out if their name suggests a secret, or if their value contains one, such as the

@@ -19,13 +19,13 @@ from tools.text.redact import Redactor, redact
 from tools.text.safe_text import Cleaner, clean, left_out
 
 LIMIT = 50_000
-"""Characters of output for the conversation."""
+"""The character limit of output in the conversation."""
 
 HEAD = 0.4
 """Share of the limit for the beginning; the end matters more."""
 
 SPOOL_BYTES = 50_000_000
-"""Size at which the file with the full output ends."""
+"""The size limit in bytes of the file with the full output."""
 
 _RAW_TAIL = 4 * LIMIT
 _LIVE_CHARACTERS, _LIVE_LINES = 2_000, 20

@@ -24,7 +24,7 @@ from tools.text.words import plural
 
 DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
-"""Seconds; both can be changed by `terminal.timeout` and `terminal.max_timeout`."""
+"""The largest time limit in seconds; `terminal.timeout` and `terminal.max_timeout` change both."""
 
 _SUBJECT = 100
 

@@ -1,4 +1,4 @@
-"""A fence around outside text, which the text cannot open or close."""
+"""A pair of tags around outside text, which the text itself cannot open or close."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARK = lazy_pattern(r"<(\s*/?\s*)outside-text", re.IGNORECASE)
 
 
 def fenced(text: str, source: str = "") -> str:
-    """Return `text` between fence marks, without control bytes and invisible characters.
+    """Return `text` between `<outside-text>` tags, without control and invisible characters.
 
     `source` is the address that the text comes from.
     """
@@ -20,18 +20,18 @@ def fenced(text: str, source: str = "") -> str:
 
 
 def fenced_line(text: str) -> str:
-    """Return a title or a description in a fence; empty for an empty one."""
+    """Return a title or a description on one line between the tags; empty for an empty one."""
     line = " ".join(inert_marks(clean(text)).split())
     return f"<outside-text>{line}</outside-text>" if line else ""
 
 
 def inert_marks(text: str) -> str:
-    """Return `text` with all fence marks disabled."""
+    """Return `text` with all `<outside-text>` tags in it disabled."""
     return _MARK.sub(r"<\1outside_text", text)
 
 
 def unfenced(text: str) -> str:
-    """Return the text between the marks of `fenced` or `fenced_line`; any other text unchanged."""
+    """Return `text` without the tags of `fenced` or `fenced_line`, and without blanks around it."""
     return re.sub(r"</?outside-text[^>\n]*>", "", text).strip()
 
 

@@ -15,11 +15,11 @@ from tools.kit.lazy_pattern import lazy_pattern
 
 _FILE = Path(__file__).with_name("secret_shapes.tsv")
 _NEAR = 64
-"""Characters before a token that may hold its shape's text."""
+"""Characters before a token that may contain the text by which its shape is recognised."""
 _TOKEN = lazy_pattern(r"[A-Za-z0-9_+/.~:=$-]{16,}")
 _DIGIT = lazy_pattern(r"[0-9]")
 _LETTERS_ONLY = 30
-"""The length from which a token without a digit counts."""
+"""The length from which a token without a digit counts as a possible secret."""
 _HASH = lazy_pattern(r"(?:--hash=)?(?:sha\d+[:-])?[0-9a-f]+")
 _GIVEN = ("=", ">", ":", "|", ",")
 """Text allowed between a name and its value."""
@@ -265,7 +265,7 @@ def _is_shaped_secret(value: str, by_form: bool) -> bool:
 
 
 _Shape = tuple[tuple[str, ...], re.Pattern[str]]
-"""A text without any of the needles has no match; group 1 of the pattern is kept."""
+"""Needles and a pattern: a text without any needle has no match; group 1 of a match is not masked."""
 
 
 def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape:

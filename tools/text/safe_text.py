@@ -3,8 +3,8 @@
 The output of a child process, a file, a model or a web page may hold bytes that control a terminal or deceive
 the reader. `clean` returns what a terminal would have left on the line, as plain text; `Cleaner` does the
 same to a stream of bytes; `printable` serves pieces of an unfinished text; `reveal` keeps everything and
-spells out invisible characters; `inert` and `steers` check a piece of a row that is about to be drawn. All of
-them share one definition of hidden.
+spells out invisible characters; `steers` checks and `inert` cleans a piece of a row before it is drawn. They
+share one definition of hidden.
 
 Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
 its font may know more than Python.
@@ -313,7 +313,7 @@ class _Line:
 
 
 def _hold_back(text: str) -> tuple[str, str]:
-    """Split an unfinished escape sequence off the end of `text`; return the text before it, and it.
+    """Split off an unfinished escape sequence at the end; return the text before it and the sequence.
 
     A sequence of unlimited length is held in an equivalent short form.
     """

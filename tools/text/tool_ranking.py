@@ -17,14 +17,14 @@ _NAME, _PARAMETER, _WORDS = 4, 2, 1
 _WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 LONGEST_QUERY = 400
 SHORTEST_PREFIX = 4
-"""Letters of a word that is looked for as a beginning, or despite a typing mistake."""
+"""The minimum length of a word that is also searched as a beginning or as a misspelling."""
 ALIKE = 0.8
-"""How alike a misspelt word must be, of 1."""
+"""The similarity, from 0 to 1, that a misspelt word must have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findable:
-    """A tool as the search sees it."""
+    """A tool to be found by its name, description and parameters."""
 
     name: str
     description: str

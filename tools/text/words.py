@@ -1,4 +1,4 @@
-"""Small texts for people: on one line, cut to a length, numbers with their noun."""
+"""Small texts for users: on one line, cut to a length, numbers with their noun."""
 
 from __future__ import annotations
 
