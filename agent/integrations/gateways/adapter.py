@@ -264,7 +264,7 @@ class Adapter(ABC):
         """Download a received file. Raises `UndeliverableError` if it has more than `most` bytes."""
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        """Replace the text and the buttons of a message that the bot sent."""
+        """Replace the text and the buttons of a sent message. Raises `UndeliverableError` if unsupported."""
         raise UndeliverableError(f"{self.title} does not change messages.")
 
     async def typing(self, place: Place) -> None:

@@ -82,7 +82,7 @@ def _may_pass(error: GatewayError) -> bool:
 
 
 def _store_file(workspace: Path, name: str, data: bytes) -> str:
-    """Write a new file into the folder `received`; return its path relative to the workspace. Blocks."""
+    """Write a new file into the folder `received`; return its relative path. Blocks. Raises `OSError`."""
     folder = workspace / FOLDER
     if folder.is_symlink():
         raise OSError(40, "the folder is a link")

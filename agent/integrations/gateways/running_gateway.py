@@ -348,7 +348,7 @@ class RunningGateway(Gateway):
                 await _surely(lambda: write(lambda c: book.mark_sent(c, each.id, message, each.body)))
 
     async def _send_delivery(self, each: Delivery) -> str:
-        """Send or edit one delivery; return the id of the message on the platform."""
+        """Send or edit one delivery; return the id of its message. Raises `UndeliverableError`."""
         adapter, body = self.adapter, each.body
         key = f"hermes-{each.id}-{each.session[-8:]}"
         if each.kind == "file":

@@ -239,7 +239,7 @@ class ServerCatalog:
 
     @property
     def pinned(self) -> tuple[ToolDefinition, ...]:
-        """The tools, and the instructions."""
+        """Everything that needs approval: the tools, and the instructions if there are any."""
         return self.tools if self.instructions is None else (*self.tools, self.instructions)
 
     @property

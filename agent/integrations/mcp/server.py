@@ -331,7 +331,7 @@ class Server:
         progress: Callable[[str], None] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """Send the server a request and return its result. A request that takes too long fails."""
+        """Send the server a request and return its result. Raises `ServerError`, also after `seconds`."""
         await self.connect()
         host, limit = self._host, seconds or self._seconds
         assert host is not None

@@ -48,7 +48,7 @@ class FormField:
 
     @property
     def default_text(self) -> str:
-        """The default as the user would type it."""
+        """The default as the user would type it; empty if there is none."""
         if self.default is None:
             return ""
         match self.kind:

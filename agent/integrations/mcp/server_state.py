@@ -70,7 +70,7 @@ class ToolState:
     name: str
     description: str
     why: str = ""
-    """Why it is parked, as a clause; empty for one that can be called."""
+    """Why the tool is not approved, as a clause; empty for one that can be called."""
     difference: str = ""
     """The lines that changed since its approval, as a unified diff; empty if it did not change."""
 

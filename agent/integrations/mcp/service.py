@@ -89,7 +89,7 @@ class SignIns:
             task.cancel()
 
     async def came_back(self, name: str, address: str) -> None:
-        """Complete a sign-in with the URL at which a browser on another machine ended."""
+        """Pass the URL at which a browser on another machine ended to the waiting sign-in."""
         expected = urlsplit(_way_back(self._addresses.get(name) or ""))
         given = urlsplit(address.strip())
         if not expected.port or (given.netloc, given.path) != (expected.netloc, expected.path):
@@ -436,7 +436,7 @@ class McpService:
         self._sign_ins.cancel(server)
 
     async def came_back(self, server: str, address: str) -> None:
-        """Complete a sign-in with the URL at which a browser on another machine ended."""
+        """Pass the URL at which a browser on another machine ended to the waiting sign-in."""
         await self._sign_ins.came_back(server, address)
 
     async def sign_out(self, server: str) -> bool:

@@ -173,10 +173,10 @@ class TranscriptBuilder:
     def result(
         self, call: str, text: str, created: float, parent: int | None = None, *, outcome: Outcome = "done"
     ) -> int | None:
-        """Add the result of a tool call; return the number of its node. A result without a call is ignored,
-        and so is a second one.
+        """Add the result of a tool call; return the number of its node.
 
-        With `parent`, the results of one message follow each other after it, whatever calls they belong to.
+        A result without a call is not added, and neither is a second one for a call. With `parent`, the
+        results of one message follow each other after it, whatever calls they belong to.
         """
         call = key(call)
         before = self.last if parent is None else parent

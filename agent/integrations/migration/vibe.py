@@ -82,7 +82,7 @@ def _read(reader: ForeignFiles, folder: Path, about: dict[str, Any], name: str) 
 
 
 def _unified(reader: ForeignFiles, folder: Path, transcript: TranscriptBuilder) -> None:
-    """Add the newest snapshot of a session, and the journal of later entries, to the transcript."""
+    """Add the newest snapshot of a session and the journal of later entries. Raises `ValueError`."""
     generation = text_of(reader.json(folder / "CURRENT").get("generation"))
     if not generation.isdigit():
         raise ValueError("its CURRENT names no generation")

@@ -509,7 +509,7 @@ def _short(root: Path, data: Path) -> PluginPackage:
 def _code(
     root: Path, prefix: str, granted: DeclaredCapabilities, skipped: list[SkippedPart]
 ) -> tuple[Path | None, tuple[Hook, ...]]:
-    """Return the plugin's handler file, or None, and its hooks."""
+    """Return the plugin's handler file (or None) and its hooks; unusable parts are added to `skipped`."""
     handler: Path | None = None
     name = prefix + HANDLER
     if os.path.lexists(root / name):
@@ -539,7 +539,7 @@ def _code(
 def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> tuple[PluginSkill, ...]:
     """Return the skills directly below `skills/`; deeper folders are not searched.
 
-    With `strict`, invalid skills are left out.
+    Unusable ones are added to `skipped`, with `strict` also those with invalid fields.
     """
     folder = root / SKILLS
     if not os.path.lexists(folder):

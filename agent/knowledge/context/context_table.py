@@ -75,7 +75,7 @@ class PrefixLedger:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all frames sent so far, in hex."""
+        """The SHA-256 of the frames of the last request, in hex."""
         # Only now: hashing a frame with an image takes too long for the way of a request.
         for frame in self._sent[self._hashed :]:
             self._hasher.update(frame.data)

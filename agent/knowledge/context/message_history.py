@@ -29,10 +29,10 @@ PASTE = 600
 LONG = 1_200
 """The length in characters from which a message counts as long."""
 EXCERPT = 200
-"""Characters kept from the beginning of a dropped text."""
+"""The number of characters kept from the beginning of a dropped text."""
 
 BEGINNING = 60
-"""Characters kept of a long line."""
+"""The number of characters kept from the beginning of a long line."""
 MARK = "characters left out here; recall_folded shows them"
 
 _FENCE = lazy_pattern(r"^(```|~~~)", re.MULTILINE)
@@ -342,7 +342,7 @@ class ContextFold:
     automatic: bool = True
     before: int = 0
     after: int = 0
-    """Tokens of the request before and after, estimated."""
+    """The estimated tokens of the request before and after the fold."""
 
     def data(self) -> dict[str, Any]:
         """Return the data for the compaction node; `fold_of` reads it."""
@@ -550,13 +550,13 @@ def calls_of(node: Node) -> tuple[ToolCall, ...]:
 
 
 def sealed_data(sealed: Sealed) -> dict[str, Any]:
-    """Return the data of an assistant node's `sealed` field; `sealed_of` reads it."""
+    """Return the parts that only the provider can read, as stored in an assistant node for `sealed_of`."""
     parts = [{"data": part.data, "text": part.text, "calls": part.calls} for part in sealed.parts]
     return {"format": sealed.format, "prefix": sealed.prefix, "parts": parts}
 
 
 def sealed_of(node: Node) -> Sealed | None:
-    """Return the sealed parts of an assistant node; None if they are missing or incomplete."""
+    """Return the parts of a node that only its provider can read; None if missing or incomplete."""
     kept = node.data.get("sealed")
     if not isinstance(kept, Mapping):
         return None

@@ -341,7 +341,7 @@ def _resolve_word(word: CommandWord, cwd: str, workspace: str, is_program: bool)
 
 
 def _from(cwd: str, workspace: str) -> str:
-    """Return a folder relative to the workspace; unchanged if it is outside."""
+    """Return a folder relative to the workspace; empty for the workspace, and unchanged if it is outside."""
     if cwd == workspace:
         return ""
     return cwd[len(workspace) + 1 :] if cwd.startswith(f"{workspace}/") else cwd

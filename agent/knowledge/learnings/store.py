@@ -271,7 +271,7 @@ class LearningBook:
         return found
 
     async def add(self, note: LearningNote) -> LearningChange:
-        """Add a learning in the user's words, or merge it into an equivalent one; return the change."""
+        """Add a learning from the user, or merge it; return the change. Raises `LearningRefusedError`."""
         note = self._check_lengths(note)
         if not note.pattern or not note.fix:
             raise LearningRefusedError("Say what fails, and what works instead; both are needed.")
@@ -329,7 +329,7 @@ class LearningBook:
         return await self.database.write(work)
 
     async def take_back(self, change: LearningChange) -> None:
-        """Undo one change."""
+        """Undo a change: remove the new learning and restore the earlier one."""
 
         def work(connection: Connection) -> None:
             if change.after is not None:

@@ -402,7 +402,7 @@ class MemoryFile:
         return known, ""
 
     def _keep(self, content: bytes, count: int) -> str:
-        """Copy the user's version next to the file; return a sentence for the user that names the copy."""
+        """Copy the user's version next to the file; return a sentence about it. Raises `MemoryFileError`."""
         copy = self._copy_path()
         try:
             write_atomically(copy, content, PRIVATE_FILE, follow_links=False)

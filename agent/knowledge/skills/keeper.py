@@ -70,7 +70,7 @@ class SkillWrite:
     removes: bool = False
     """Whether the whole folder is removed."""
     original: str = ""
-    """The digest of the bundled skill copied with this; empty if none is."""
+    """The digest of the bundled skill that this write copies into the home; empty if it copies none."""
 
     def paths(self) -> tuple[Path, ...]:
         """Return the files to change, in order."""
@@ -202,8 +202,8 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
 def _copy_of(
     change: SkillChange, found: SkillSet, home: Home
 ) -> tuple[Skill, Path, dict[Path, bytes | None], frozenset[Path]]:
-    """Return a bundled skill, the folder for its copy, the copy's contents by path, and its executable
-    files.
+    """Return a bundled skill, the folder for its copy, the copy's contents by path, and its executable files.
+    Raises `ToolError`.
     """
     every = (*found.skills, *(each.skill for each in found.off), *found.shadowed)
     named = [each for each in every if each.name == change.name]

@@ -119,7 +119,7 @@ def _split_document(text: str, warnings: list[str]) -> tuple[str, str]:
 
 
 def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
-    """Return the fields of the frontmatter; if it is not valid YAML, after quoting values in it."""
+    """Return the fields, quoting values if the YAML is invalid otherwise. Raises `SkillFormatError`."""
     try:
         data = _load(head)
     except YamlSyntaxError as fault:
@@ -201,7 +201,7 @@ def validate(text: str, folder: str | None) -> tuple[str, ...]:
 
 
 def _strict(head: str) -> dict[str, Any]:
-    """Parse the fields as strictly as the reference: block style, without aliases, tags or duplicate keys."""
+    """Return the fields, parsed as strictly as the reference does. Raises `SkillFormatError`."""
     try:
         data = _load(head, _STRICT)
         _refuse_unclear(compose_yaml(head.translate(_OTHER_BREAKS), _STRICT))

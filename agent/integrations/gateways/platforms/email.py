@@ -445,7 +445,7 @@ def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
 
 
 def _text(mail: EmailMessage) -> str:
-    """Return the newly written plain text of a mail, without signature and quoted mail."""
+    """Return the newly written plain text of a mail, without signature and quotations; may be empty."""
     part = mail.get_body(("plain", "html"))
     if part is None:
         return ""

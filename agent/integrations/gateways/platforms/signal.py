@@ -98,7 +98,7 @@ class SignalAdapter(Adapter):
         raise GatewayError("signal-cli ended the connection.")
 
     async def _find_account(self) -> None:
-        """Determine the bot's account, and the ids by which others mention it."""
+        """Determine the bot's account, and the ids by which others mention it. Raises `ConfigError`."""
         try:
             listed = await self._call("listAccounts")
         except _UnknownMethodError:
@@ -227,7 +227,7 @@ class SignalAdapter(Adapter):
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, str]]:
-    """Yield id and data of each server-sent event."""
+    """Yield id and data of each server-sent event. Raises `GatewayError` if a line is too long."""
     buffer, data, id = b"", list[str](), ""
     async for piece in pieces:
         buffer += piece

@@ -165,7 +165,7 @@ class WhatsAppAdapter(Adapter):
         return await self._request(request)
 
     async def _request(self, request: httpx2.Request) -> dict[str, Any]:
-        """Send a request to the Graph API and return its JSON; its own error codes become `GatewayError`."""
+        """Send a request to the Graph API and return its JSON. Raises the matching `GatewayError`."""
         beyond = GatewayError("WhatsApp answers too much.")
         response, data = await receive(self._http, request, ANSWER, TITLE, beyond)
         try:

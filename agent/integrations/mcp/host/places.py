@@ -74,7 +74,7 @@ def _content(named: str, launch: ServerLaunch) -> bytes | None:
 
 
 def _read(folder: Path, parts: list[str]) -> bytes | None:
-    """Return the content of a regular file below a folder, reached without links. Raises `OSError`."""
+    """Return a file's content, opened without following links; None if unsuitable. Raises `OSError`."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     at = os.open(folder, flags | os.O_DIRECTORY)
     try:

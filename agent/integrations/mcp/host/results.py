@@ -311,7 +311,7 @@ def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> fr
 
 
 async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
-    """Run `call`. If the server requires URLs to be opened first, ask for that and run it again."""
+    """Run `call`, again after the user opened URLs that the server requires. Raises `CallFaultError`."""
     try:
         return await call()
     except MCPError as error:

@@ -1,4 +1,4 @@
-"""The layer of instructions for this session only."""
+"""The layer that gives the date on which the session began."""
 
 from __future__ import annotations
 

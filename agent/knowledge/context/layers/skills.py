@@ -14,7 +14,7 @@ Ways of doing a kind of task. When one fits, read it with skill_view before you 
 
 """
 _SHORTEST = 24
-"""Characters of a purpose below which names alone are listed, so that more of them fit."""
+"""If purposes had to be cut below this length, only names are listed, so that more of them fit."""
 _LOOSE_END = lazy_pattern(r"[\s,;:–(-]+(?:(?:and|or|of|in|to|the|a|an|with|for|by|that|so|are) )*$")
 
 

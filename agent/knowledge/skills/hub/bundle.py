@@ -333,7 +333,7 @@ def signature(folder: Path) -> Signature:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file by relative path. Raises `HubError` for unreadable files."""
+    """Return the SHA-256 of each file by path, `NOT_PLAIN` for links and devices. Raises `HubError`."""
     found: dict[str, str] = {}
     for name, status in _files(folder):
         if stat.S_ISREG(status.st_mode):

@@ -179,7 +179,7 @@ def described(tree: FileTree, skills: Sequence[TreeSkill], limit: int) -> list[t
 
 
 def head_of(content: bytes, folder: str) -> tuple[str, str]:
-    """Return name and description from a SKILL.md, as clean text."""
+    """Return name and description from a SKILL.md; for an unreadable one, the folder's name and no text."""
     try:
         fields = read(content.decode("utf-8")).fields
     except (UnicodeDecodeError, SkillFormatError):

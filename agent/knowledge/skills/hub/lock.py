@@ -223,7 +223,7 @@ def render_snapshot(rows: Iterable[LockedSkill]) -> str:
 
 
 def parse_snapshot(content: bytes) -> tuple[SnapshotRow, ...]:
-    """Parse a snapshot. Raises `HubError`."""
+    """Return the skills listed in a snapshot. Raises `HubError`."""
     try:
         data = json.loads(content)
         if data["version"] != SNAPSHOT_VERSION:

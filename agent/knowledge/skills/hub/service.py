@@ -72,7 +72,7 @@ class Removed:
     target: str
     """Its earlier folder, relative to the skills of the home."""
     row: LockedSkill | None
-    """Its row of the lock file; None for a skill that was not installed from elsewhere."""
+    """Its row of the lock file; None for a skill that was not installed from outside."""
 
 
 class InstalledSkills:
@@ -537,7 +537,7 @@ class SkillHub:
 
     @contextmanager
     def examine(self, wanted: SkillReference, *, force: bool = False) -> Iterator[Candidate]:
-        """Fetch a skill of a source into quarantine and scan it; the folder is deleted after the block."""
+        """Fetch a skill into quarantine for this block and scan it; `force` may widen limits."""
         source = self.sources.open(wanted.place)
         limits = STRICT
         if force and wanted.place.kind in ("github", "marketplace", "folder"):

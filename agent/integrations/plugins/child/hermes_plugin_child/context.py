@@ -42,7 +42,7 @@ class Context:
         parameters: dict[str, Any],
         handler: Callable[[dict[str, Any]], Any],
     ) -> None:
-        """Register a tool for the model. `parameters` is a JSON schema; `handler` receives the arguments."""
+        """Register a tool for the model. `parameters` is a JSON schema, `handler` gets the arguments."""
         try:
             json.dumps(parameters)
         except (TypeError, ValueError) as error:

@@ -174,7 +174,7 @@ class LobeHubSource:
         return tuple(offer for offer in offers if offer.item)[:limit]
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return the description of one skill and its newest version."""
+        """Return the description of a skill in its newest version, whatever `version`. Raises `HubError`."""
         data = self.http.get(f"{self._base}/{quote(_slug(item), safe='')}").json()
         if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
             data = data["data"]
@@ -183,7 +183,7 @@ class LobeHubSource:
         return self._offer(data, item)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return the files of one version of a skill; without `version` of the newest."""
+        """Return the files of one version of a skill, by default the newest. Raises `HubError`."""
         try:
             offer = self.inspect(item)
         except HubMissingError:
@@ -329,7 +329,7 @@ class WellKnownSource:
         return self._offer(where, self._pick(entries, item))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return the files of one skill, after comparing them with the index's digests, if it has any."""
+        """Return the files of one skill, checked against the index's digests, if any. Raises `HubError`."""
         where, entries = self._index()
         entry = self._pick(entries, item)
         files = self._archived(entry, limits) if entry.archive else self._single(entry, limits)
