@@ -42,7 +42,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
-        """Return one vector for each text; `question` if they are search queries. Raises `EmbeddingError`."""
+        """Return one vector for each text; set `question` for queries. Raises `EmbeddingError`."""
         ...
 
     async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:

@@ -321,7 +321,7 @@ class _ImapFolder:
             self._lines_before(b"HERMES ")
 
     def _lines_before(self, start: bytes) -> bool:
-        """Read up to a line that begins with `start`; return whether other lines came before it."""
+        """Read up to a line that begins with `start`; return whether it skipped other lines."""
         others = False
         while not (line := self._imap.readline()).startswith(start):
             if not line:

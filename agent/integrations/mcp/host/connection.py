@@ -379,7 +379,7 @@ class ServerConnection:
         return types.ElicitResult.model_validate(answer)
 
     async def _answer_to(self, kind: str, params: Any) -> Any:
-        """Ask Hermes a server's question and return the answer. Raises `CallFaultError` if too many wait."""
+        """Pass a server's question to Hermes; return the answer. Raises `CallFaultError` if too many wait."""
         if self._asking >= MOST_ASKED:
             raise CallFaultError(f"{MOST_ASKED} questions wait already")
         self._asking += 1

@@ -311,7 +311,7 @@ def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> fr
 
 
 async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
-    """Run `call`, again after the user opened URLs that the server requires. Raises `CallFaultError`."""
+    """Run `call`; if the server requires URLs to be opened, ask and run it again. Raises `CallFaultError`."""
     try:
         return await call()
     except MCPError as error:
