@@ -49,7 +49,7 @@ class BrowserProfile:
 
 
 def open_profile(root: Path, name: str = "") -> BrowserProfile:
-    """Make a new profile below `root`, or open the lasting one called `name`. Blocks. Raises `ToolError`.
+    """Return a new profile below `root`, or the lasting one called `name`. Blocks. Raises `ToolError`.
 
     Temporary profiles of programs that were killed are removed first.
     """
@@ -130,9 +130,9 @@ Origin = tuple[str, str, int]
 
 
 def lifted_origins(rules: Iterable[Any]) -> frozenset[Origin]:
-    """Return the origins whose numeric addresses are named in the user's own allow rules.
+    """Return the origins with a numeric address or `localhost` that the user's own allow rules name.
 
-    Wildcards and host names are ignored.
+    Wildcards and other host names are ignored, and so are addresses that serve credentials.
     """
     found: set[Origin] = set()
     for rule in rules:

@@ -490,7 +490,7 @@ class ChatHead(ChatPlace):
         return self.session
 
     async def begin(self, group: bool, model: str | None = None) -> ChatSession:
-        """Start a new session and connect it to this chat. Raises `HermesError`."""
+        """Start a new session, connect it to this chat and return it. Raises `HermesError`."""
         surface = f"{self.surface}.group" if group else self.surface
         session = await self.gateway.host.create(self.gateway.workspace, surface, model)
         await self.bind(session.id, 0, group)

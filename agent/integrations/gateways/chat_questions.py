@@ -114,7 +114,7 @@ def match_answer(body: Mapping[str, Any], text: str) -> str | None:
 
 
 def _code(text: str) -> str:
-    """Put untrusted text into a code fence that it cannot close itself."""
+    """Return untrusted text in a code fence that it cannot close itself."""
     shown = text if len(text) <= MOST else text[:MOST] + " …"
     fence = "```"
     while fence in shown:

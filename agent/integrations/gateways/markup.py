@@ -49,7 +49,7 @@ def translate_markdown(text: str, form: MarkdownForm) -> str:
 
 
 def escape_slack(text: str) -> str:
-    """Escape text so that Slack shows it literally."""
+    """Return text escaped so that Slack shows it literally."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -136,7 +136,7 @@ def _render(text: str, form: _Form) -> str:
 
 
 def _with_products(text: str) -> str:
-    """Escape stars inside words, as in `2*3*4`, so that they are shown. Code is left unchanged."""
+    """Return text with stars inside words escaped, as in `2*3*4`; code is left unchanged."""
     pieces = re.split(r"(^ {0,3}```.*?(?:^ {0,3}```|\Z)|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(
         each if number % 2 else re.sub(r"(?<=\w)\*(?=\w)", r"\\*", each) for number, each in enumerate(pieces)

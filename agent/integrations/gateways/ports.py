@@ -124,7 +124,7 @@ class ChatHost(Protocol):
         ...
 
     def keep_image(self, data: bytes, name: str) -> Attachment:
-        """Store an image of a message in the home folder. Blocks. Raises `HermesError`."""
+        """Store an image of a message in the home folder and return it. Blocks. Raises `HermesError`."""
         ...
 
 

@@ -372,7 +372,7 @@ class RunningGateway(Gateway):
 
 
 async def _surely(work: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request to the store until it succeeds, because many start at once with the service."""
+    """Return the result of `work`, retried on `StoreError`, as many requests start with the service."""
     pause = 0.5
     while True:
         try:

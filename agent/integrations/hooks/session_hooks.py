@@ -265,7 +265,7 @@ class SessionHooks:
             await self._ask(event, tool, fields)
 
     async def _ask(self, event: HookEvent, tool: str, fields: dict[str, Any]) -> HookAnswer:
-        """Ask the hooks one after the other; each receives what the earlier ones rewrote."""
+        """Return the hooks' combined answer; each receives what earlier ones rewrote, until one blocks."""
         answer = HookAnswer()
         for hook in self._hooks.get(event, ()):
             if not hook.hears_of(tool):

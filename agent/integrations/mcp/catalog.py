@@ -222,7 +222,7 @@ class ServerCatalog:
     """The server's capabilities: tools, prompts, resources, logging."""
     tools: tuple[ToolDefinition, ...] = ()
     instructions: ToolDefinition | None = None
-    """The server's instructions on all its tools, pinned like them; None without any."""
+    """The server's instructions on all its tools, which also need approval; None if there are none."""
     prompts: tuple[PromptDefinition, ...] = ()
     problems: tuple[str, ...] = ()
     """Descriptions of list entries that cannot be used, as clauses."""
@@ -383,7 +383,7 @@ def _difference(before: str | None, tool: ToolDefinition, room: int) -> str:
 
 
 def _unpack(packed: Any) -> dict[str, str]:
-    """Unpack stored texts; empty if they cannot be read."""
+    """Return the stored texts from their packed form; empty if they cannot be read."""
     if not isinstance(packed, str):
         return {}
     try:

@@ -43,7 +43,7 @@ class CallClocks:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """Stop all clocks inside the block."""
+        """Stop the timeouts of all calls inside the block."""
         loop = asyncio.get_running_loop()
         self._standing += 1
         if self._standing == 1:

@@ -321,7 +321,7 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
 
 
 def add_server(home: Home, declared: DeclaredServers, name: str, entry: Mapping[str, Any]) -> ServerConfig:
-    """Write a server into config.yaml. Raises `ConfigError`; then nothing is written.
+    """Write a server into config.yaml and return it. Raises `ConfigError`; then nothing is written.
 
     `declared` are the existing servers, `entry` is the value for `mcp_servers.NAME`.
     """

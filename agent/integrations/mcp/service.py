@@ -60,7 +60,7 @@ class SignIns:
     async def sign_in(self, config: ServerConfig) -> None:
         """Sign in again and store the tokens.
 
-        Returns when the user has signed in; raises if that does not happen.
+        Raises `ServerError` if the user does not sign in or cancels.
         """
         name = config.name
         if not config.url:
@@ -182,7 +182,7 @@ class OfferedTool:
     server: str
     definition: ToolDefinition
     about: str = ""
-    """The server's instructions on all its tools, on the first of them only. Outside text."""
+    """The server's instructions on all its tools, given with the first tool only. Text from outside."""
 
 
 @dataclass(slots=True)
@@ -292,7 +292,7 @@ class McpService:
         await asyncio.gather(*(one(kept) for kept in unknown))
 
     def learn_beside(self) -> asyncio.Task[None]:
-        """Run `learn` in the background. Tools that it finds can be used at once."""
+        """Run `learn` in the background and return the task. Tools that it finds can be used at once."""
 
         async def learning() -> None:
             before = {tool.name for tool in self.offered_tools()}

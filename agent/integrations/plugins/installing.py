@@ -257,7 +257,7 @@ async def _register(
 
 
 def _without_missing(plugin: PluginPackage, registered: Registrations) -> Registrations:
-    """Move skills and skins whose files cannot be used from the registrations to their skipped parts."""
+    """Return the registrations with unusable skills and skins moved to the skipped parts."""
     skills: list[str] = []
     looks: list[str] = []
     skipped = list(registered.skipped)

@@ -40,9 +40,9 @@ from tools.text.words import brief
 
 LOADING = 10.0
 TOOL = 30.0
-"""Seconds for calls of tools, commands and search services."""
+"""The timeout in seconds of calls of tools, commands and search services."""
 HOOK = 5.0
-"""Seconds for hooks, and for the memory notes that a session waits for when it begins."""
+"""The timeout in seconds of hooks, and of the memory notes that a new session waits for."""
 MAKING = 180.0
 """Seconds to make an image or speech, or to transcribe a recording."""
 

@@ -75,7 +75,7 @@ class BroughtService(Protocol):
 
 
 async def draw_picture(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
-    """Make a service generate an image, if permitted. Raises `ToolError`."""
+    """Return an image that a plugin's service generates, if permitted. Raises `ToolError`."""
     await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
     given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
     files = [(picture_ending(data) or ".png", data) for data in order.like]

@@ -198,7 +198,7 @@ class Messenger:
             raise ToolError(str(error)) from error
 
     def _copy_files(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
-        """Copy files, so that later changes do not affect the message. Blocks. Raises `ToolError`."""
+        """Return copies of files, so that later changes do not matter. Blocks. Raises `ToolError`."""
         copies: list[Mapping[str, Any]] = []
         try:
             for each in files:
@@ -265,7 +265,7 @@ class HomeDevices:
         self._online = online
 
     async def act(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
-        """Carry out `list`, `state`, `services` or `call`, if permitted. Raises `ToolError`."""
+        """Return the result of `list`, `state`, `services` or `call`, if permitted. Raises `ToolError`."""
         action = str(arguments.get("action"))
         domain = _check_name(str(arguments.get("domain") or ""), _DOMAIN, "a domain")
         entity = _check_name(str(arguments.get("entity") or ""), _ENTITY, "an entity")

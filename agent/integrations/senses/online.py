@@ -50,7 +50,7 @@ class Online:
         self._door = door
 
     async def picture(self, url: str, tool: str, permit: Permit) -> bytes:
-        """Fetch an image from the web. Raises `ToolError`, and what `permit` raises."""
+        """Return an image fetched from the web. Raises `ToolError`, and what `permit` raises."""
 
         async def ask(address: str, _source: str) -> None:
             await permit(Fetch(tool=tool, url=address))
@@ -61,7 +61,7 @@ class Online:
         return answer.body
 
     async def made_picture(self, url: str, action: Fetch, permit: Permit) -> bytes:
-        """Fetch an image that a service made and offers at a URL. Raises `ToolError`."""
+        """Return an image that a service made and offers at a URL. Raises `ToolError`."""
         await permit(action)
         return (await self._fetch(DoorRequest(url=url, kept=False), PICTURE, _allow)).body
 

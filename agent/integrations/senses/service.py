@@ -308,7 +308,7 @@ class Dictation:
 
 @asynccontextmanager
 async def _record_no_cost(_name: str, _price: float | None) -> AsyncIterator[None]:
-    """Record no cost: for actions of the user, only the service itself counts it."""
+    """Do nothing: the cost of an action of the user is counted only by the service itself."""
     yield
 
 

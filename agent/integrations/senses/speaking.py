@@ -64,7 +64,7 @@ class Speaker:
         self._pay = pay
 
     async def speak(self, backend: str, text: str, voice: str, permit: Permit) -> Made:
-        """Read a text aloud with `openai`, `elevenlabs`, `hibari` or `espeak`. Raises `ToolError`."""
+        """Return a text spoken by `openai`, `elevenlabs`, `hibari` or `espeak`. Raises `ToolError`."""
         voice = voice or self._settings.voice
         if backend in ("hibari", "espeak"):
             await permit(UseService(tool=TOOL, kind="speak", service="this machine"))

@@ -92,9 +92,9 @@ class CallGate:
 
     tool: str
     ask: Ask
-    """Asks the user if the rules require it."""
+    """A check that asks the user if the rules require it."""
     agreed: Ask
-    """Checks an action that was approved as part of another one: only denied actions are refused."""
+    """A check of an action that was approved as part of another one: only denied actions are refused."""
     opens: Callable[[Fetch], bool]
     """Whether the user's own rules allow an address that is otherwise always blocked."""
 

@@ -346,7 +346,8 @@ def read_context_file(path: Path, limit: int, inside: Path, allowed: Collection[
 def text_of(path: Path, inside: Path) -> str:
     r"""Return the text of a plain file below `inside`, in any encoding that the `read_file` tool can decode.
 
-    Line breaks become `\n`. Raises `OSError`, also if it is not text, and `RuntimeError` for circular links.
+    Line breaks become `\n`, and only the first `MAX_BYTES` bytes are read. Raises `OSError`, also if it is
+    not text, and `RuntimeError` for circular links.
     """
     real = path.resolve(strict=True)
     if not real.is_relative_to(inside.resolve()):

@@ -229,7 +229,7 @@ def let_in(home: Home, passage: KeptPassage) -> None:
 
 
 def keep_back(home: Home, digest: str) -> bool:
-    """Withdraw the approval of a passage; False if it was not approved. Raises `ConfigError`."""
+    """Withdraw the approval of a passage; return False if it was not approved. Raises `ConfigError`."""
     if digest not in allowed_passages(home):
         return False
     try:

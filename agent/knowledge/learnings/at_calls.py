@@ -444,7 +444,7 @@ class SessionLearnings(LearningKeeper):
         return next((each for each in found if each.origin == "observed"), None)
 
     async def _promote(self, number: int, texts: LearningNote) -> Learning:
-        """Turn a candidate into a stored learning with a note's texts. Raises `LearningRefusedError`."""
+        """Return a candidate, stored as a learning with a note's texts. Raises `LearningRefusedError`."""
         known = await self.store.get(number)
         if known is None:
             raise LearningRefusedError(

@@ -291,7 +291,7 @@ class LearningBook:
         return await self.database.write(work)
 
     async def reword(self, number: int, fix: str) -> LearningChange:
-        """Replace the fix of a learning with the user's words. Raises `LearningRefusedError` if unusable."""
+        """Replace the fix of a learning and return the change. Raises `LearningRefusedError`."""
         note = self._check_lengths(LearningNote(fix=fix))
         if not note.fix:
             raise LearningRefusedError("Say what works; an empty fix helps nobody.")
@@ -303,7 +303,7 @@ class LearningBook:
         return await self._describe_change(known, replace(changed, updated_at=time.time()))
 
     async def confirm(self, number: int) -> LearningChange:
-        """Confirm a learning with current stamps. From now on it is shown, and calls are held back for it."""
+        """Confirm a learning, so that it is shown and its calls are held back; return the change."""
         known = await self.get(number)
         changed = replace(
             known,
@@ -317,7 +317,7 @@ class LearningBook:
         return await self._describe_change(known, changed)
 
     async def remove(self, number: int) -> LearningChange:
-        """Delete a learning of any project. Raises `UnknownLearningError`."""
+        """Delete a learning of any project and return the change. Raises `UnknownLearningError`."""
 
         def work(connection: Connection) -> LearningChange:
             known, calls = _get(connection, number), _calls(connection, number)

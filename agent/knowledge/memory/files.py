@@ -216,7 +216,7 @@ def digest(entry: str) -> str:
 
 
 def dump(origins: Origins) -> bytes:
-    """Serialise the origins as JSON; `load` reads it."""
+    """Return the origins as JSON, which `load` reads."""
     data = {
         "version": VERSION,
         "versions": list(origins.versions),

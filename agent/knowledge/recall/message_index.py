@@ -42,7 +42,7 @@ _COLUMNS = (
 
 
 def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
-    """Return the next nodes after `node`, in writing order; empty if there are none."""
+    """Return a limited number of the nodes after `node`, in writing order; empty if there are none."""
     gone = {name for (name,) in connection.execute("SELECT session FROM discarded")}
     found: list[IndexedMessage] = []
     spoken: dict[int | None, int | None] = {}

@@ -198,7 +198,7 @@ class Recall:
         return (MESSAGES, *(source.name for source in self._sources))
 
     def stir(self) -> None:
-        """Index new messages, if there are any, when there is time. Must run on the event loop."""
+        """Have new messages indexed soon in the background. Must be called on the event loop."""
         self._upkeep.stir()
 
     async def close(self) -> None:

@@ -108,7 +108,7 @@ def rules() -> tuple[ScanRule, ...]:
 
 
 def scan_folder(folder: Path, *, outside: bool = True) -> SkillScan:
-    """Scan a skill. Touches the disk. With `outside`, limits of size and form apply too."""
+    """Return the findings in a skill; with `outside`, limits of size and form apply too. Touches the disk."""
     findings: list[SkillFinding] = []
     total = count = 0
     for path, status in _files(folder):
@@ -138,7 +138,7 @@ def scan_folder(folder: Path, *, outside: bool = True) -> SkillScan:
 
 
 def scan_text(text: str, name: str = "SKILL.md") -> SkillScan:
-    """Scan one text as if it were a file of a skill."""
+    """Return the findings in one text, scanned as if it were a file of a skill."""
     return SkillScan(tuple(sorted(set(_texts(text, name)), key=_order)[:MOST_FINDINGS]))
 
 

@@ -142,7 +142,7 @@ def inside(folder: Path, file: str) -> Path:
 
 
 def with_folder(text: str, folder: Path) -> str:
-    """Replace the placeholders for the skill's folder by its path."""
+    """Return the text with the placeholders for the skill's folder replaced by its path."""
     for name in FOLDER_NAMES:
         text = text.replace(name, os.fspath(folder))
     return text
@@ -301,7 +301,7 @@ class CapabilitiesInForce:
         return tuple(self._found)
 
     def enter(self, found: Capabilities | None) -> None:
-        """Apply the capabilities of a skill until `leave`."""
+        """Apply the capabilities of a skill until `leave`; None restricts nothing."""
         if found is not None:
             self._found[found.skill] = found
 

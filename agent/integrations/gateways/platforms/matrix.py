@@ -357,7 +357,7 @@ def _relation(place: Place, reply: str = "") -> dict[str, Any]:
 
 
 def _without_quote(text: str) -> str:
-    """Remove the quoted lines that older clients put before a reply. Pure."""
+    """Return a text without the quoted lines that older clients put before a reply. Pure."""
     lines = text.split("\n")
     while lines and lines[0].startswith("> "):
         lines.pop(0)

@@ -218,7 +218,7 @@ class TelegramAdapter(Adapter):
         await self._at(place, send_typing)
 
     async def _at(self, place: Place, work: Callable[[str], Awaitable[T]]) -> T:
-        """Run `work` with a chat's current id, which may have changed. May raise `GatewayError`."""
+        """Return the result of `work`, called with the chat's current id. May raise `GatewayError`."""
         from telegram.error import ChatMigrated
 
         async with _faults():

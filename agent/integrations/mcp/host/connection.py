@@ -190,7 +190,7 @@ class ServerConnection:
     async def call_tool(
         self, number: int, name: str, arguments: dict[str, Any], files: str = ""
     ) -> dict[str, Any]:
-        """Call a tool; its files go to `files`, or if that is empty to the folder of the launch."""
+        """Call a tool and return its result; its files go to `files`, by default to the launch's folder."""
         client = self._need()
         told = 0.0
 

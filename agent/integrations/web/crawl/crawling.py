@@ -176,7 +176,7 @@ async def read_robots(origin: str, get: Get) -> Robots:
 
 
 async def read_sitemaps(origin: str, robots: Robots, get: Get) -> list[str]:
-    """Return the page URLs in the site's sitemaps; empty if there are none."""
+    """Return at most `MOST_PLACES` page URLs from the site's sitemaps; empty if there are none."""
     left = robots.sitemaps or [f"{origin}/sitemap.xml"]
     found: dict[str, None] = {}
     for number, place in enumerate(left):

@@ -86,7 +86,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
 
 
 def publish_archive(skill: Skill, files: Sequence[SkillFile], target: Path) -> PublishedSkill:
-    """Write a reproducible `.tar.gz` or `.zip`. Raises `HubError`, also if `target` exists."""
+    """Write a new reproducible `.tar.gz` or `.zip`; return the result. Raises `HubError`."""
     if target.name.endswith((".tar.gz", ".tgz")):
         data = _tar(files)
     elif target.suffix == ".zip":
@@ -136,7 +136,7 @@ def _zip(files: Sequence[SkillFile]) -> bytes:
 
 
 def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> PublishedSkill:
-    """Write the checked files into a new `parent/NAME`, ready for a pull request. Raises `HubError`."""
+    """Write the files into a new `parent/NAME`, for a pull request; return the result. Raises `HubError`."""
     target = parent / skill.folder.name
     if target.exists() or target.is_symlink():
         raise HubError(f"There is something at {target} already; move it away or name another folder.")

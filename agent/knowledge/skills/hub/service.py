@@ -135,7 +135,7 @@ class InstalledSkills:
             )
 
     def replace(self, row: LockedSkill, candidate: Candidate, *, force: bool = False) -> LockedSkill:
-        """Replace the installed version by one in quarantine. Raises `HubError`."""
+        """Replace the installed version by one in quarantine; return the new row. Raises `HubError`."""
         require_allowed(candidate, force=force)
         with self.lock.hold():
             rows = self.all()
@@ -176,7 +176,7 @@ class InstalledSkills:
         return {path: named[path] for path in sorted(named)}
 
     def approve(self, row: LockedSkill, seen: str, *, force: bool = False) -> LockedSkill:
-        """Approve the changed files of a skill; `seen` is the digest of the files that the user was shown.
+        """Approve the files of a skill that the user saw, with the digest `seen`; return the new row.
 
         Raises `HubRefusedError` if the scan forbids it, and `HubError` if the files have changed since.
         """
@@ -205,7 +205,7 @@ class InstalledSkills:
         return folder
 
     def remove(self, name: str) -> Removed:
-        """Remove a skill from the home; it can be restored. Raises `HubError`."""
+        """Move a skill of the home to the removed skills and return it. Raises `HubError`."""
         with self.lock.hold():
             folder = self.where(name)
             rows = self.all()
@@ -231,7 +231,7 @@ class InstalledSkills:
         return tuple(found for folder in folders if (found := _removed(folder)) is not None)
 
     def restore(self, name: str) -> Removed:
-        """Restore the skill removed last under that name. Raises `HubError`."""
+        """Restore the skill removed last under that name and return it. Raises `HubError`."""
         with self.lock.hold():
             found = next((each for each in self.removed() if each.name == name), None)
             if found is None:

@@ -26,7 +26,7 @@ _COMPLAINT = 4_000
 
 
 def main() -> int:
-    """Answer requests until Hermes closes the connection, then end the process."""
+    """Answer requests until Hermes closes the connection, then exit without returning."""
     link = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
