@@ -226,7 +226,7 @@ def _with_server(
 
 
 def _send_to(url: str, only_print: bool) -> None:
-    """Print a sign-in URL; unless `only_print`, open it in the user's browser (`BROWSER` names it)."""
+    """Print a sign-in URL; unless `only_print`, also open it if there is a browser to show it."""
     say(f"Sign in at:\n{reveal(url)}", sys.stderr)
     has_screen = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
     if only_print or not (has_screen or sys.platform == "darwin"):

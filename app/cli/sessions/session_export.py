@@ -128,7 +128,7 @@ def _filter(args: argparse.Namespace) -> ExportFilter:
 
 
 def _passed_sessions(folder: Path) -> frozenset[str]:
-    """Return the sessions of completed tasks whose checks hold. Raises `ConfigError`."""
+    """Return the ids of the sessions of completed tasks whose checks hold. Raises `ConfigError`."""
     from agent.automation.batch.attempt import ResultFolder
 
     results = ResultFolder(folder)

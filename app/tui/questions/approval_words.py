@@ -154,7 +154,7 @@ class _Places:
         return rf"(?<![\w./-]){_BETWEEN.join(map(_escape_word, words[:length]))}(?![\w-])" if length else ""
 
     def _common(self, words: Sequence[str], at: int) -> int:
-        """Return how many of `words` follow each other in the command from its word `at` on."""
+        """Return how many of `words` follow each other in the command, starting at its word `at`."""
         length = 0
         for wanted, word in zip(words, self._words[at : at + len(words)], strict=False):
             if wanted != word:

@@ -108,7 +108,7 @@ def start_guard(output: int) -> subprocess.Popen[bytes] | None:
 
 
 def _groups(terminal: int) -> set[int]:
-    """Return the process groups of this program, its shell and its parent; -1 if none is known."""
+    """Return the process groups of this program, its shell and its parent; {-1} if it has no terminal."""
     try:
         os.tcgetpgrp(terminal)
     except OSError:

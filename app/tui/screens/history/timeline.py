@@ -124,7 +124,7 @@ class EngineTimeline:
         return found
 
     async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
-        """Return the combined file changes of these steps, which must be given oldest first."""
+        """Return the combined file changes of steps, given by their numbers, of which there must be one."""
         wanted = set(steps)
         those = [step for step in await self._history.steps() if step.number in wanted]
         found = state_listings.difference(those, min(wanted) - 1, max(wanted))

@@ -319,9 +319,7 @@ async def fetch_model(
     setup: ModelMenu,
     hold: Callable[[str], None] | None = None,
 ) -> str:
-    """Fetch a local model, and first, if needed, the extra that runs it; return its name, empty if the user
-    cancelled.
-    """
+    """Fetch a local model, and first, if needed, the extra for it; return `local`, or "" if cancelled."""
     if offers.problem and not can_run_local():
         from app.tui.screens.extra_dialog import offer_extra
 

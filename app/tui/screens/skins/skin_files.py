@@ -55,7 +55,7 @@ def create(home: Home, name: str, skin: Skin) -> Path:
 
 
 def replace(home: Home, name: str, skin: Skin) -> Path:
-    """Write the skin file `name`, overwriting any content, and return its path. Raises `ConfigError`."""
+    """Write the skin file `name`, new or over its old content; return its path. Raises `ConfigError`."""
     path = own_file(home, valid_name(name))
     if path is None:
         return create(home, name, skin)
