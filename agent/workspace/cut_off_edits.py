@@ -1,4 +1,4 @@
-"""Changes of several files that were interrupted by the end of a process: finished and reported at start."""
+"""Changes of several files that the end of a process interrupted: they are finished and reported at start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOLD = ".told"
 
 
 def finish_cut_off(home: Home) -> list[str]:
-    """Finish all interrupted changes; return a sentence about each, also stored for its session.
+    """Finish all interrupted changes; return a sentence about each, which is also stored for its session.
 
     Blocking; never raises.
     """
@@ -34,7 +34,7 @@ def finish_cut_off(home: Home) -> list[str]:
 def notes_for(home: Home, session: str, workspace: Path) -> list[str]:
     """Return notes for a resumed session about changes interrupted in it or in its workspace.
 
-    Each note is returned once. Blocking; never raises.
+    Each note is returned only once. Blocking; never raises.
     """
     found: list[str] = []
     for path, note in _notes(home.edits):

@@ -1,4 +1,4 @@
-"""Fingerprints by which files are compared, and the texts stored to show changes."""
+"""Fingerprints of files, and old versions of texts from which changes are shown."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tools.kit.files import NotAFileError, entry_status, open_file
 from tools.kit.unnamed_file import UnnamedFile
 
 MAX_TEXT = 1_000_000
-"""Bytes up to which a text can be shown as a diff."""
+"""The size in bytes up to which a text can be shown as a diff."""
 
 MAX_HASHED = 64_000_000
-"""Bytes up to which a file is hashed completely. Larger ones are represented by samples."""
+"""The size in bytes up to which a file is hashed completely. Of larger files only samples are hashed."""
 
 KEPT_BYTES = 24_000_000
-"""The size of old texts, compressed: about 100 MB of source."""
+"""The size limit of compressed old texts, in bytes: about 100 MB of source."""
 
 _SAMPLES, _SAMPLE_BYTES = 64, 65_536
 _BLOCK = 1_000_000
 _BINARY_SAMPLE = 2_048
 _STAMP = struct.Struct("=3qQ")
 _CLOCK_TICK = 50_000_000
-"""Nanoseconds within which two writes may leave the same time on a file."""
+"""The time in nanoseconds within which two writes may leave the same time on a file."""
 
 
 class ContentKind(Enum):
-    """The kinds of content of a file, by which it is shown or not."""
+    """The kind of a file's content, which decides whether it can be shown."""
 
     TEXT = "text"
     BINARY = "binary"
@@ -57,11 +57,11 @@ class FileFingerprint:
     stamp: bytes
     """Size, times and inode, packed because a project has many files."""
     settled: bool
-    """Whether a later change certainly leaves another `stamp`."""
+    """True if any later change certainly changes `stamp`."""
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """Return the size in bytes."""
         return _STAMP.unpack(self.stamp)[0]
 
     def looks_like(self, status: os.stat_result) -> bool:
@@ -75,24 +75,24 @@ def digest_of(data: bytes) -> bytes:
 
 
 def stated_fingerprint(status: os.stat_result, blob: str) -> FileFingerprint:
-    """Return the fingerprint of an unread file with this status, whose content git knows as `blob`."""
+    """Return the fingerprint of an unread file with this status, which has the content of git's `blob`."""
     return FileFingerprint(bytes.fromhex(blob), ContentKind.TEXT, _stamp(status), settled=True)
 
 
 class ExaminedFile(NamedTuple):
-    """A file as it was found on the disk."""
+    """A file as found on the disk."""
 
     fingerprint: FileFingerprint
     sha256: bytes
-    """The SHA-256 of the content, or of samples from a very large file."""
+    """The SHA-256 of the content, or of samples if the file is very large."""
     text: bytes | None = None
-    """The content, if it is a text to show."""
+    """The content, if it is text that can be shown."""
 
 
 def examine(path: Path) -> ExaminedFile | None:
-    """Read the file at `path`.
+    """Read the file at `path` without following links.
 
-    Returns None for folders, devices, sockets, pipes, and missing files. Links are not followed.
+    Returns None for folders, devices, sockets, pipes, and missing files.
     """
     try:
         return _file(path)
@@ -173,9 +173,9 @@ _EMPTY = digest_of(b"")
 
 
 class KeptTexts:
-    """Contents of text files by digest, compressed in a file, within `limit` bytes.
+    """Contents of text files by digest, compressed in one file, within `limit` bytes.
 
-    What cannot be written (disk full) is not kept.
+    Texts that cannot be written, for example because the disk is full, are not kept.
     """
 
     def __init__(self, limit: int = KEPT_BYTES, folder: Path | None = None) -> None:
@@ -183,7 +183,7 @@ class KeptTexts:
         self._size = 0
         self._file = UnnamedFile(folder)
         self._kept: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
-        """Where each text begins in the file, and its size there."""
+        """The position of each text in the file, and its size there."""
 
     @property
     def size(self) -> int:
@@ -191,9 +191,7 @@ class KeptTexts:
         return self._size
 
     def keep(self, digest: bytes, data: bytes, *, displace: bool) -> None:
-        """Store `data`. With `displace` the oldest texts are removed to make room; otherwise there must be
-        room.
-        """
+        """Store `data` if there is room. With `displace`, the oldest texts are removed to make room."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
@@ -218,7 +216,7 @@ class KeptTexts:
         self._size -= self._kept.pop(digest, (0, 0))[1]
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the stored content with this digest; None if there is none."""
+        """Return the stored text with this digest; None if it is missing."""
         if digest == _EMPTY:
             return b""
         place = self._kept.get(digest)
@@ -229,7 +227,7 @@ class KeptTexts:
         return data if data is not None and digest_of(data) == digest else None
 
     def _write_anew(self) -> None:
-        """Write the file again without the texts that were removed."""
+        """Rewrite the file without the removed texts."""
         kept: list[tuple[bytes, bytes]] = []
         with suppress(OSError):
             kept = [(digest, self._file.read(*place)) for digest, place in self._kept.items()]
@@ -248,20 +246,21 @@ MOST_COMMITS = 20_000
 
 
 class UnknownObjectError(GitError):
-    """A git object is missing, or does not match its name."""
+    """Raised if a git object is missing or does not match its name."""
 
 
 class VerifiedObjects:
-    """Reads commits and trees of the repository that contains `root`. Each object is read once."""
+    """A reader of git objects in the repository that contains `root`. Each object is read once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._read: dict[str, tuple[str, bytes]] = {}
 
     async def entry(self, commit: str, path: str) -> tuple[str, str] | None:
-        """Return mode and object name of `path` (relative to the top folder) in a commit; None if missing.
+        """Return mode and object name of `path` (relative to the top folder) in a commit; None if it is
+        missing.
 
-        Raises `GitError` if the commit cannot be read, or one of its objects is forged.
+        Raises `GitError` if the commit cannot be read, or if one of its objects does not match its name.
         """
         lines = (await self._object(commit, "commit")).split(b"\n", 1)
         kind, name = "40000", lines[0].decode("ascii", "replace").removeprefix("tree ")
@@ -279,12 +278,13 @@ class VerifiedObjects:
         return _parents(await self._object(commit, "commit"))
 
     async def text(self, blob: str) -> bytes:
-        """Return the contents of a file by its object name. Raises `GitError`."""
+        """Return the content of a file, given its object name. Raises `GitError`."""
         return await self._object(blob, "blob")
 
     async def is_before(self, commit: str, tips: Iterable[str]) -> bool:
-        """Return whether one of `tips` is `commit` or descends from it, through commits that are not
-        forged.
+        """Return whether one of `tips` is `commit` or descends from it.
+
+        Commits that do not match their names do not count. Raises `GitError`.
         """
         tips = list(dict.fromkeys(tips))
         if commit in tips:
@@ -331,7 +331,7 @@ class VerifiedObjects:
 def _verified(output: bytes) -> Mapping[str, tuple[str, bytes]]:
     """Return kind and content of each object in the output of `cat-file --batch`.
 
-    Missing and forged objects are left out.
+    Objects that are missing or do not match their names are left out.
     """
     found: dict[str, tuple[str, bytes]] = {}
     at = 0
@@ -360,7 +360,7 @@ def _parents(commit: bytes) -> list[str]:
 
 
 def _entries(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the entries of a tree: name, and mode and object name. `width` is the length of an object name in
+    """Yield the entries of a tree: name, and mode and object name. `width` is the size of an object name in
     bytes.
     """
     at = 0

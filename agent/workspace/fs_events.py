@@ -1,8 +1,8 @@
-"""Reports of changes from the operating system, through watchdog.
+"""Reports of changes from the operating system, through the library watchdog.
 
 On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread, because
-a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree costs
-nothing.
+a recursive watch would use thousands of watches for ignored folders. Elsewhere watching a whole tree is
+cheap.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Report = Callable[[str | None], None]
-"""Called with a path relative to the project that may have changed; None when anything may have. From any
-thread.
-"""
+"""A function called from any thread with a project path that may have changed; None if any path may have."""
 
 _UNREADABLE = -1
 _CATCH_UP_SECONDS = 1.0
@@ -40,7 +38,7 @@ _TREE_SECONDS = 0.2
 
 
 def open_source(root: Path, report: Report) -> FileEvents:
-    """Return the best source of this system for the project at `root` (resolved). Never raises."""
+    """Return the best source of events on this system for the project at `root` (resolved). Never raises."""
     # Without this, warnings of the library would be written across the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:
@@ -50,7 +48,7 @@ def open_source(root: Path, report: Report) -> FileEvents:
 
 
 class NoWatcher:
-    """The source for systems without watches: everything has to be checked at intervals."""
+    """The source for systems without watches, where everything is checked at intervals."""
 
     def watch(self, folder: str) -> bool:
         return False
@@ -66,7 +64,7 @@ class NoWatcher:
 
 
 class FolderWatches:
-    """One inotify watch per folder. Raises `OSError` if the system has no inotify instance left."""
+    """A source with one inotify watch per folder. Raises `OSError` if no inotify instance is left."""
 
     def __init__(self, root: Path, report: Report) -> None:
         from watchdog.observers.inotify_c import InotifyFD
@@ -146,7 +144,7 @@ class FolderWatches:
 
 
 class _Mark:
-    """A folder of ours in which a file is made to see whether it is reported."""
+    """A private folder in which a file is created to see whether it is reported."""
 
     def __init__(self) -> None:
         self.folder = PrivateFolder("watch")
@@ -173,7 +171,7 @@ class _Mark:
 
 
 class _Folder:
-    """Receives the events of one folder. Its methods run in the reading thread and must not raise."""
+    """A receiver of the events of one folder. Its methods run in the reading thread and must not raise."""
 
     def __init__(self, path: str, watches: FolderWatches) -> None:
         self._path = path
@@ -202,7 +200,7 @@ def _mask() -> Mask:
 
 
 class TreeWatch:
-    """One recursive watch of the whole project, for systems where that is cheap."""
+    """A source with one recursive watch of the whole project, for systems where that is cheap."""
 
     def __init__(self, root: Path, report: Report, observer: BaseObserver | None = None) -> None:
         from watchdog.observers import Observer
@@ -256,7 +254,7 @@ def _handler(take: Callable[[FileSystemEvent], None]) -> FileSystemEventHandler:
     from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
-        """Passes every event on."""
+        """A handler that passes on every event."""
 
         def on_any_event(self, event: FileSystemEvent) -> None:
             take(event)

@@ -1,9 +1,9 @@
-"""The one way to run git: for reading, and without running anything that a repository configures.
+"""The only way to run git: for reading, and without running anything that a repository configures.
 
 The configuration of a repository can name programs: a file system monitor, hooks, filters, diff and merge
-drivers, more files to include. So git never sees it. Each call gets a temporary git folder. It has links to
-the objects and references of the repository, and a configuration by Hermes with only harmless settings of the
-repository.
+drivers, or more files to include. So git never sees it. Each call gets a temporary git folder with links to
+the objects and references of the repository. Hermes writes its configuration, which has only harmless
+settings of the repository.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_BYTES = 4_096
 _HEADS = "refs/heads/"
 _SHORT_HASH = 7
 _IN_TABLES = "ref: refs/heads/.invalid"
-"""The content of `HEAD` in every repository with refs in tables."""
+"""The content of `HEAD` in every repository that stores refs in tables."""
 _TABLE_BYTES = 20_000_000
 
 
@@ -42,7 +42,7 @@ def top_folder(folder: Path) -> Path | None:
 def git_folder(top: Path) -> Path | None:
     """Return the git folder of the work tree `top`.
 
-    It is the folder `.git`, or the target of the file `.git` in a linked work tree.
+    This is the folder `.git`, or the target of the file `.git` in a linked work tree.
     """
     dot_git = top / ".git"
     # Unlike the method of paths, this one does not raise where a link leads to what is closed to us.
@@ -57,7 +57,7 @@ def git_folder(top: Path) -> Path | None:
 def common_folder(git: Path) -> Path:
     """Return the folder with the data shared by all work trees of a repository, such as `info/exclude`.
 
-    Only the git folder of a linked work tree may name it. In any other, somebody could have added a
+    Only the git folder of a linked work tree may name it. In any other, an attacker could have added a
     `commondir` file to make git read other settings.
     """
     if git.parent.name != "worktrees":
@@ -115,7 +115,7 @@ def _head(git: Path) -> str | None:
 
 
 def _line(file: Path) -> str | None:
-    """Return the first line of a small plain file; None if it is missing."""
+    """Return the first line of a small regular file; None if it cannot be read."""
     try:
         data, _ = read_bytes(file, _MAX_BYTES)
     except (OSError, ValueError, RuntimeError):
@@ -184,13 +184,13 @@ _SETTINGS = (
     ),
     *("extensions.objectformat", "extensions.refstorage"),
 )
-"""Settings of a repository that describe how to read it and can run nothing."""
+"""Settings of a repository that describe how to read it and cannot run anything."""
 
 _PROMPT = 0.5
-"""Seconds after which a pipe is looked for that git may be waiting for, while it may as well be working."""
+"""Seconds after which a pipe is searched for that git may be waiting for."""
 _READ_BY_GIT = frozenset({".gitattributes", ".gitignore", ".mailmap", ".gitmodules"})
 _MOST_FOLDERS = 20_000
-"""Folders that are searched for such a pipe."""
+"""The number of folders that are searched for such a pipe."""
 
 _HEAD_BYTES, _SETTINGS_BYTES = 4_096, 1_000_000
 
@@ -207,7 +207,7 @@ _SHARED = ("objects", "refs", "packed-refs", "logs", "info", "shallow", "reftabl
 
 
 class GitError(HermesError):
-    """Git could not be run, or gave no usable answer."""
+    """Raised if git cannot be run or gives no usable answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +227,14 @@ async def run_git(
     limit: int = 0,
     git: Path | None = None,
 ) -> GitResult:
-    """Run git in the repository that contains `root`, such as `run_git(root, "status", "--porcelain=v2",
+    """Run git in the repository that contains `root`, as in `run_git(root, "status", "--porcelain=v2",
     "-z")`.
 
     It runs in the top folder of the work tree, and takes paths in arguments literally. `input` is its
-    standard input. With `git`, the git folder of another repository, it reads objects there.
+    standard input. If `git`, the git folder of another repository, is given, objects are read from there.
 
-    Raises `GitError` if git or the repository is missing, and if the answer takes more than `seconds` or more
-    than `limit` bytes (0: `MAX_OUTPUT`). It is also raised for a command that does not only read.
+    Raises `GitError` if git or the repository is missing, for a command that does more than read, and if the
+    answer takes more than `seconds` or has more than `limit` bytes (0: `MAX_OUTPUT`).
     """
     command = _checked(arguments)
     program, top, private = await asyncio.to_thread(_prepared, root, git)
@@ -270,7 +270,7 @@ async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 
 
 
 def _checked(arguments: tuple[str, ...]) -> list[str]:
-    """Return the command with protective options. Raises `GitError` if it cannot be protected."""
+    """Return the command with protective options. Raises `GitError` for a command that may not be run."""
     name = arguments[0] if arguments else ""
     if name not in _COMMANDS:
         raise GitError(f"git {clean(name)} is not run here, because it does more than read.")
@@ -368,7 +368,7 @@ async def _run(
 
 
 async def _pipe_in_the_way(top: Path) -> str:
-    """Return a pipe below `top` that git reads as a file; empty if none is found in the first folders."""
+    """Return a pipe below `top` that git reads as a file; empty if the first folders contain none."""
     await asyncio.sleep(_PROMPT)
     return await in_thread(partial(_find_pipe, top))
 
@@ -386,7 +386,7 @@ def _find_pipe(top: Path, stop: threading.Event) -> str:
 
 @asynccontextmanager
 async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a child in a new process group, all of whose processes are killed afterwards."""
+    """Run a program in a new process group inside this block; then kill all processes of the group."""
     try:
         child = await start_child(
             command,
@@ -425,7 +425,7 @@ async def _limited(stream: asyncio.StreamReader, limit: int = 0) -> bytes:
 
 
 def git_environment(home: Path) -> dict[str, str]:
-    """Return an environment in which git reads no settings of the person and asks nothing."""
+    """Return an environment in which git does not read the user's settings or ask questions."""
     return {
         "PATH": SYSTEM_PATH,
         "HOME": str(home),

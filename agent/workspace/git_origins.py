@@ -1,8 +1,8 @@
 """The origin of files that git wrote: whether they come from commits that the agent did not make.
 
-Known commits are those that a repository had before the first program of a session ran. Those that a remote
-set by the user claims to have are known too. All others count as the agent's. It can make commits in any
-repository, take them out of bundles and patches, and give them any name.
+Known commits are those that a repository had before the first program of a session ran, and those that a
+remote set by the user claims to have. All others count as the agent's: it can make commits in any repository,
+take them from bundles and patches, and give them any name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.kit.lazy_pattern import lazy_pattern
 from tools.services.actions import Action, RunCommand, RunScript, SendInput
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]
-"""A function returning the commits a remote repository claims to have; empty if unavailable."""
+"""A function that returns the commits which a remote repository claims to have; empty if unavailable."""
 
 _ID = re.compile(rb"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b")
 _SENDS = lazy_pattern(r"\bgit\b[^\n]{0,200}?\bpush\b|\b(?:send-pack|dcommit|gh|glab|hub|tea)\b")
@@ -39,7 +39,7 @@ _UNINTERESTING = frozenset({"node_modules", ".venv", "venv", "__pycache__", "tar
 _MARKER = re.compile(rb"^(<{7}|>{7}|\|{7}).*$", re.MULTILINE)
 
 State = tuple[str, frozenset[str]] | None
-"""What is at a path: its git mode, and the possible objects; None: nothing."""
+"""The state of a path: its git mode and its possible objects; None if the path does not exist."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Known:
     remotes: dict[str, str]
     """Addresses set by the user, by name."""
     fetched: list[str] = field(default_factory=list)
-    """Commits that a user's remote claims to have."""
+    """Commits that one of these remotes claims to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ class FileOrigins:
     """The origins of the guarded files that a step changed."""
 
     known: frozenset[str] = frozenset()
-    """Paths that git brought from commits not made by the agent: they stay."""
+    """Paths that git wrote from commits not made by the agent. They are kept."""
     by_git: frozenset[str] = frozenset()
-    """Other paths that git wrote, or took into a commit or the index: they are undone with the whole step."""
+    """Other paths that git wrote or added to a commit or the index. They are undone with the whole step."""
 
 
 class GitOrigins:
     """The commits that the repositories of one workspace had before the session's first step.
 
-    `file` stores them for a continued session; `steps` are the steps that the session has made. `ask` queries
-    a remote; without it none is queried.
+    `file` stores them for a resumed session. `steps` returns the steps of the session so far. `ask` queries a
+    remote repository; if it is None, none is queried.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class GitOrigins:
     def _earlier(self, paths: Collection[str]) -> dict[str, list[PathEntry | None]]:
         """Return the states of paths before each program of the session that changed them.
 
-        The user has not objected to these.
+        The user has not objected to these states.
         """
         found: dict[str, list[PathEntry | None]] = {path: [] for path in paths}
         with suppress(StoreError, OSError):
@@ -141,7 +141,7 @@ class GitOrigins:
         return (self._known or {}).get(key) or _Known([], {})
 
     async def _ask_all(self, known: _Known) -> list[str]:
-        """Return the commits that the user's remotes have; empty if the session has sent something."""
+        """Return the commits that the user's remotes have; empty if the session may have pushed commits."""
         if self._ask is None or self._has_sent:
             return []
         for address in list(known.remotes.values())[:3]:
@@ -182,9 +182,7 @@ class GitOrigins:
 
 
 def _repositories(root: Path) -> list[Path]:
-    """Return the top folders of the repository that contains a folder, and of those up to two levels
-    below.
-    """
+    """Return the top folders of the repository that contains a folder and of those up to two levels below."""
     above = top_folder(root)
     found = [above] if above is not None else []
     queue = [(root, 0)]
@@ -219,7 +217,7 @@ def _absolute(address: str, top: Path) -> str:
 
 
 def _logged(git: Path, common: Path) -> bytes:
-    """Return the reflogs and the commits saved by a running git command, as one text."""
+    """Return the reflogs and the commits saved by unfinished git commands, as one text."""
     logs = [common / "logs" / "refs" / "stash", common / "logs" / "HEAD", git / "logs" / "HEAD"]
     logs += [*(common / "logs" / "refs" / "heads").rglob("*")][:1_000]
     logs += [git / f"{name}_HEAD" for name in ("ORIG", "MERGE", "FETCH", "CHERRY_PICK", "REVERT", "REBASE")]
@@ -235,9 +233,7 @@ _URL = lazy_pattern(r"\s*url\s*=\s*([^\s\"\\;#]+)\s*$", re.IGNORECASE)
 
 
 def remote_addresses(settings: bytes) -> dict[str, str]:
-    """Return the addresses of remotes by name, from git settings; remotes with unusual settings are left
-    out.
-    """
+    """Return the addresses of remotes by name, from git settings, without remotes with unusual settings."""
     found: dict[str, str] = {}
     name = None
     for line in settings.decode("utf-8", "replace").split("\n"):
@@ -262,8 +258,8 @@ class _Look:
         self._has_asked = False
 
     async def took(self, change: PathChange) -> bool:
-        """Return whether index and work tree have the same content at the path, because git wrote or added
-        it.
+        """Return whether git wrote or added the path, so that index and work tree have the same content
+        there.
         """
         path, state = self._relative(change), await self._state(change)
         entries = await self._entries(path)
@@ -276,7 +272,7 @@ class _Look:
         return await self._is_conflict(change, entries)
 
     async def is_known(self, change: PathChange) -> bool:
-        """Return whether a known commit has the new state of the path."""
+        """Return whether a known commit contains the new state of the path."""
         if await self._is_of(change, self._tips):
             return True
         if not self._has_asked:
@@ -297,7 +293,7 @@ class _Look:
         return await self._has(state, path, tips) or await self._is_merged(state, path, tips)
 
     async def _has(self, state: State, path: str, tips: Sequence[str]) -> bool:
-        """Return whether a known commit has this state at the path."""
+        """Return whether a known commit contains this state of the path."""
         head = await self._head_commit()
         first = [head] if head in tips else []
         for commit in [*first, *await self._touching(path, tips)]:
@@ -307,7 +303,7 @@ class _Look:
         return False
 
     async def _touching(self, path: str, tips: Sequence[str], *more: str) -> list[str]:
-        """Return commits that changed the path, newest first. Whether they are known is not checked."""
+        """Return commits that changed the path, newest first. They may be unknown."""
         if not tips:
             return []
         limit = f"--max-count={_MOST_CANDIDATES}"

@@ -1,7 +1,7 @@
-"""The paths of a project that git ignores, from its ignore files, without running git.
+"""The paths of a project that git ignores, found from its ignore files without running git.
 
-The rules are those of git. The last matching line decides; deeper files come after those above them, and
-`.git/info/exclude` comes first. Nothing in an ignored folder can be included again. Files that are tracked
+The rules are those of git. The last matching line decides; lines of deeper files come later, and
+`.git/info/exclude` comes first. A path in an ignored folder cannot be included again. Files that are tracked
 although they are ignored are not known here.
 """
 
@@ -56,13 +56,13 @@ def is_noise(name: str, *, folder: bool) -> bool:
 
 
 MAX_LINES = 50_000
-"""Lines of one ignore file that are read."""
+"""The number of lines that are read of one ignore file."""
 MAX_TRIED = 2_000
-"""The number of rules with wildcards from all ignore files for one folder."""
+"""The number of rules with wildcards that are used for one folder, from all ignore files."""
 
 _MAX_LENGTH = 500
 _STARS_IN_ALL, _STARS_IN_NAME = 6, 3
-"""Wildcards allowed in one rule. Matching time may grow with their power, and a project may be hostile."""
+"""The number of wildcards allowed in one rule. Matching time may grow exponentially with them."""
 
 _STARS = lazy_pattern(r"\*+")
 _PLAIN = lazy_pattern(r"[^*?\[\]\\]*")
@@ -82,10 +82,9 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    """One line of an ignore file.
+    """A line of an ignore file.
 
-    `line` is its number. `brings_back` tells whether it begins with `!`, `folders_only` whether it ends with
-    `/`.
+    `line` is its number. `brings_back` is True if it begins with `!`, `folders_only` if it ends with `/`.
     """
 
     line: int
@@ -101,12 +100,10 @@ class Tried:
     pattern: GitIgnoreSpecPattern
     start: str
     by_name: bool
-    """Whether `start` begins a name in any folder, and not a path."""
+    """True if `start` is the beginning of a name in any folder, and not of a path."""
 
     def fits(self, path: str, name: str) -> bool:
-        """Return whether the rule matches exactly `path`, which is relative to the folder of the ignore
-        file.
-        """
+        """Return whether the rule matches exactly `path`, which is relative to the ignore file's folder."""
         if not (name if self.by_name else path).startswith(self.start):
             return False
         result = self.pattern.match_file(path)
@@ -121,16 +118,16 @@ class IgnoreRules:
     names: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     paths: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     endings: dict[str, list[IgnoreRule]] = field(default_factory=dict)
-    """Name endings, from a full stop on: `*.py`."""
+    """Rules for name endings that begin with a period: `*.py`."""
     tried: list[Tried] = field(default_factory=list)
     complete: bool = True
-    """Whether no rule was left out for lack of room."""
+    """False if rules were left out because there are too many."""
 
     def __bool__(self) -> bool:
         return bool(self.names or self.paths or self.endings or self.tried)
 
     def deciding(self, path: str, *, folder: bool) -> IgnoreRule | None:
-        """Return the last rule that matches `path`; None if there is none."""
+        """Return the last rule that matches `path`; None if no rule does."""
         best: IgnoreRule | None = None
         name = path.rpartition("/")[2]
         for rule in self._looked_up(path, name):
@@ -154,7 +151,7 @@ class IgnoreRules:
 
 
 def parse(text: str, room: int = MAX_TRIED) -> IgnoreRules:
-    """Parse the rules of an ignore file; lines that git or Hermes cannot use are left out.
+    """Parse the rules of an ignore file, without lines that git or Hermes cannot use.
 
     At most `room` rules with wildcards are kept.
     """
@@ -215,7 +212,7 @@ def _is_cheap(pattern: str) -> bool:
 
 
 MAX_BYTES = 4_000_000
-"""Size up to which an ignore file is read."""
+"""The size in bytes up to which an ignore file is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +223,14 @@ class _Level:
     prefix: str
     above: _Level | None
     tried: int
-    """Wildcard rules of this level and those before."""
+    """The number of wildcard rules in this level and those above."""
 
 
 class IgnoreFiles:
-    """The ignore rules of the project at `root` (resolved). Paths are relative to it, and "" is `root`
-    itself.
+    """The ignore rules of the project at `root` (resolved). Paths are relative to it; "" is `root` itself.
 
-    Ignore files are read on first use and cached until `forget`. `home` is the folder of Hermes' own files;
-    it is ignored where it lies inside the project.
+    Ignore files are read on first use and cached until `forget`. `home` is the folder of Hermes's own files,
+    which is ignored if it is inside the project.
     """
 
     def __init__(self, root: Path, home: Path | None = None) -> None:
@@ -246,7 +242,7 @@ class IgnoreFiles:
         self._above = "" if inside == "." else f"{inside}/"
         self._levels: dict[str, _Level | None] = {}
         self.cut: set[str] = set()
-        """Ignore files with more rules than are used, as paths from the top of the repository."""
+        """Ignore files with more rules than are used, as paths from the top folder of the repository."""
 
     def skips(self, path: str, *, folder: bool) -> bool:
         """Return whether `path` is ignored by a rule or in every project.
@@ -313,7 +309,7 @@ class IgnoreFiles:
         return level
 
     def _added(self, above: _Level | None, file: Path, prefix: str) -> _Level | None:
-        """Return the level with the rules of `file` added to `above`; `above` itself if there are none."""
+        """Return the level with the rules of `file` added to `above`; `above` itself if the file has none."""
         try:
             with os.fdopen(open_file(file), "rb") as opened:
                 data = opened.read(MAX_BYTES + 1)

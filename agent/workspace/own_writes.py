@@ -12,10 +12,10 @@ _MAX_PER_PATH = 32
 
 
 class OwnWrites:
-    """Contents that Hermes wrote, or will write, by path. Thread-safe.
+    """Contents that Hermes wrote or will write, by path. Thread-safe.
 
-    They are recognised by content, never by time. So a write noticed late still counts as one by Hermes, and
-    somebody else's write a moment later does not.
+    They are recognised by content, never by time. So a write by Hermes is recognised even if it is noticed
+    late, and a write by another program a moment later is not mistaken for it.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class OwnWrites:
         self._expected: OrderedDict[str, list[bytes | None]] = OrderedDict()
 
     def expect(self, path: str, digest: bytes | None) -> None:
-        """Announce a write of content with this SHA-256 to `path`; None for a removal."""
+        """Announce a write of content with this SHA-256 to `path`; None announces a removal."""
         with self._lock:
             digests = self._expected.setdefault(path, [])
             digests.append(digest)
@@ -33,9 +33,7 @@ class OwnWrites:
                 self._expected.popitem(last=False)
 
     def takes(self, path: str, digest: bytes | None) -> bool:
-        """Return whether Hermes announced this content at `path`; then remove this and earlier
-        announcements.
-        """
+        """Return whether Hermes announced this content at `path`; if so, drop those up to this one."""
         with self._lock:
             digests = self._expected.get(path)
             if not digests or digest not in digests:
@@ -48,13 +46,11 @@ class OwnWrites:
 
 
 MAX_PATHS = 50_000
-"""The number of stored paths; with more, everything must be checked."""
+"""The number of stored paths; if there are more, everything must be checked."""
 
 
 class DirtyPaths:
-    """Collects changed paths from any thread. The first path after each `take` causes a call of `wake`, in
-    that thread.
-    """
+    """Changed paths, collected from any thread. The first after each `take` calls `wake` in its thread."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -65,7 +61,7 @@ class DirtyPaths:
         """The time of the last report, on the monotonic clock."""
 
     def tell(self, path: str | None) -> None:
-        """Record that `path` may have changed; None means that any path may have."""
+        """Record that `path` may have changed; None means that any path may have changed."""
         with self._lock:
             is_first = not self._paths and not self._lost
             self.last = time.monotonic()

@@ -1,8 +1,8 @@
 """Empty folders and files that reserve forbidden paths while any sandbox needs them.
 
-Several processes may need the same placeholder: each holds a shared lock on it, and the last one removes it.
-Its modification time identifies a placeholder, to distinguish one left by a killed process from a user's
-file.
+Several processes may need the same placeholder. Each of them holds a shared lock on it, and the last one
+removes it. A placeholder left by a killed process is distinguished from a user's file by its modification
+time.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from tools.kit.files import lock_file, write_new
 from tools.results import ToolError
 
 TIME = 499_162_500
-"""The time of a placeholder, in seconds since the epoch: some moment of 1985."""
+"""The modification time of a placeholder, in seconds since the epoch: a moment in 1985."""
 MOUNT_MODE = 0o444
-"""The mode of the mount point file made by bubblewrap or our launcher."""
+"""The mode of a mount point file created by bubblewrap or Hermes's launcher."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NONE: Mapping[Path, bytes] = MappingProxyType({})
 _HARMLESS = (b"", b".\n")
-"""What a placeholder may hold."""
+"""The possible contents of a placeholder."""
 _PATIENCE = 1.0
 RESTING = ".resting-*"
-"""The names of placeholders in the folder where they rest."""
+"""The pattern of the names of inactive placeholders in the folder to which they are moved."""
 _lock = threading.Lock()
 
 
 @dataclass(slots=True)
 class _Held:
-    """A placeholder that this process needs, and has locked while anything of it uses it."""
+    """A placeholder that this process needs, locked while any of its sandboxes is active."""
 
     descriptor: int
     users: int = 0
     resting: int = 0
-    """How many sandboxes that wait have it mounted."""
+    """The number of inactive sandboxes that have it mounted."""
     folder: Path = Path()
-    """Where it goes while all who need it wait."""
+    """The folder to which it is moved while all of these sandboxes are inactive."""
     away: Path | None = None
-    """Its place there; None if it is at its own path."""
+    """The path in that folder; None if it is at its own path."""
     serial: int = 0
-    """Counts those that were lost: mounts of earlier ones are gone."""
+    """The number of placeholders lost at this path so far. Mounts over lost ones no longer exist."""
 
 
 _held: dict[Path, _Held] = {}
@@ -62,12 +62,12 @@ class ReservedNames:
     """Placeholders in use, until they are released."""
 
     _paths: dict[Path, int | None] = field(default_factory=dict[Path, int | None])
-    """None, or the serial of the placeholder that it left when it began to rest."""
+    """The serial of each inactive placeholder when it was moved away; None if it is in use."""
 
     def release(self) -> None:
-        """Give them up; the last process removes them. May be called again.
+        """Release the placeholders; the last process removes them. May be called again.
 
-        If one were removed while it is mounted over in another sandbox, it would lose its protection there.
+        A placeholder stays while another sandbox uses it, because removing it would remove the mount over it.
         """
         with _lock:
             while self._paths:
@@ -80,9 +80,9 @@ class ReservedNames:
                     _settle(path)
 
     def rest(self, folder: Path) -> None:
-        """Move them to `folder` until all are used again; those that others use then stay.
+        """Move the placeholders to `folder` until `resume`; those that other sandboxes use stay.
 
-        A mount over one goes with it, and comes back with it. Raises `OSError` if they cannot be moved.
+        A mount over a placeholder is moved with it. Raises `OSError` if one cannot be moved.
         """
         with _lock:
             for path, serial in self._paths.items():
@@ -97,13 +97,13 @@ class ReservedNames:
                         raise OSError(f"{path} cannot be moved to {folder}")
 
     def add(self, path: Path, content: bytes | None) -> None:
-        """Use one more; for `hold`."""
+        """Add a placeholder; for `hold`."""
         if path not in self._paths:
             _share(path, content)
             self._paths[path] = None
 
     def resume(self) -> bool:
-        """Bring them back; return whether the same ones are at their paths again."""
+        """Move the placeholders back; return whether the same ones are at their paths again."""
         with _lock:
             for path, serial in self._paths.items():
                 if serial is None:
@@ -120,8 +120,8 @@ class ReservedNames:
 def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> ReservedNames:
     """Create placeholders: the folders, and the files with their content. Existing ones are shared.
 
-    Names that no program of this user can create need none. Raises `OSError` if one cannot be created, and
-    `ToolError` if a program keeps it locked.
+    None is created for a path that no program of this user can create. Raises `OSError` if one cannot be
+    created, and `ToolError` if a program keeps it locked.
     """
     mine = ReservedNames()
     try:
@@ -149,13 +149,13 @@ def can_be_made(path: Path) -> bool:
 def is_missing(path: Path) -> bool:
     """Return whether nothing but a placeholder exists at `path`.
 
-    A caller that relies on that must hold the placeholder too.
+    A caller that relies on this must hold the placeholder too.
     """
     return not os.path.lexists(path) or is_placeholder(path)
 
 
 def is_placeholder(path: Path) -> bool:
-    """Return whether `path` is a placeholder that no process uses."""
+    """Return whether `path` is an empty folder or file with the marks of a placeholder."""
     try:
         return int(path.lstat().st_mtime) == TIME and _is_unused(path)
     except OSError:
@@ -163,7 +163,7 @@ def is_placeholder(path: Path) -> bool:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> None:
-    """Remove the placeholders among `paths` left by killed processes."""
+    """Remove the placeholders among `paths` that killed processes left."""
     for path in paths:
         with _lock, suppress(OSError):
             used = path in _held or any(path == held.away for held in _held.values())
@@ -174,7 +174,7 @@ def remove_abandoned(paths: Iterable[Path]) -> None:
 def unmounted(paths: Iterable[Path]) -> Callable[[], None]:
     """Return a cleanup function for files that disappear while a sandbox is set up.
 
-    In that case the mount leaves an empty file at the path, which is removed.
+    In that case the mount leaves an empty file at the path, which the function removes.
     """
     before = {path: _born(path) for path in paths}
 
@@ -197,7 +197,7 @@ def _is_unused(path: Path) -> bool:
 
 
 def _born(path: Path) -> tuple[int, int]:
-    """Return values that identify a file. The inode is not enough, because it is reused."""
+    """Return values that identify a file. The inode alone is not enough, because inodes are reused."""
     try:
         status = path.lstat()
     except OSError:
@@ -239,7 +239,7 @@ def _bring_back(path: Path, held: _Held) -> bool:
 
 
 def _settle(path: Path) -> None:
-    """Move a placeholder away if only those that wait need it, and remove it if nothing does."""
+    """Move a placeholder away if only inactive sandboxes need it; remove it if none does."""
     held = _held[path]
     if held.users:
         return
@@ -261,7 +261,7 @@ def _settle(path: Path) -> None:
 
 
 def _lose(held: _Held) -> None:
-    """Give up a placeholder that is no longer at its path."""
+    """Release a placeholder that is no longer at its path."""
     if held.away is not None:
         _remove(held.away, held.descriptor)
     else:
@@ -271,7 +271,7 @@ def _lose(held: _Held) -> None:
 
 
 def _locked(path: Path, content: bytes | None) -> int:
-    """Return a descriptor of the placeholder at `path`, with a shared lock."""
+    """Return a descriptor of the placeholder at `path`, with a shared lock. Raises `ToolError`."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         with suppress(FileExistsError):
@@ -291,7 +291,7 @@ def _locked(path: Path, content: bytes | None) -> int:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    """Remove a placeholder unless it is needed or used by others. Closes the descriptor."""
+    """Remove a placeholder unless another process uses it. Closes the descriptor."""
     try:
         if lock_file(descriptor, seconds=0) and _stands(path, descriptor) and _is_unused(path):
             if path.is_dir():
@@ -305,7 +305,7 @@ def _remove(path: Path, descriptor: int) -> None:
 
 
 def _stands(path: Path, descriptor: int) -> bool:
-    """Return whether the opened object is still at `path`."""
+    """Return whether the opened file or folder is still at `path`."""
     status = os.fstat(descriptor)
     return _identity(path) == (status.st_dev, status.st_ino)
 

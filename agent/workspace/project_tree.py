@@ -1,6 +1,6 @@
-"""The last seen state of the project, compared with the disk.
+"""The last seen state of the project, which is compared with the disk.
 
-Events only tell which paths to check. Changes are found by comparing contents, so lost, doubled or late
+Events only tell which paths to check. Changes are found by comparing contents, so lost, duplicate or late
 events do no harm. Blocking; used by one thread at a time.
 """
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PIECE = 1_024
-"""The number of paths sorted in well below a millisecond."""
+"""The number of paths sorted at once, in well below a millisecond."""
 
 
 def in_order(items: Iterable[T], key: Callable[[T], Any] | None = None) -> list[T]:
-    """Return the items sorted. It is slower than `sorted`, but other threads can run in between. Pure."""
+    """Return the items sorted. Slower than `sorted`, but other threads can run in between. Pure."""
     rest: Any = iter(items)
     runs: list[list[Any]] = []
     while run := sorted(islice(rest, PIECE), key=key):
@@ -58,11 +58,11 @@ MAX_FOLDERS = 20_000
 
 MAX_KNOWN_FOLDERS = 60_000
 MAX_KNOWN_FILES = 400_000
-"""The limit of known folders and files. Memory is about 1 kB a file."""
+"""The limits of known folders and files. A file uses about 1 kB of memory."""
 
 IGNORE_FILE, ATTRIBUTES_FILE = ".gitignore", ".gitattributes"
 _STRETCH, _BREATH = 0.004, 0.001
-"""Seconds of work, and the pause after it: reading a project must not starve the event loop."""
+"""Seconds of work, and of the pause after it, so that reading a project does not block the event loop."""
 
 
 class FileEvents(Protocol):
@@ -77,7 +77,7 @@ class FileEvents(Protocol):
         ...
 
     def catch_up(self) -> None:
-        """Return when past changes were reported, as far as the system reveals that. May block."""
+        """Wait until past changes have been reported, as far as the system can tell. May block."""
         ...
 
     def close(self) -> None:
@@ -99,13 +99,13 @@ class FileDifference:
 
 
 BlobReader = Callable[[Mapping[str, int]], Iterable[tuple[str, bytes]]]
-"""Yields id and content of git's objects, those that are available; given are their ids and sizes."""
+"""A function that takes the ids and sizes of git objects, and yields id and content of those available."""
 
 
 class ProjectTree:
     """The states of all files below `root` (resolved) that are not ignored. Paths are relative to it.
 
-    `home` is the folder of Hermes' own files. `read_blobs` reads contents that only git has.
+    `home` is the folder of Hermes's own files. `read_blobs` reads contents that only git has.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ProjectTree:
         self._root = root
         self._read_blobs = read_blobs
         self._index: Index | None = None
-        """During the first reading: what git knows."""
+        """The git index, during the first scan."""
         self._eyes = eyes
         self._own = own
         self._stop = stop
@@ -159,10 +159,10 @@ class ProjectTree:
         return "" in self._folders
 
     def survey(self, index: Index | None = None) -> None:
-        """Record the current state of the project. Later looks compare with it.
+        """Record the current state of the project, with which later checks compare.
 
-        Files for which `index` vouches are not read, and are removed from it. It must be one of a repository
-        without filters.
+        Files that are unchanged according to `index` are not read, and are removed from it. The index must be
+        that of a repository without filters.
         """
         self._index = index
         with self._quietly():
@@ -228,9 +228,7 @@ class ProjectTree:
     # Looking at one path
 
     def _is_there(self) -> bool:
-        """Return whether the project folder exists. If it does not, record that everything in it was
-        removed.
-        """
+        """Return whether the project folder exists. If not, record that everything in it was removed."""
         status = self._status("")
         if status is not None and stat.S_ISDIR(status.st_mode):
             return True
@@ -362,7 +360,7 @@ class ProjectTree:
         return below
 
     def _vouched_blob(self, index: Index, path: str, status: os.stat_result) -> str:
-        """Return the id of the contents that git vouches for, if they can be read there later; else ''."""
+        """Return the git id of an unchanged file's contents; empty if unknown or too large to show."""
         if len(self._entries) >= MAX_KNOWN_FILES or status.st_size > MAX_TEXT:
             return ""
         blob = index.blob_of(path, status)
@@ -371,9 +369,7 @@ class ProjectTree:
         return blob
 
     def _apply_rules(self, folder: str) -> None:
-        """Apply changed ignore rules: add files that are no longer ignored and drop ignored ones, without
-        reports.
-        """
+        """Add files that are no longer ignored, and drop those that are now, without reporting changes."""
         if folder not in self._folders:
             return
         reported = dict(self._before)
@@ -407,7 +403,7 @@ class ProjectTree:
         return found
 
     def _texts_of(self, entries: Iterable[tuple[str, FileFingerprint]]) -> dict[bytes, bytes]:
-        """Return the contents of these files by digest, of those that are texts and available."""
+        """Return the available texts of these files by digest."""
         found: dict[bytes, bytes] = {}
         missing: dict[str, tuple[str, int]] = {}
         for path, entry in entries:
@@ -446,7 +442,7 @@ class ProjectTree:
             self._silent = False
 
     def _breathe(self) -> None:
-        """Yield to other threads occasionally, and raise `Stopped` on request."""
+        """Let other threads run from time to time. Raises `Stopped` on request."""
         if self._stop.is_set():
             raise Stopped
         if time.monotonic() - self._breathed > _STRETCH:
@@ -455,7 +451,7 @@ class ProjectTree:
 
 
 def merged(first: list[FileDifference], second: list[FileDifference]) -> list[FileDifference]:
-    """Merge the differences of two looks at different paths, sorted by path."""
+    """Merge the differences of two checks of different paths, sorted by path."""
     found = {item.path: item for item in (*first, *second)}
     return [found[path] for path in in_order(found)]
 

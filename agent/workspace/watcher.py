@@ -1,4 +1,4 @@
-"""Watching the project for changes by others, which are reported after a moment without further changes."""
+"""Watching the project for changes by others, which are reported when no more have followed for a moment."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from tools.text.words import plural
 T = TypeVar("T")
 
 MAX_WAIT = 5.0
-"""Seconds after which changes are reported although more keep coming."""
+"""Seconds after which changes are reported even if more follow."""
 
 SWEEP_SECONDS = 10.0
-"""Shortest time between two checks of the folders that cannot be watched."""
+"""The shortest time in seconds between two checks of the folders that cannot be watched."""
 
 _SWEEP_SHARE = 0.01
-"""Share of one core that these checks may take."""
+"""The share of one core that these checks may use."""
 
 _QUICK_SWEEP = 0.5
-"""Seconds a command may be delayed by such a check."""
+"""Seconds by which such a check may delay a command."""
 
 _GRACE = 0.3
-"""Seconds before the project is read, unless somebody asks for it: a first request goes ahead."""
+"""Seconds before the project is read, unless it is needed earlier, so that a first request is not delayed."""
 
 _ROOT_SECONDS = 1.0
 """Seconds between two checks for a missing project folder."""
@@ -46,18 +46,18 @@ _ROOT_SECONDS = 1.0
 
 @dataclass(slots=True, eq=False)
 class WriteClaim:
-    """The changes during one operation of Hermes; filled when the claim ends. Equal only to itself."""
+    """The changes during one operation of Hermes, filled in when the claim ends. Equal only to itself."""
 
     changes: ProjectChanges = field(default_factory=ProjectChanges)
 
 
 class Watcher:
-    """Calls `on_changes`, on the event loop, with changes by others below `root`.
+    """A watcher that calls `on_changes`, on the event loop, with changes by others below `root`.
 
     Contents are compared, so touching a file or rewriting the same content is not a change. Changes close
     together are reported together, `settle` seconds after the last of them. Writes by Hermes are announced
-    with `own_write`, `expect` or `claim`, and are not reported. While `enabled` is off, changes are recorded
-    silently. All disk work happens in one thread.
+    with `own_write`, `expect` or `claim`, and are not reported. While `enabled` is False, changes are
+    recorded silently. All disk work happens in one thread.
     """
 
     def __init__(
@@ -135,13 +135,13 @@ class Watcher:
         return self._ready.is_set()
 
     async def ready(self) -> None:
-        """Wait until the project was read; later changes are noticed."""
+        """Wait until the project has been read; later changes are noticed."""
         if self._task is not None:
             self._wanted.set()
             await self._ready.wait()
 
     async def catch_up(self) -> None:
-        """Report changes so far now, or record them silently if `enabled` is off.
+        """Report changes so far now, or record them silently if `enabled` is False.
 
         Returns immediately while the project is still being read.
         """
@@ -181,10 +181,10 @@ class Watcher:
 
     @asynccontextmanager
     async def claim(self) -> AsyncIterator[WriteClaim]:
-        """Attribute changes inside this block, such as by a command, to Hermes and not to the user.
+        """Attribute changes inside this block, such as those by a command, to Hermes and not to the user.
 
-        Earlier changes are reported first. All changes inside the block belong to the claim, also those by
-        others. Claims may overlap; then each gets the same changes. While the project is still being read,
+        Earlier changes are reported first. All changes inside the block belong to the claim, including those
+        by others. Claims may overlap; each then gets the same changes. While the project is still being read,
         nothing waits, and changes during that time are not attributed.
         """
         claim = WriteClaim()
@@ -312,7 +312,7 @@ class Watcher:
         return changes
 
     def _sweep(self, tree: ProjectTree, for_claim: bool) -> list[FileDifference]:
-        """Check the folders that cannot be watched, if that is due, or if it is quick enough for a claim."""
+        """Check the folders that cannot be watched if that is due, or if it is quick enough for a claim."""
         is_quick = self._sweep_seconds * _SWEEP_SHARE <= _QUICK_SWEEP
         if for_claim and not is_quick:
             # Nobody can tell later whether the command or the person changed what is found there.
@@ -333,9 +333,7 @@ class Watcher:
         return self._tree
 
     def _relative(self, path: Path) -> str | None:
-        """Return `path` relative to the project, with links in its parent folders followed; None if it is
-        outside.
-        """
+        """Return `path` relative to the project, with links in its parent folders resolved, or None."""
         absolute = Path(os.path.normpath(self._root / path))
         if not absolute.is_relative_to(self._root):
             absolute = absolute.parent.resolve() / absolute.name

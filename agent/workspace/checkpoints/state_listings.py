@@ -1,7 +1,7 @@
 """Comparison of state files by meaning, because commands that only read rewrite some of them.
 
-`hg status` and `bzr status` write file times. A SELECT moves the log of SQLite into its file. `fossil status`
-records when it ran. The listed content stays the same.
+`hg status` and `bzr status` write file times. A SELECT moves the log of SQLite into its database file.
+`fossil status` records when it ran. The meaning of the files stays the same.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from tools.kit.lazy_pattern import lazy_pattern
 
 Read = Callable[[str], bytes | None]
-"""A function returning the contents of a workspace path at one moment; None if unavailable."""
+"""A function that returns the contents of a workspace path at one moment; None if unavailable."""
 
 LARGEST = 16_000_000
-"""The size in bytes above which a database is compared by its bytes."""
+"""The size in bytes above which a database is not compared row by row."""
 _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 _LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime", "chnged"})
-"""Columns in which Subversion and Fossil record the last seen state of work tree files."""
+"""Columns in which Subversion and Fossil record the last seen times and sizes of work tree files."""
 _HG_STATE = lazy_pattern(r"dirstate(\.[0-9a-f]{1,64})?")
 _SECOND = b"dirstate-v2\n"
 _NODE = struct.Struct(">IH2xIHII8xH12x")
@@ -36,9 +36,9 @@ _BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")
 
 
 def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bool:
-    """Return whether `path` has the same meaning at two times.
+    """Return whether `path` has the same meaning at two times; False if that is unknown.
 
-    `kind` is that of its unit, `rest` its path in the unit. False if unknown. Blocking; never raises.
+    `kind` is the kind of its unit, `rest` its path in the unit. Blocking; never raises.
     """
     if kind == "hg" and _HG_STATE.fullmatch(rest):
         folder = path[: -len(rest)]
@@ -60,9 +60,9 @@ def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bo
 
 
 def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
-    """Return whether a database log can be compared, which needs its database file.
+    """Return whether a database log can be compared, for which its database file is needed.
 
-    `known` are the paths whose earlier state is known. An empty log can always be compared.
+    `known` contains the paths with a known earlier state. An empty log can always be compared.
     """
     base = path.removesuffix("-wal")
     return base == path or base in known or not now(path)
@@ -71,8 +71,8 @@ def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
 def dirstate(read: Read, folder: str) -> object:
     """Return the content of Mercurial's dirstate in `folder`: parents, and each file with its state.
 
-    Formats: mercurial/helptext/internals/dirstate-v2.txt, and mercurial/dirstatemap.py for version 1. Raises
-    `ValueError` for any other, `struct.error` for incomplete data.
+    For the formats, see mercurial/helptext/internals/dirstate-v2.txt, and mercurial/dirstatemap.py for
+    version 1. Raises `ValueError` for any other format, `struct.error` for incomplete data.
     """
     data = read(f"{folder}dirstate") or b""
     found: list[tuple[bytes, int, bytes]] = []
@@ -107,8 +107,8 @@ def dirstate(read: Read, folder: str) -> object:
 
 
 def bzr_dirstate(data: bytes) -> object:
-    """Return the content of a Breezy dirstate without sizes, digests and times of files. Raises
-    `ValueError`.
+    """Return the content of a Breezy dirstate without the sizes, digests and times of files. Raises
+    `ValueError` for any other data.
     """
     lines = data.split(b"\n", 2)
     if not data.startswith(b"#bazaar dirstate") or len(lines) < 3:
@@ -119,7 +119,7 @@ def bzr_dirstate(data: bytes) -> object:
 def rows(data: bytes, log: bytes) -> str:
     """Return a digest of the content of an SQLite database, including its write-ahead log.
 
-    Raises `ValueError` for one that is too large, `sqlite3.Error` for an unreadable one.
+    Raises `ValueError` if the database is too large, `sqlite3.Error` if it is unreadable.
     """
     if len(data) + len(log) > LARGEST:
         raise ValueError("the database is too large to be compared by its rows")
@@ -156,7 +156,7 @@ def _listed_alike(listed: Callable[[Read], object], one: Read, other: Read) -> b
 
 
 State = dict[str, PathEntry | None]
-"""The states of paths; None: nothing was there. A missing path was never touched."""
+"""The states of paths; None if a path did not exist. A path that is not a key was never changed."""
 
 
 def between(steps: Sequence[Step], after: int, upto: int) -> Sequence[Step]:
@@ -179,7 +179,7 @@ def last_states(steps: Iterable[Step]) -> State:
 
 
 def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChange, ...]:
-    """Return the changes from position `first` to `second`, sorted by path; either may be earlier."""
+    """Return the changes from position `first` to `second`, sorted by path; either may be the earlier one."""
     if first > second:
         return tuple(
             PathChange(each.path, each.after, each.before) for each in difference(steps, second, first)
@@ -195,9 +195,9 @@ def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChan
 
 
 def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...]]:
-    """Return paths that somebody else changed between two steps after `position`.
+    """Return the paths that another program or the user changed between two steps after `position`.
 
-    The values are the numbers of the steps that found the path in another state than the previous step left.
+    Each value lists the numbers of the steps that found another state than the previous step had left.
     """
     known: State = {}
     found: dict[str, list[int]] = {}
@@ -210,7 +210,7 @@ def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...
 
 
 def alike(one: PathEntry | None, other: PathEntry | None) -> bool:
-    """Return whether two states are the same for a restore."""
+    """Return whether a restore treats two states as equal."""
     return other is None if one is None else one.same(other)
 
 

@@ -1,11 +1,11 @@
-"""The log of the steps of one session: an append-only file, one record per text line.
+"""The log of the steps of one session: an append-only file with one record per line of text.
 
     <length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>
 
-The first record is the head: format, session and `floor` (steps up to it were deleted, numbering continues
-after it). A record is written by one write under a lock of the file. An incomplete line at the end, left by a
-kill or a power cut, is removed by the next append. A damaged line in the middle is skipped and reported. Its
-number stays used, so later positions keep their meaning.
+The first record is the head: format, session and `floor` (steps up to it were deleted; numbering continues
+after it). Each record is written by one call, under a lock on the file. An incomplete line at the end, left
+by a killed process or a power failure, is removed by the next append. A damaged line in the middle is skipped
+and reported. Its number stays used, so later positions keep their meaning.
 """
 
 from __future__ import annotations
@@ -45,15 +45,13 @@ WAIT_SECONDS = 20.0
 
 
 def lock(descriptor: int, path: Path, *, exclusive: bool, seconds: float = WAIT_SECONDS) -> None:
-    """Lock an open file. Raises `StoreError` if others hold the lock for more than `seconds`, and
-    `OSError`.
-    """
+    """Lock an open file. Raises `BusyError` after `seconds`, `OSError` if the file cannot be locked."""
     if not lock_file(descriptor, shared=not exclusive, seconds=seconds):
         raise BusyError(f"Another process keeps {path} locked; wait for it or end it, and try again.")
 
 
 class BusyError(StoreError):
-    """Another process is using the store."""
+    """Raised if another process is using the store."""
 
 
 INLINE_BYTES = 64 * 1024
@@ -70,7 +68,7 @@ class StepLogFlaw:
     """An unusable part of a step log."""
 
     place: int
-    """Number of the text line in the file, from 1."""
+    """The number of the line in the file, from 1."""
     sentence: str
 
 
@@ -81,18 +79,18 @@ class Needs:
     number: int
     created: float
     digests: frozenset[str]
-    """Contents before and after, and the changes if they are an object."""
+    """The contents before and after the step, and its changes if they are stored as an object."""
     size: int
-    """Bytes of its record in the line."""
+    """The size of the step's record in bytes."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """The records of a file that were read so far."""
+    """The progress of reading a log file."""
 
     inode: tuple[int, int] = (0, 0)
     offset: int = 0
-    """Bytes up to the end of the last complete line."""
+    """The position in bytes after the last complete line."""
     lines: int = 0
     floor: int = 0
     last: int = 0
@@ -100,7 +98,7 @@ class _Reading:
 
 
 def usable_name(session: str) -> bool:
-    """Return whether a step log can have this name. Pure."""
+    """Return whether a session's step log can have this name. Pure."""
     return _NAME.fullmatch(session) is not None
 
 
@@ -125,16 +123,15 @@ class StepLog:
 
     @property
     def floor(self) -> int:
-        """Return the lowest reachable position; earlier steps were deleted. Raises `StoreError`."""
+        """Return the lowest position that can be restored; older steps were deleted. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             return self._read.floor
 
     def steps(self, after: int = 0) -> tuple[Step, ...]:
-        """Return the steps with numbers above `after`, oldest first, including those appended by other
-        processes.
+        """Return the steps with numbers above `after`, oldest first, including those of other processes.
 
-        A step with a damaged record or changes is missing: see `flaws`. Raises `StoreError`.
+        A step with a damaged record or damaged changes is left out: see `flaws`. Raises `StoreError`.
         """
         with self._mutex:
             self._refresh()
@@ -179,8 +176,8 @@ class StepLog:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
         Contents named by `changes` must already be in the object store. The record is passed to the operating
-        system before this returns, so a killed process loses nothing. Raises `StoreError`; then the log is
-        unchanged.
+        system before this function returns, so it survives a killed process. Raises `StoreError`; the log is
+        then unchanged.
         """
         created = time.time() if created is None else created
         kept = tuple(changes)
@@ -198,9 +195,9 @@ class StepLog:
             return step
 
     def prune(self, floor: int) -> None:
-        """Delete the steps up to `floor`, by writing a new file and renaming it.
+        """Delete the steps up to `floor` by writing a new file and renaming it.
 
-        Raises `StoreError`; then the log is unchanged.
+        Raises `StoreError`; the log is then unchanged.
         """
         with self._mutex, self._locked(create=False) as descriptor:
             self._refresh(descriptor)
@@ -212,7 +209,7 @@ class StepLog:
             self._forget()
 
     def drop(self) -> None:
-        """Delete the step log. Raises `StoreError`."""
+        """Delete the log. Raises `StoreError`."""
         with self._mutex, self._locked(create=False):
             try:
                 self.path.unlink(missing_ok=True)
@@ -241,7 +238,7 @@ class StepLog:
         return {"changes_in": self._objects.add(text.encode())}
 
     def _extend(self, descriptor: int, line: bytes) -> None:
-        """Write one record after the last complete line, or leave the file unchanged."""
+        """Write one record after the last complete line; if that fails, leave the file unchanged."""
         end = self._read.offset
         try:
             self._cut(descriptor, end)
@@ -261,7 +258,7 @@ class StepLog:
         self._read.lines += 1
 
     def _cut(self, descriptor: int, end: int) -> None:
-        """Remove an incomplete line, left by a kill or a power cut, from the end of the file."""
+        """Remove an incomplete line, left by a killed process or a power cut, from the end of the file."""
         size = os.fstat(descriptor).st_size
         if size == end:
             return
@@ -273,7 +270,7 @@ class StepLog:
             raise StoreError(f"{self.path} holds no steps of Hermes; move it away. It was left as it is.")
 
     def _refresh(self, descriptor: int | None = None) -> None:
-        """Read records appended by others since, or all records if the file was replaced."""
+        """Read the records appended by other processes since, or all records if the file was replaced."""
         if descriptor is None:
             try:
                 descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -345,7 +342,7 @@ class StepLog:
         return tuple(change_of(each) for each in records)
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
-        """Return the text lines of the steps above `floor`. A damaged line is counted as the next number."""
+        """Return the lines of the steps above `floor`. A damaged line counts as the next number."""
         kept: list[bytes] = []
         number = self._read.floor
         data = _pread(descriptor, 0, self._read.offset)
@@ -366,7 +363,7 @@ class StepLog:
 
     @contextmanager
     def _locked(self, *, create: bool = True) -> Iterator[int]:
-        """Open and lock the current file. Raises `StoreError`."""
+        """Open and lock the current log file inside this block. Raises `StoreError`."""
         while True:
             descriptor = self._open(create)
             try:
@@ -399,7 +396,7 @@ class StepLog:
 
 
 def _items(text: str) -> Iterator[Any]:
-    """Yield the items of a list that `append` wrote, one by one. Raises `ValueError`."""
+    """Yield the items of a JSON list that `append` wrote, one by one. Raises `ValueError`."""
     decode = json.JSONDecoder().raw_decode
     if text == "[]":
         return
@@ -419,7 +416,7 @@ def _needs(step: Step, spilled: str, size: int) -> Needs:
 
 
 class MissingLineError(StoreError):
-    """This session has no recorded steps, or all were deleted."""
+    """Raised if a session has no recorded steps, or all were deleted."""
 
 
 def _head(session: str, floor: int) -> bytes:
@@ -441,7 +438,7 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """Parse a text line as a head or a numbered step; None if it is damaged."""
+    """Parse a line as a head or a numbered step; None if it is damaged."""
     payload = line[26:-1]
     if line[:26] != b"%08x %s " % (len(payload), sha256(payload).hexdigest()[:16].encode()):
         return None

@@ -1,14 +1,12 @@
-"""The folder that holds all checkpoints, and the locking between its users.
+"""The folder that holds all checkpoints, and the locks for its users.
 
-- `format`: the format of the store; another one is refused and not changed.
-- `clock`: the time when the clock was last read, and how much of it counts.
-- `lock`: shared by processes that add, held exclusively by one that cleans up.
-- `objects/ab/…`: contents of files (`objects.py`).
-- `lines/SESSION.log`: the steps of each session, as below.
-- `baselines/…json`: the last seen states of workspaces.
-- `pending/…json`: restores that are not finished.
-- `contents/ab/…`: hard links to files of git's extensions LFS and annex (`objects.py`).
-- `git/…`: hard links to git's own objects, which take space once git has removed them (`git_keep.py`).
+- `format`: the format of the store; a store of another format is refused and left unchanged. - `clock`: the
+time when the clock was last read, and how much of it counts. - `lock`: shared by processes that add, held
+exclusively by one that cleans up. - `objects/ab/…`: contents of files (`objects.py`). - `lines/SESSION.log`:
+the steps of each session (`step_log.py`). - `baselines/…json`: the last seen states of workspaces. -
+`pending/…json`: unfinished restores. - `contents/ab/…`: hard links to files of the git extensions LFS and
+annex (`objects.py`). - `git/…`: hard links to git's own objects, which use disk space once git has removed
+them (`git_keep.py`).
 """
 
 from __future__ import annotations
@@ -40,15 +38,16 @@ BLOCK = 4096
 
 
 def on_disk(size: int) -> int:
-    """Return the space that a file of `size` bytes takes on a usual disk, in bytes. Pure."""
+    """Return the space in bytes that a file of `size` bytes uses on a typical disk. Pure."""
     return -(-size // BLOCK) * BLOCK
 
 
 class CheckpointStore:
-    """The checkpoints of one user. Opening it is cheap; any number of threads and processes may use it.
+    """The checkpoints of one user. Creating the object is cheap; any number of threads and processes may use
+    it.
 
-    Opening creates a missing folder. Raises `StoreError` if it cannot be used, contains something else, or
-    was made by a newer Hermes; then nothing in it is changed.
+    A missing folder is created. Raises `StoreError` if the folder cannot be used, contains something else, or
+    was made by a newer version of Hermes; it is then left unchanged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,7 +74,7 @@ class CheckpointStore:
         return self.folder / "git"
 
     def line(self, session: str) -> StepLog:
-        """Return the step log of a root session; always the same object. Raises `StoreError` for an invalid
+        """Return the step log of a root session, always the same object. Raises `StoreError` for an invalid
         name.
         """
         with self._mutex:
@@ -95,8 +94,8 @@ class CheckpointStore:
         return tuple(sorted(session for session in sessions if usable_name(session)))
 
     def drop(self, session: str) -> None:
-        """Delete the steps of a deleted session. Objects that only they named are removed by the next
-        collection.
+        """Delete the steps of a deleted session. The next cleanup removes the objects that only they need.
+        Raises `StoreError`.
         """
         with suppress(MissingLineError):
             self.line(session).drop()
@@ -107,23 +106,23 @@ class CheckpointStore:
     def sharing(self) -> Iterator[None]:
         """Prevent cleanup inside this block, from adding the first object until its record is appended.
 
-        May be nested. Work of less than four minutes is safe without it, because objects that young are never
-        collected. Raises `StoreError` if another process cleans up for too long.
+        Blocks may be nested. Work of less than four minutes needs none, because objects that young are never
+        removed. Raises `StoreError` if another process cleans up for too long.
         """
         with self._locked(exclusive=False, seconds=WAIT_SECONDS):
             yield
 
     @contextmanager
     def alone(self, seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Prevent others from adding inside this block, for cleanup. Raises `BusyError` after `seconds`."""
+        """Prevent other processes from adding inside this block. Raises `BusyError` after `seconds`."""
         with self._locked(exclusive=True, seconds=seconds):
             yield
 
     def size(self) -> int:
-        """Return the store's size on disk in whole blocks. Of git's objects only those that nothing else has
-        count.
+        """Return the store's size on disk in whole blocks.
 
-        Reads each file's size, so it must not run on the event loop. Raises `StoreError`.
+        Git's objects only count if nothing else refers to them. The size of each file is read, so this must
+        not run on the event loop. Raises `StoreError`.
         """
         git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed_folder))
         git += sum(on_disk(kept.size) for kept in self.objects.linked())
@@ -163,13 +162,13 @@ class CheckpointStore:
 
 
 def own_folder(store: Path, root: Path) -> Path | None:
-    """Return the home of Hermes if it is inside the workspace; None if it is elsewhere."""
+    """Return Hermes's home folder if it is inside the workspace, else the store if that is, else None."""
     place = store.resolve()
     return next((each for each in (place.parent, place) if root in each.parents), None)
 
 
 def _require_format(folder: Path) -> None:
-    """Check that the folder is a store of the known format; make an empty or missing one a store."""
+    """Check that the folder is a store of the known format, and create one in an empty or missing folder."""
     try:
         found = _format(folder)
         if found is None:
@@ -204,7 +203,7 @@ def _format(folder: Path) -> str | None:
 
 
 def _is_torn(found: str, folder: Path) -> bool:
-    """Return whether a store's format file is incomplete, because `_begin` was interrupted."""
+    """Return whether a store's format file is incomplete because `_begin` was interrupted."""
     whole = f"{NAME} {FORMAT}"
     return found != whole and whole.startswith(found.rstrip("\0")) and (folder / "objects").is_dir()
 

@@ -1,4 +1,4 @@
-"""Marks in a step for the units it changed: their kinds, and the values of refs."""
+"""Records in a step about the units that it changed: their kinds, and the values of refs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from agent.workspace.checkpoints.units import UnitPart, Units
 from tools.kit.files import read_bytes
 
 LARGEST = 50_000_000
-"""The size limit in bytes of a file with refs."""
+"""The size in bytes up to which a file with refs is read."""
 
 
 def unit_marks(
     changes: Sequence[PathChange], units: Units, before: Side, after: Side, root: Path | None = None
 ) -> dict[str, UnitMark]:
-    """Return the marks of a step with these changes, by the folder of each unit.
+    """Return the marks of a step with these changes, by the folder of each unit. Blocking.
 
-    `root` is the workspace. If it is given, the objects of a repository created by the step are recorded too.
-    Blocking.
+    If `root`, the workspace, is given, the objects of a repository created by the step are included.
     """
     found = units.of(change.path for change in changes)
     refs = ref_changes(changes, units, before, after)
@@ -50,14 +49,14 @@ def ref_changes(changes: Iterable[PathChange], units: Units, before: Side, after
 
 
 def units_of(steps: Iterable[Step]) -> Units:
-    """Return the units in which steps changed files."""
+    """Return the units in which the steps changed files."""
     return Units({place: mark.kind for step in steps for place, mark in step.units.items()})
 
 
 def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], bytes]) -> Side:
-    """Return a function that reads paths at one time; `contents` returns the bytes of a digest.
+    """Return a function that reads paths at one time and never raises.
 
-    It never raises.
+    `contents` returns the bytes with a digest.
     """
 
     def read(path: str) -> bytes | None:
@@ -77,7 +76,7 @@ def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], b
 
 
 def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
-    """Return a function that reads paths from disk, except for those in `instead`. It never raises."""
+    """Return a function that reads paths from disk, or from `instead` if they are there. It never raises."""
 
     def read(path: str) -> bytes | None:
         if instead is not None and path in instead:
@@ -102,7 +101,7 @@ def changed_sides(changes: Iterable[PathChange], contents: Callable[[str], bytes
 
 
 def is_folder(change: PathChange) -> bool:
-    """Return whether a folder is at the path before or after a change."""
+    """Return whether the path of a change is a folder before or after it."""
     return PathKind.FOLDER in (change.before and change.before.kind, change.after and change.after.kind)
 
 
@@ -117,8 +116,8 @@ def without_noise(
 ) -> tuple[PathChange, ...]:
     """Return the changes, or none if all of them only rewrite the same state of units. Blocking.
 
-    If one change matters, all are returned, because everything is restored byte for byte. If others made them
-    (`by_others`), files written by a fetch do not count either.
+    If one change matters, all are returned, because everything is restored byte for byte. If `by_others`,
+    files written by a fetch do not matter either.
     """
     sides = noise_sides(changes, root, objects)
     if by_others:
@@ -131,7 +130,7 @@ def without_noise(
 
 
 def noise_sides(changes: Sequence[PathChange], root: Path, objects: ObjectStore) -> tuple[Side, Side]:
-    """Return functions that read paths before and after changes; unchanged ones are read from the disk."""
+    """Return functions that read paths before and after changes; unchanged paths are read from the disk."""
     there = disk(root)
     before = {each.path: each.before for each in changes}
     after = {each.path: each.after for each in changes}
@@ -143,13 +142,13 @@ def noise_sides(changes: Sequence[PathChange], root: Path, objects: ObjectStore)
 
 
 def is_index(part: UnitPart) -> bool:
-    """Return whether a file is an index of git, of the repository or of a work tree."""
+    """Return whether a file is the git index of a repository or a work tree."""
     rest = part.rest.split("/")
     return part.kind == "git" and rest[-1] == "index" and (len(rest) == 1 or rest[0] == "worktrees")
 
 
 def _is_fetched(part: UnitPart | None, change: PathChange, marks: Mapping[str, UnitMark]) -> bool:
-    """Return whether a change in a repository only updates its knowledge of a remote one."""
+    """Return whether a change in a repository only updates what it knows of a remote repository."""
     if part is None or part.kind != "git" or not part.rest:
         return False
     if part.role in ("bookkeeping", "beside", "store") or part.rest == "shallow":

@@ -1,16 +1,14 @@
-"""Units: state spread over many files, such as a repository, and the role of each file in it.
+"""Units: state that is spread over many files, such as a repository, and the role of each file in it.
 
-`units.yaml` is the table of kinds, recognised by content. The role of a file says how a step and a restore
-treat it:
+`units.yaml` is the table of kinds, which are recognised by content. The role of a file determines how a step
+and a restore treat it:
 
-- `passing`: temporary; never covered.
-- `objects`: git's objects; not read, kept by hard links (`git_keep`), never removed.
-- `contents`: like `store`, but of any size: kept by hard links (`large_files`).
-- `store`: only ever added to. It is restored when missing, and removed only with the whole unit.
-- `state`: restored together with the other state of the unit, or left unchanged together with it.
-- `alone`: restored separately, such as settings and hooks.
-- `beside`: derived from the others; restored or removed with the whole unit only.
-- `bookkeeping`: rewritten by commands that only read: alone it makes no step, and never a conflict.
+- `passing`: temporary; never covered. - `objects`: git's objects; not read, kept by hard links (`git_keep`),
+never removed. - `contents`: like `store`, but of any size; kept by hard links (`objects.py`). - `store`: only
+ever added; restored when missing, and removed only with the whole unit. - `state`: restored together with the
+other state of the unit, or left unchanged together with it. - `alone`: restored separately, such as settings
+and hooks. - `beside`: derived from other files; restored or removed only with the whole unit. -
+`bookkeeping`: rewritten by commands that only read; alone it is never a step or a conflict.
 """
 
 from __future__ import annotations
@@ -28,18 +26,18 @@ Role = Literal["passing", "objects", "contents", "store", "state", "alone", "bes
 
 TABLE = Path(__file__).with_name("units.yaml")
 ORDINARY = ""
-"""A pseudo kind: a folder within a unit from which on files are ordinary, such as a work tree."""
+"""The pseudo-kind of a folder in a unit that contains ordinary files, such as a work tree."""
 TOP = "."
-"""The workspace, if it is a unit: a bare repository with its work trees in it."""
+"""The path of the workspace as a unit: a bare repository that contains its work trees."""
 PASSING = "is there for a moment only"
 APART = "belongs to git"
-"""Why objects are not read: they are kept by name (see `git_keep`)."""
+"""The reason why objects are not read: they are kept by hard links (see `git_keep`)."""
 _NAME = ".git"
 
 
 @dataclass(frozen=True, slots=True)
 class UnitKind:
-    """One kind of unit: a row of the table."""
+    """A kind of unit: a row of the table."""
 
     name: str
     holds: tuple[str, ...]
@@ -47,22 +45,22 @@ class UnitKind:
     named: str = ""
     versions: bool = False
     told: str = ""
-    """Its name in reports."""
+    """The name in reports."""
     locks: tuple[str, ...] = ()
-    """Files that the programs of this kind respect as locks, held during its restore."""
+    """Files that programs of this kind treat as locks, held during a restore."""
 
     again: tuple[str, ...] = ()
-    """Files removed during a restore, because equal size in the same second counts as unchanged."""
+    """Files removed during a restore, because programs take equal size in the same second for no change."""
 
     def role(self, rest: str) -> Role:
-        """Return the role of a file, by its path in the unit. Pure."""
+        """Return the role of a file, given its path in the unit. Pure."""
         found = self.roles.match(rest)
         return found.lastgroup if found else "state"  # type: ignore[return-value]
 
     def fits(self, name: str, entries: Mapping[str, bool]) -> bool:
         """Return whether a folder with this name and these entries is of this kind.
 
-        `entries` tells for each name whether it is a folder.
+        `entries` maps each name to whether it is a folder.
         """
         wanted = any if self.named and name.casefold() == self.named else all
         return wanted(_stands(sign, entries) for sign in self.holds)
@@ -70,16 +68,16 @@ class UnitKind:
 
 @dataclass(frozen=True, slots=True)
 class UnitPart:
-    """The position of a path in a unit: the unit's folder and the path in it."""
+    """The position of a path in a unit: the folder of the unit, and the path in it."""
 
     root: str
-    """The folder of the outermost unit, which is restored or stays as a whole."""
+    """The folder of the outermost unit, which is restored or left unchanged as a whole."""
     kind: str
-    """The kind of the innermost unit with the path."""
+    """The kind of the innermost unit that contains the path."""
     inner: str
-    """The folder of the innermost one; usually the same as `root`."""
+    """The folder of that unit, usually the same as `root`."""
     rest: str
-    """The path within that; empty for the folder itself."""
+    """The path in `inner`; empty for the folder itself."""
 
     @property
     def role(self) -> Role:
@@ -88,7 +86,7 @@ class UnitPart:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of a workspace, or of some of its steps, as kinds by folder."""
+    """The units of a workspace or of some of its steps: a mapping from folders to kinds."""
 
     places: Mapping[str, str] = field(default_factory=dict)
 
@@ -146,12 +144,12 @@ NO_UNITS = Units()
 
 
 def uncovered(units: Units, path: str) -> str:
-    """Return why checkpoints never cover this path; empty if they may."""
+    """Return why checkpoints never cover this path; empty if they may cover it."""
     return {"passing": PASSING, "objects": APART}.get(units.role(path) or "", "")
 
 
 def is_git_name(name: str) -> bool:
-    """Return whether git usually stores its data under that name."""
+    """Return whether git usually stores its data under this name."""
     return len(name) == len(_NAME) and name.casefold() == _NAME
 
 
@@ -161,7 +159,7 @@ def within(folder: str, rest: str) -> str:
 
 
 def above(path: str) -> Iterator[str]:
-    """Yield the folders above a path, the topmost first."""
+    """Yield the folders above a path, topmost first."""
     cut = path.find("/", 1)
     while cut >= 0:
         yield path[:cut]
@@ -198,15 +196,15 @@ def signs() -> frozenset[str]:
 
 
 def kind_of(name: str, entries: Mapping[str, bool]) -> str:
-    """Return the kind of unit that a folder with this name and these entries is; empty for none.
+    """Return the kind of unit that a folder with this name and these entries is; empty if it is none.
 
-    `entries` tells for each name whether it is a folder.
+    `entries` maps each name to whether it is a folder.
     """
     return next((kind.name for kind in kinds().values() if kind.fits(name, entries)), "")
 
 
 def units_among(paths: Iterable[str]) -> Units:
-    """Return the units that a complete list of workspace paths contains."""
+    """Return the units in a workspace, given a complete list of its paths."""
     keys = signs()
     known = set(paths) if not isinstance(paths, (set, Mapping)) else paths
     folders = {path.rpartition("/")[0] for path in known if path[path.rfind("/") + 1 :] in keys}

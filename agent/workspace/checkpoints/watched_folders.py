@@ -1,10 +1,10 @@
-"""Watches on the folders of a workspace, so that a look need not read all of them (Linux).
+"""Watches on the folders of a workspace, so that a scan need not read all of them (Linux).
 
-Every folder that a look reads gets a watch (inotify) before its names are listed. The next look reads only
+Every folder that a scan reads gets a watch (inotify) before its names are listed. The next scan only reads
 the folders that had an event since, and their new subfolders. The kernel queues an event before the system
-call that caused it returns, so what a program did is known when it has ended. Where that is not certain,
-`changed_folders` returns None and everything is read: after lost events, on file systems that others change,
-with something mounted in the workspace, with one folder at two paths, and after five minutes.
+call that caused it returns, so all changes by a program are known when it has ended. Where that is not
+certain, `changed_folders` returns None and everything is read: after lost events, on file systems that other
+machines change, with a mount in the workspace, with one folder at two paths, and after five minutes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 MOST = 20_000
 SHARE = 4
-"""The folders watched at most, and the part of the user's watches: the other programs need some, too."""
+"""Limits on watches: at most `MOST`, and at most the user's limit divided by `SHARE`."""
 LASTS = 300.0
-"""Seconds after which everything is read again: a file mapped into memory changes without an event."""
+"""Seconds after which everything is read again, because a write to mapped memory causes no event."""
 LOCAL = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
-"""File systems that nobody changes from another machine."""
+"""File systems that other machines never change."""
 
 _NEVER, _NOT_YET = -1, -2
-"""In place of a descriptor: there are no watches; there may be."""
+"""Placeholders for the descriptor: watches are not available; they have not been tried yet."""
 _IGNORED, _OVERFLOW, _UNMOUNT = 0x8000, 0x4000, 0x2000
 _MASK = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x0100_0000
 """inotify(7): modify, attrib, close_write, moved_from, moved_to, create, delete, delete_self, move_self; only
@@ -45,18 +45,18 @@ _PIECE = 1 << 16
 
 
 class WatchedFolder(NamedTuple):
-    """A folder that a look read."""
+    """A folder that a scan has read."""
 
     identity: tuple[int, int]
     """Device and inode."""
     kind: UnitKind | None
-    """The unit that it is in, before its own entries are considered, and the length of that unit's prefix."""
+    """The kind of unit that contains the folder. `cut` is the length of that unit's prefix."""
     cut: int
     watch: int
 
 
 class WatchedFolders:
-    """The folders that the last looks at the workspace `root` (resolved) read. For one thread."""
+    """The folders of the workspace `root` (resolved) that the last scans read. For one thread."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -70,24 +70,24 @@ class WatchedFolders:
         """Folders by their watch."""
         self._dirty: set[str] = set()
         self._whole_at = 0.0
-        """When everything was read, on the monotonic clock; 0 if it has to be."""
+        """The time of the last complete scan, on the monotonic clock; 0 if one is needed."""
 
     def close(self) -> None:
-        """Give the watches back. Everything is read from now on."""
+        """Release all watches. From now on everything is read."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor, self._whole_at = _NEVER, 0.0
         self._forget()
 
     def changed_folders(self) -> set[str] | None:
-        """Return the folders in which something may differ from what was noted; None if that is not known."""
+        """Return the folders that may have changed since they were read; None if that is unknown."""
         if not self._read_events() or time.monotonic() > self._whole_at + LASTS:
             self._whole_at = 0.0
         known = self._whole_at and "" in self.folders and len(self._dirty) <= len(self.folders) // 2
         return self._dirty & self.folders.keys() if known else None
 
     def begin(self) -> None:
-        """Begin to read everything: what was noted so far does not count."""
+        """Begin a complete scan, and drop what was recorded so far."""
         self._whole_at = 0.0
         self._forget()
         if self._descriptor == _NOT_YET:
@@ -96,7 +96,7 @@ class WatchedFolders:
             self.close()
 
     def watch(self, folder: str, descriptor: int, kind: UnitKind | None, cut: int) -> None:
-        """Note that the names of an open folder will be read now."""
+        """Watch an open folder; called before its names are read."""
         if self._descriptor < 0 or self._add is None:
             return
         # The path leads to the folder that is open, whatever its name leads to by now.
@@ -112,7 +112,7 @@ class WatchedFolders:
     def note(
         self, stays: Callable[[str], bool], units: Mapping[str, str], left_out: Collection[LeftOut]
     ) -> None:
-        """Note the result of a look, without the folders of which `stays` says that they are gone."""
+        """Record the result of a scan, without the folders for which `stays` returns False."""
         for folder in [each for each in self.folders if not stays(each)]:
             del self.folders[folder]
         self._paths = {each.watch: folder for folder, each in self.folders.items()}
@@ -126,7 +126,7 @@ class WatchedFolders:
             self._whole_at = 0.0
 
     def look_again(self, folders: Iterable[str]) -> None:
-        """Have exactly these folders read the next time, whatever events say."""
+        """Make the next scan read exactly these folders, besides those with new events."""
         self._dirty = set(folders)
 
     def _open(self) -> None:
@@ -140,7 +140,7 @@ class WatchedFolders:
         self._descriptor = max(_NEVER, start(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def _read_events(self) -> bool:
-        """Note the folders of all events so far; return whether none was lost."""
+        """Record the folders of all events so far; return whether no event was lost."""
         complete = self._descriptor >= 0
         with suppress(BlockingIOError):
             while complete and (data := os.read(self._descriptor, _PIECE)):
@@ -161,7 +161,7 @@ class WatchedFolders:
 
 
 def _system() -> tuple[Callable[[int, bytes, int], int], Callable[[int], int]]:
-    """Return the system's functions for a watch and for an instance. Raises `AttributeError`, `OSError`."""
+    """Return the system functions that add a watch and start inotify. Raises `AttributeError`, `OSError`."""
     library = ctypes.CDLL(None)
     add, start = library.inotify_add_watch, library.inotify_init1
     add.argtypes, start.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32], [ctypes.c_int]

@@ -1,9 +1,9 @@
-"""The folders of copies, and removing those left by killed processes.
+"""The folders of copies, and the removal of those left by killed processes.
 
-- `copies/ID.lock`: locked by the process that owns the copy, as long as it runs.
-- `copies/ID/NAME`: the copy; NAME is the name of the workspace.
-- `copies/ID/.git`: not a repository; it keeps git from searching for one above the copy.
-- `copies/ID/held`: the owner for whom the copy is kept after its process has ended: see `CopyRecord`.
+- `copies/ID.lock`: locked by the process that owns the copy, as long as it runs. - `copies/ID/NAME`: the
+copy; NAME is the name of the workspace. - `copies/ID/.git`: not a repository; it stops git from searching for
+one above the copy. - `copies/ID/held`: the owner for whom the copy is kept after its process has ended: see
+`CopyRecord`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from agent.workspace.isolated_copies.tree_copier import TreeCopied, cloned
 from tools.kit.files import create_file, file_lock, lock_file, open_lock, write_atomically
 
 HELD = "held"
-"""The file that names the owner of a kept copy."""
+"""The name of the file that records the owner of a kept copy."""
 
 _LOCK = ".lock"
 _BARRIER = b"A copy made by Hermes. The repository around its original is not part of it.\n"
 
 
 class CopyFolder:
-    """A folder for one copy, which this process owns until `remove`."""
+    """A folder for one copy, which this process owns until `remove` or `leave`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
@@ -160,9 +160,9 @@ def _remove(folder: Path) -> None:
 
 MEGABYTE = 1_000_000
 _SPARE = 500 * MEGABYTE
-"""Bytes of the disk that a copy leaves free."""
+"""The number of bytes that a copy leaves free on the disk."""
 _LOOKED_AT = 200
-"""The number of files tried to find out whether the file system shares blocks."""
+"""The number of files tried to find out whether the file system can share blocks."""
 
 
 def clones(source: Path, target: Path) -> bool:
@@ -198,14 +198,14 @@ def clones(source: Path, target: Path) -> bool:
 class _Sizes:
     total: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
-    """Bytes of the outermost folders that git ignores."""
+    """The sizes in bytes of the outermost folders that git ignores."""
 
 
 def too_much(source: Path, target: Path, most: int) -> tuple[LeftOut, ...]:
     """Return the paths of `source` to leave out, so that the rest has at most `most` bytes.
 
     Only folders that git ignores are left out, the largest first. Raises `HermesError` if that is not enough,
-    or if the disk of `target` is full.
+    or if the disk of `target` does not have enough space.
     """
     sizes = _measured(source)
     left: list[LeftOut] = []
@@ -278,12 +278,12 @@ class CopyRecord:
 
     holder: Holder
     name: str
-    """The name of its folder, below its place."""
+    """The name of the folder with the files, inside the folder of the copy."""
     origin: Path
     position: int
     copied: TreeCopied
     stamps: Mapping[str, tuple[Stamp, bool]]
-    """The first state of each path of the copy, and whether a later change certainly shows."""
+    """The first state of each path of the copy, and whether any later change certainly shows."""
     bases: Mapping[str, PathEntry | None]
 
 

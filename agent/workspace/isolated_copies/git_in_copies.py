@@ -1,7 +1,7 @@
 """Git in a copy: it works there, without effect on the repository of the workspace.
 
 If disk blocks cannot be shared, objects are: git reads those of the original and writes new ones to the copy.
-Work trees outside of the workspace are left out. The settings of the copy name the copy as its work tree.
+Work trees outside of the workspace are left out. The copied settings name the copy as the work tree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_BYTES = 65_536
 _CONFIG_BYTES = 4_000_000
 _TREE = re.compile(rb"^[^#;\n]*?\bworktree[ \t]*=[ \t]*(.*?)[ \t\r]*$", re.IGNORECASE | re.MULTILINE)
 _SETTINGS = b"\n[core]\n\tfsmonitor = false\n\ttrustctime = false\n\tcheckStat = minimal\n"
-"""Settings for a copy, whose inodes and change times differ from the index."""
+"""Settings for a copy, in which inodes and change times differ from the index."""
 
 
 def is_folder_of_git(folder: int) -> bool:
@@ -45,7 +45,7 @@ def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
 
 
 def borrow(source: Path, target: Path) -> None:
-    """Make the new object folder `target` read the objects of `source`. Raises `OSError`."""
+    """Make the new object folder `target` use the objects of `source`. Raises `OSError`."""
     (target / "pack").mkdir(0o755)
     (target / "info").mkdir(0o755)
     name = os.fsencode(source)
@@ -56,7 +56,7 @@ def borrow(source: Path, target: Path) -> None:
 
 
 def copy_pointer(source: Path, target: Path, path: str) -> str:
-    """Copy a `.git` file if the repository that it names is copied too; otherwise return why not."""
+    """Copy a `.git` file and return '' if the repository that it names is copied too; else return why not."""
     leads = _leads(source / path)
     if leads is None:
         return LINKED
@@ -74,8 +74,8 @@ def copy_pointer(source: Path, target: Path, path: str) -> str:
 
 
 def worktree_of(root: Path) -> tuple[Path, Path] | None:
-    """Return the git folder of a linked work tree and its repository, if they point back to `root`; else
-    None.
+    """Return the git folder of the linked work tree `root` and that of its repository; None unless they point
+    back to `root`.
     """
     marker = root / ".git"
     leads = _leads(marker)
@@ -94,7 +94,7 @@ def worktree_of(root: Path) -> tuple[Path, Path] | None:
 def settle(source: Path, target: Path, repositories: Sequence[str], others: Iterable[str]) -> None:
     """Make every copied repository (paths of git folders) refer to the copy. Raises `OSError`.
 
-    `others` are git folders with another name than `.git`, which are copied like any folder.
+    `others` are git folders with a name other than `.git`, which are copied like any folder.
     """
     for path in {*repositories, *others}:
         _settle_trees(source, target, path)
@@ -126,9 +126,7 @@ def _settle_trees(source: Path, target: Path, path: str) -> None:
 
 
 def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:
-    """Return a setting that makes the copy its work tree, if a setting of the file may lead out of the
-    copy.
-    """
+    """Return a setting that makes the copy its own work tree; empty if `config` stays in the copy."""
     named = _TREE.findall(config)
     if not named:
         return b""
@@ -144,7 +142,7 @@ def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:
 
 
 def _leads(file: Path) -> bytes | None:
-    """Return the path in a `.git` file, as written; None if there is none."""
+    """Return the path in a `.git` file as written; None if there is none."""
     line = _line(file)
     if line is None or not line.startswith(b"gitdir:"):
         return None

@@ -1,7 +1,7 @@
 """An exact copy of a whole workspace: bytes, modes, links, empty folders, times. Blocking.
 
-No link is followed and no other file system entered. Git data is copied in such a way that git in the copy
-does not use the original: see `git_in_copies`.
+Links are not followed and other file systems are not entered. Git data is copied in such a way that git in
+the copy does not use the original: see `git_in_copies`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tools.kit.files import create_file
 from tools.kit.threads import Stopped
 
 _FICLONE = 0x40049409
-"""Linux, `ioctl_ficlone(2)`."""
+"""The request of `ioctl_ficlone(2)` on Linux."""
 _SMALL = 262_144
 _CHUNK = 8_388_608
 _ATTEMPTS = 3
@@ -50,7 +50,7 @@ def cloned(source: int, target: int) -> bool:
 
 
 def copy_file(name: str, source: int, target: int, *, clone: bool) -> tuple[os.stat_result, bool]:
-    """Copy the plain file `name` of the open folder `source` into the folder `target`: bytes, mode, times.
+    """Copy the regular file `name` from the open folder `source` to `target`: bytes, mode and times.
 
     Returns the status of the source, and whether it was unchanged during the copy. Raises `OSError`.
     """
@@ -92,7 +92,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _copy_bytes(source: int, copy: int, status: os.stat_result) -> None:
-    """Copy at most the original size, in case the file grows; holes stay holes."""
+    """Copy at most the original size, in case the file grows. Holes remain holes."""
     size = status.st_size
     if size <= _SMALL:
         at = 0
@@ -158,16 +158,16 @@ class TreeCopied:
     """The files in a finished copy."""
 
     files: dict[str, Stamp] = field(default_factory=dict)
-    """The plain files, as in the workspace."""
+    """The regular files, with their states in the workspace."""
     others: dict[str, PathEntry] = field(default_factory=dict)
     """Folders and links."""
     left_out: list[LeftOut] = field(default_factory=list)
     restless: set[str] = field(default_factory=set)
-    """Files that changed while they were copied: the copy may hold a mixture."""
+    """Files that changed while they were copied, so that the copy may contain a mixture."""
     leading_back: list[str] = field(default_factory=list)
     """Links with an absolute path into the workspace."""
     repositories: list[str] = field(default_factory=list)
-    """Folders of git."""
+    """Git folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +175,14 @@ class _Folder:
     path: str
     status: os.stat_result
     git: bool
-    """Whether it is inside a git folder, whose contents are not part of the workspace."""
+    """True inside a git folder, whose contents are not part of the workspace."""
 
 
 class TreeCopier:
-    """Copies `source` (resolved) into the empty folder `target`.
+    """A copier of `source` (resolved) into the empty folder `target`.
 
-    `clones` tells whether the file system can share disk blocks. `skip` are paths to leave out, `ours` is the
-    home of Hermes. With `git` the source is a git folder. `stop` ends work early.
+    `clones` is True if the file system can share disk blocks. `skip` contains paths to leave out. `ours` is
+    the home folder of Hermes. With `git`, the source is a git folder. `stop` ends the work early.
     """
 
     def __init__(
@@ -332,7 +332,7 @@ class TreeCopier:
             self.copied.leading_back.append(path)
 
     def _copy_git(self, path: str, status: os.stat_result, target: int) -> None:
-        """Copy the git folder at `path` so that git works in the copy."""
+        """Copy the git folder or file at `path` in such a way that git works in the copy."""
         if stat.S_ISDIR(status.st_mode):
             self._make_folder(path.rpartition("/")[2], target)
             self._waiting.append(_Folder(path, status, True))
@@ -374,4 +374,4 @@ class TreeCopier:
 
 
 _FATAL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE))
-"""Errors that prevent copying any further file."""
+"""Errors that make it impossible to copy any further file."""

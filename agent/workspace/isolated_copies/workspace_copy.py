@@ -1,6 +1,6 @@
-"""Isolated copies of a workspace, and merging changes from one.
+"""Isolated copies of a workspace, and the merging of changes from them.
 
-A copy is used like the workspace and shares nothing with it. Its changes can be merged in whole or in part.
+A copy is used like the workspace and is independent of it. Its changes can be merged in whole or in part.
 Merging is a restore whose target states are those of the copy. So the user's changes in the meantime are
 conflicts, and the merge is a step that can be undone.
 """
@@ -54,7 +54,7 @@ _UNKNOWN = PathEntry(PathKind.FILE, 0, reason=BASE_GONE)
 
 
 class WorkspaceCopy:
-    """A copy of the workspace of `recorder`, owned by this process until `close`. Made by `make_copy`."""
+    """A copy of the workspace of `recorder`, owned by this process until `close` or `leave`."""
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class WorkspaceCopy:
     ) -> None:
         """Set up the object. `held` is the record of a copy made by an earlier process."""
         self.root = root
-        """The folder of the copy, which is the workspace of its users."""
+        """The folder of the copy, which its users see as the workspace."""
         self.origin = recorder.root
         self.position = recorder.position if held is None else held.position
         """The last step of the workspace when the copy was made."""
         self.coverage = _coverage(copied)
-        """What is missing in the copy."""
+        """The parts of the workspace that the copy lacks."""
         self._recorder = recorder
         self._place = place
         self._copied = copied
@@ -92,7 +92,8 @@ class WorkspaceCopy:
     async def changes(self) -> tuple[PathChange, ...]:
         """Return the changes in the copy since it was made or last merged, and store their contents.
 
-        Paths are sorted. Git folders and files left out of the copy never count. Raises `StoreError`.
+        Changes are sorted by path; git folders and files left out of the copy are excluded. Raises
+        `StoreError`.
         """
         whole = await self._recorder.catch_up()
         return await asyncio.to_thread(self._changes, whole)
@@ -194,9 +195,7 @@ class WorkspaceCopy:
         return found
 
     def _before(self, path: str, later: Mapping[str, PathEntry | None], whole: bool) -> PathEntry | None:
-        """Return the state of a path when the copy was made, with its contents if they are still
-        available.
-        """
+        """Return the state of a path when the copy was made, with its contents if they are available."""
         if path in self._bases:
             return self._bases[path]
         if path in self._copied.others:
@@ -236,9 +235,9 @@ class WorkspaceCopy:
 async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -> WorkspaceCopy:
     """Copy the workspace of `recorder` into a new folder below `copies`.
 
-    Disk blocks of files are shared if the file system can do that. Otherwise a copy has at most `most` bytes,
-    so folders that git ignores may be left out (`coverage` says so). Raises `HermesError` if there is no
-    room, or the copy cannot be written; then nothing of it is left.
+    Files share disk blocks if the file system supports that. Otherwise a copy has at most `most` bytes, so
+    folders that git ignores may be left out (see `coverage`). Raises `HermesError` if there is not enough
+    space or the copy cannot be written; the copy is then removed.
     """
     await recorder.catch_up()
     seen = recorder.position
@@ -329,7 +328,7 @@ def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: 
 
 
 def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
-    """Return whether a stored file is the one that was copied, judged by size and time."""
+    """Return whether a stored file is the copied one, judged by size and time."""
     size, modified = stamp[2], stamp[3]
     return (
         entry is not None and entry.kind is PathKind.FILE and (entry.size, entry.modified) == (size, modified)
@@ -380,6 +379,6 @@ def _coverage(copied: TreeCopied) -> Coverage:
 
 
 def _ours(copies: Path, source: Path) -> Path | None:
-    """Return the home of Hermes if it is in the workspace, else None."""
+    """Return Hermes's home folder if it is in the workspace, else None."""
     folder = copies.resolve().parent
     return folder if source in folder.parents else None
