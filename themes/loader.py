@@ -48,7 +48,7 @@ class SkinValue:
 
 @dataclass(frozen=True, slots=True)
 class SkinItems:
-    """A list."""
+    """A list in a skin file."""
 
     items: tuple[Node, ...]
     line: int
@@ -56,7 +56,7 @@ class SkinItems:
 
 @dataclass(frozen=True, slots=True)
 class SkinSection:
-    """A mapping. `lines` gives each key's line."""
+    """A mapping in a skin file. `lines` gives each key's line."""
 
     entries: dict[str, Node] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -492,7 +492,7 @@ _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class UnreadableSkinError(Exception):
-    """A skin file is there but cannot be read. The text is the reason, without the file's name."""
+    """Raised if a skin file exists but cannot be read. The text is the reason, without the file's name."""
 
 
 def is_name(text: str) -> bool:

@@ -67,7 +67,7 @@ NIGHT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skin:
-    """One look. These defaults replace missing parts of a skin file.
+    """The appearance of Hermes. These defaults replace missing parts of a skin file.
 
     Colours are `#rrggbb`, or names of the terminal's palette (`ansi_red`, `ansi_default` …) in skins for
     terminals with 16 colours.
@@ -86,7 +86,7 @@ class Skin:
     welcome: str = "What should I do?"
     goodbye: str = "Until next time."
     tool_icons: Mapping[str, str] = field(default_factory=dict)
-    """Glyphs by tool name, drawn instead of the state glyph's blank."""
+    """Glyphs by tool name, drawn before the verb of a call."""
     faces: tuple[str, ...] = ()
     """Shown beside the verb in the status bar while the model works; never in the gutter."""
     banner: str = ""

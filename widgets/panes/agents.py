@@ -330,7 +330,7 @@ class AgentsPane(Pane):
         self.show(self._rows())
 
     def show(self, rows: Sequence[AgentRow]) -> None:
-        """Show these agents in this order. Unchanged rows are not redrawn; the cursor keeps its row."""
+        """Show these agents in this order. Unchanged rows are not redrawn; the cursor keeps its agent."""
         pointed = self.selected_agent
         before, self.agents = self.agents, tuple(rows)
         ids = [row.agent for row in self.agents]

@@ -39,7 +39,7 @@ class PaneFileChange:
 
 
 class FilesPane(Pane):
-    """One row per file with its added and removed lines; the most recently changed file is last.
+    """A pane with one row per file, its added and removed lines; the file changed most recently is last.
 
     Files changed by other programs have separate rows with a notice mark above those of the session, which a
     switched branch must not push out of sight. Files ignored by git are hidden until requested, then listed

@@ -69,7 +69,7 @@ class _Entry:
 
 
 class LogPane(Pane):
-    """Every call with time, subject, outcome and duration; the newest stays in view.
+    """A pane of all calls with time, subject, outcome and duration; the newest stays in view.
 
     The sandbox log is a second view: scripts that called tools, and these calls. The pane keeps the newest
     `kept` calls; its first row and its title state how many were dropped.

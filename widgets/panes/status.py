@@ -100,7 +100,7 @@ class StatusPart(NamedTuple):
 
 
 class StatusBar(DrawnRow):
-    """One line: `hermes  title · folder · branch        model  ▕███████░░░▏ 61%  $0.42  cache 97%`."""
+    """A status line: `hermes  title · folder · branch      model  ▕███████░░░▏ 61%  $0.42  cache 97%`."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "StatusBar { height: 1; }"
@@ -373,7 +373,7 @@ UNKNOWN = "–"
 
 
 def elapsed(seconds: float | None) -> str:
-    """Format a running duration: `0:42`, `12:05`, `3:20:11`."""
+    """Format a running duration: `0:42`, `12:05`, `3:20:11`; `UNKNOWN` for None."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     whole = max(int(seconds), 0)
@@ -383,7 +383,7 @@ def elapsed(seconds: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format a duration: `0.0 s`, `41 s`, `2:05`."""
+    """Format a duration: `0.0 s`, `41 s`, `2:05`; `UNKNOWN` for None."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     seconds = max(seconds, 0.0)
@@ -393,7 +393,7 @@ def duration(seconds: float | None) -> str:
 
 
 def tokens(count: int | None) -> str:
-    """Format a number of tokens: `812`, `8.1k`, `1.2M`."""
+    """Format a number of tokens: `812`, `8.1k`, `1.2M`; `UNKNOWN` for None."""
     if count is None:
         return UNKNOWN
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M")):
@@ -417,7 +417,7 @@ def money(dollars: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Format a share such as 0.61 as `61%`."""
+    """Format a share such as 0.61 as `61%`; return `UNKNOWN` for None."""
     if share is None or not math.isfinite(share):
         return UNKNOWN
     return f"{round(max(share, 0.0) * 100)}%"

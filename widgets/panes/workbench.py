@@ -27,7 +27,7 @@ MAIN = "conversation"
 
 
 class Workbench(BlankContainer):
-    """`main` at the left, `panes` in a column at its right, rules between them; no boxes.
+    """A layout with `main` at the left and `panes` in a column at its right, separated by rules, not boxes.
 
     Below 100 columns `bar` replaces the column; below 60 only the conversation is shown. A pane opened then
     covers the conversation until esc.

@@ -86,7 +86,7 @@ class Buffer:
         return len(self._text) if end < 0 else end
 
     def lines(self) -> list[Span]:
-        """The lines between line feeds."""
+        """Return the spans of the lines between line feeds."""
         found: list[Span] = []
         start = 0
         for line in self._text.split("\n"):

@@ -149,7 +149,7 @@ class PathIndex:
         self._starts = list(accumulate((len(path) + 1 for path in self._lowered), initial=0))
 
     def folders(self) -> PathIndex:
-        """The folders of the paths, built on first use."""
+        """Return the index of the paths' folders, built on first use."""
         if self._folders is None:
             self._folders = PathIndex(folders_of(self._paths))
         return self._folders
@@ -273,7 +273,7 @@ Form = Literal["", "file", "folder"]
 
 
 class ReferenceForm(NamedTuple):
-    """One row. `text` replaces the mention; a text that ends with a colon is followed by a path."""
+    """A kind of reference in the menu. `text` replaces the mention; a path follows a colon at its end."""
 
     name: str
     text: str

@@ -1,7 +1,7 @@
 """Grapheme clusters of a text and their width in terminal cells.
 
-A cluster is what people call a character: a letter with its accents, an emoji with its joiners, a pair of
-flag letters. Offsets are code points, widths are cells.
+A cluster is what users perceive as a character: a letter with its accents, an emoji with its joiners, a
+pair of flag letters. Offsets are code points, widths are cells.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ TIDIED_ASIDE = 20_000
 """Characters from which a paste is cleaned in a thread, after its token is on the screen."""
 
 _TYPED_TOO = ("\u3000", "\u00a0", "\u200c", "\u200d")
-"""Blanks and joiners that people type, though they do not count as printable."""
+"""Blanks and joiners that users type, though they do not count as printable."""
 
 
 class Prompt(Widget, can_focus=True):

@@ -229,7 +229,7 @@ class ReaderLook(NamedTuple):
 
 
 class Reader(KeptRow):
-    """A text that scrolls, wraps or shifts sideways, and can be selected.
+    """A widget for a text, which scrolls, wraps or shifts sideways, and can be selected.
 
     Opening only searches line feeds; scrolling draws only the rows that become visible. With the height
     `auto`, the widget is as high as the text.

@@ -203,7 +203,7 @@ WHEEL_LINES = 3
 
 
 class RowList(KeptRow, can_focus=True):
-    """Rows drawn on demand, with a cursor, a filter and optionally the newest row always in view.
+    """A list of rows drawn on demand, with a cursor, a filter and optionally the newest row always in view.
 
     The owner keeps the data and reports changes with `reset`, `add_rows`, `insert_row`, `drop_rows` and
     `update_row`. `draw` is called for visible rows only; `search_text` for every row during a filter or

@@ -131,7 +131,7 @@ class DocumentEntries:
 
     def __init__(self, archive: Archive) -> None:
         self.first = 0
-        """The index of the first one."""
+        """The index of the first entry."""
         self.stop = 0
         """The index after the last one."""
         self._archive = archive

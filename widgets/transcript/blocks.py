@@ -97,7 +97,7 @@ def _opens_html(rest: str, within: Within) -> bool:
 
 
 def html_end(rest: str) -> re.Pattern[str] | None:
-    """Return the pattern that ends the html block opened by `rest`; None for a blank line."""
+    """Return the pattern that ends the html block opened by `rest`; None if a blank line ends it."""
     return next((end for start, end in _HTML_UNTIL if start.match(rest)), None)
 
 

@@ -173,7 +173,7 @@ def _path(line: str) -> str:
 
 
 Spans = list[tuple[int, int]]
-"""Ranges of characters, in order, apart from one another."""
+"""Ranges of characters, in order, not touching each other."""
 
 COMPARED_CHARS = 1_000
 """A line of more characters is not compared."""
@@ -323,7 +323,7 @@ def _parts(file: DiffFile, *, alone: bool) -> Iterator[_Part]:
 
 
 def number_size(files: Sequence[DiffFile]) -> int:
-    """Return the digits of the largest line number."""
+    """Return the number of digits of the largest line number."""
     hunks = (part for file in files for part in file.parts if isinstance(part, DiffHunk))
     return len(str(max((line.number for hunk in hunks for line in hunk.lines), default=0)))
 

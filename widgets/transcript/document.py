@@ -240,7 +240,7 @@ class Document:
         self._draw = draw
         self._kept = RowCache()
         self._written: tuple[Part, Sequence[Strip]] | None = None
-        """The part that was completed last, and its rows when it was not."""
+        """The part completed last, and its rows before its completion."""
         self._looked: OrderedDict[int, None] = OrderedDict()
         """The items whose parts are cached, the one made last at the end."""
         self._earlier: Iterator[Item] = iter(())
@@ -248,7 +248,7 @@ class Document:
         """The item above the first, loaded to find out whether an empty row separates them."""
         self._age = 0
         self.folded = Fold.CLOSED
-        """How everything was folded the last time, if `_age` is not 0."""
+        """The fold last applied to all items, if `_age` is not 0."""
 
     def __len__(self) -> int:
         return len(self.entries)

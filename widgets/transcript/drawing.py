@@ -250,7 +250,7 @@ def thumb_rows(above: int, height: int, total: int) -> range | None:
 
 
 def hint(height: int, width: int, palette: Palette, lessons: Sequence[str]) -> list[Strip]:
-    """Return the rows of an empty conversation: banner, welcome, and what it teaches, a row each."""
+    """Return the rows of an empty conversation: banner, welcome and the wrapped `lessons`."""
     base = palette.style("text")
     lines = [[Segment(flat(line), palette.style("dim"))] for line in palette.skin.banner.splitlines()]
     lines += [[]] if lines else []

@@ -212,7 +212,7 @@ class NavigatorHost(Protocol):
     """The methods of the widget that a navigator uses."""
 
     def repaint(self) -> int:
-        """Paint the visible rows."""
+        """Paint the visible rows that changed; return their number."""
         ...
 
     def settle(self) -> None:

@@ -155,7 +155,7 @@ def place_of(line: int) -> RowPosition:
 
 
 def span_of(selection: Selection, place: RowPosition, length: int) -> tuple[int, int] | None:
-    """Return the selected characters of a row of `length` characters; the gutter is never selected."""
+    """Return the selected range of a row of `length` characters, without the gutter; None if empty."""
     span = selection.get_span(line_of(place))
     if span is None:
         return None

@@ -95,8 +95,8 @@ class Transcript(KeptRow, can_focus=True):
 
     New content is shown at once, then at most 30 times a second (15 if all rows move), and only changed rows
     are painted. With `motion` False no spinner is shown. Textual's `virtual_size` is never changed, as that
-    repaints the whole screen. A click opens or folds an item without moving the focus, as the user probably
-    types on.
+    repaints the whole screen. A click opens or folds an item without moving the focus, because the user
+    probably continues typing.
     """
 
     ALLOW_SELECT = True
@@ -364,12 +364,12 @@ class Transcript(KeptRow, can_focus=True):
         self._reply.settle()
 
     def teach(self, lessons: Sequence[str]) -> None:
-        """Show these rows below the welcome."""
+        """Show these hints below the welcome."""
         self._picture.lessons = lessons
         self.repaint()
 
     def welcome(self, shown: bool) -> None:
-        """Show or hide the welcome in an empty conversation; it is hidden below a dialog that covers half."""
+        """Show the welcome of an empty conversation, or hide it, for example while a dialog covers half."""
         self._picture.welcomes = shown
         self.repaint()
 
