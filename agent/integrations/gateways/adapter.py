@@ -241,7 +241,7 @@ class Adapter(ABC):
 
     @abstractmethod
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
-        """Receive messages until cancelled. Raises if the connection is lost; the core then calls it again.
+        """Receive messages until cancelled. Raises `GatewayError` on a lost connection, and is then rerun.
 
         `ready` is called once per connection with the bot's name on the platform, such as `@name`. The core
         sends and fetches nothing before the first such call. Later it may do both even while the connection

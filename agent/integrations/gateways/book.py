@@ -71,7 +71,7 @@ class BoundPlace:
 
 
 def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool:
-    """Store a message; return False if it is already known.
+    """Store a message; return False for an edit, and if the message is already known.
 
     An edit by the sender changes a stored message while it is waiting.
     """

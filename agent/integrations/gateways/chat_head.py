@@ -515,7 +515,7 @@ class ChatHead(ChatPlace):
         self.session = None
 
     async def attach(self, bound: BoundPlace) -> None:
-        """Send what the session put out in the meantime, then follow its events. Raises `HermesError`."""
+        """Send the session's output since `bound.told`, then follow its events. Raises `HermesError`."""
         if self.session is not None and self.session.id == bound.session:
             return
         self.detach()

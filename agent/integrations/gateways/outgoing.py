@@ -375,8 +375,8 @@ class SessionMove:
 def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | None) -> SessionMove:
     """Connect the chat `to` to a session, disconnect its other chats, and queue a message to each chat.
 
-    Returns the old and the new chats. `end` is the last node that the new chat need not be sent. If `to` is None, the other
-    chats are only disconnected. Raises `ConfigError` if `to` is a group.
+    Returns the old and the new chats. `end` is the last node that the new chat need not be sent. If `to` is
+    None, the other chats are only disconnected. Raises `ConfigError` if `to` is a group.
     """
     now, left = time.time(), list[tuple[str, Place]]()
     if to is not None:

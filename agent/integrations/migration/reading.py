@@ -305,7 +305,7 @@ def findings_of(
 
 
 def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Return MCP servers that are in the usual form: `command`, `args`, `env`, or `url`, `headers`.
+    """Return MCP servers given in the usual form: `command`, `args`, `env`, or `url`, `headers`.
 
     The second list has a sentence for each that cannot be used and for each key without a counterpart.
     """
@@ -398,8 +398,7 @@ def in_milliseconds(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Return MCP servers that are in OpenCode's form: `type: local` with the command as a list, or `type:
-    remote`.
+    """Return MCP servers given in OpenCode's form: `type: local` with a list as command, or `type: remote`.
 
     The second list has a sentence for each that cannot be used and for each key without a counterpart.
     """
@@ -417,7 +416,7 @@ def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
 
 
 def codex_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Return MCP servers that are in Codex's form, with variables by name, timeouts and lists of tools.
+    """Return MCP servers given in Codex's form, with variables by name, timeouts and lists of tools.
 
     The second list has a sentence for each that cannot be used and for each key without a counterpart.
     """
@@ -448,7 +447,7 @@ def codex_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
 
 
 def listed_servers(given: Any) -> tuple[Servers, list[str]]:
-    """Return MCP servers in Vibe's form: a list with a `name` in each, `tool_timeout_sec` and the like."""
+    """Return MCP servers given in Vibe's form (a list), and a sentence for each thing left out."""
     usual: dict[str, Any] = {}
     for each in map(mapping, sequence(given)):
         server = {key: value for key, value in each.items() if key != "name"}

@@ -316,7 +316,7 @@ class MemoryFile:
     def _try(
         self, operations: Sequence[MemoryOperation], origin: Origin
     ) -> tuple[MemoryContents, MemoryContents] | None:
-        """Try a write once; return None if another program wrote the file in the meantime."""
+        """Try a write once; return the contents before and after, None if the file changed meanwhile."""
         notes = self._settle()
         content = self._content()
         origins, problem = self._origins()

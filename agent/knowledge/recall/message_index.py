@@ -274,7 +274,7 @@ class DerivedFile:
 
 
 def _prepare_file(path: Path, expected: int) -> None:
-    """Check that the file is an index of Hermes or new, and private to its owner. Raises `StoreError`."""
+    """Create the file if it is missing; raise `StoreError` if it cannot be used or is another program's."""
     try:
         try:
             os.close(create_file(path))

@@ -341,7 +341,7 @@ _LARGEST = 1_000_000
 
 
 def digest_of(folder: Path) -> str:
-    """Return one hash of all files of a skill; empty if one of them cannot be read."""
+    """Return one hash of a skill's files without `__pycache__`; empty if one cannot be read."""
     try:
         found = hashes(folder)
     except HubError:

@@ -298,7 +298,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the plain files of a skill; links are skipped."""
+    """Return the plain files of a skill; links and `__pycache__` are skipped."""
     found = [
         Path(parent, name)
         for parent, below, names in os.walk(folder)

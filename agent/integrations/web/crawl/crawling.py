@@ -151,7 +151,7 @@ class Robots:
 
 
 async def read_robots(origin: str, get: Get) -> Robots:
-    """Return the rules in the robots.txt of `origin`. Raises `RobotsError` if it cannot be read."""
+    """Return the rules in the robots.txt of `origin`. Raises `RobotsError` or `DoorError`."""
     try:
         answer = await get(f"{origin}/robots.txt")
     except DoorError as error:

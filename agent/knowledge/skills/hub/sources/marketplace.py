@@ -247,7 +247,8 @@ class MarketplaceSource:
 
 
 def _check_elsewhere(repository: str, home: str) -> None:
-    """Raise `HubRefusedError` unless a repository has an https address or the host of the marketplace.
+    """Raise `HubRefusedError` unless a repository is on GitHub, has an https address or the marketplace's
+    host.
 
     The document that names it comes from outside.
     """
