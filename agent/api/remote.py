@@ -404,9 +404,7 @@ class Link:
         return await self.ask(lambda number: {"call": number, **frame})
 
     async def ask(self, frame: Callable[[int], Mapping[str, Any]]) -> Any:
-        """Send a frame and wait for the reply. `frame` makes the frame from its number. Raises
-        `HermesError`.
-        """
+        """Send the frame that `frame` makes from a number; return the reply's value. Raises `HermesError`."""
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -423,7 +421,7 @@ class Link:
         return reply["value"]
 
     async def close(self) -> None:
-        """Ask the engine to close its session, and wait until its process has ended. Raises `HermesError`."""
+        """Close the session and end its engine's process; a service is only left. Raises `HermesError`."""
         self._closing = True
         if self._reading is None:
             return

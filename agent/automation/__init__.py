@@ -1,4 +1,4 @@
-"""Work without a person present: scheduled jobs, batches, evaluation and training.
+"""Work without a user present: scheduled jobs, batches, evaluation and training.
 
 This package starts sessions; sessions do not import it.
 """

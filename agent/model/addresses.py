@@ -1,4 +1,4 @@
-"""Recognition of addresses of this machine, and construction of addresses from a base address."""
+"""Recognition of addresses on this machine, and construction of addresses from a base address."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-"""Ends of hosts that want the key in a header of its own."""
+"""Endings of Azure's host names; these servers expect the key in a header of their own."""
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether an address is on this machine. Servers there need no key."""
+    """Return whether an address is on this machine. Servers there usually need no key."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -24,7 +24,7 @@ def is_loopback(url: str) -> bool:
 
 
 def below(base_url: str, path: str) -> str:
-    """Append `path` to the path of another address. The query is kept, because some gateways require one."""
+    """Append `path` to the path of an address. The query is kept, because some gateways require it."""
     parts = urlsplit(base_url.strip())
     return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.rstrip('/')}/{path}", parts.query, ""))
 
@@ -32,7 +32,7 @@ def below(base_url: str, path: str) -> str:
 def list_of_models(base_url: str, path: str = "models") -> str:
     """Return the address that lists the models of an API.
 
-    On Azure the list is that of the resource, and not of a single deployment.
+    On Azure the list belongs to the resource, and not to a single deployment.
     """
     parts = urlsplit(base_url.strip())
     root = re.sub(r"/deployments/[^/]+/?$", "", parts.path)
@@ -40,12 +40,12 @@ def list_of_models(base_url: str, path: str = "models") -> str:
 
 
 def is_azure(url: str) -> bool:
-    """Return whether an address is Azure's, which wants the key in a header of its own."""
+    """Return whether an address belongs to Azure, which expects the key in a header of its own."""
     return (urlsplit(url).hostname or "").lower().endswith(AZURE_HOSTS)
 
 
 def root_of(base_url: str) -> str:
-    """Return the address of a server without the path `/v1` of its API."""
+    """Return the address of a server, without the path `/v1` of its API."""
     parts = urlsplit(base_url.strip())
     return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")))
 

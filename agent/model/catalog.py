@@ -1,4 +1,4 @@
-"""Offline facts about models: windows, limits, prices. An unknown fact is None, never zero.
+"""Offline facts about models: context windows, limits, prices. An unknown fact is None, never zero.
 
 The table (`catalog.json`) holds only well-known families. Prices are US dollars per million tokens as
 published by the provider (as of July 2026). They apply only to models bought from it. Prices that depend on
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """The known facts about one model. The fields are those of `providers.*.models`."""
+    """The known facts about one model. `providers.*.models` in the settings has most of the same fields."""
 
     context_window: int | None = None
-    """Tokens the model can read and write in all."""
+    """The maximum number of tokens in a request and its reply together."""
     max_output: int | None = None
-    """Tokens of one reply."""
+    """The maximum number of tokens in one reply."""
     input_price: float | None = None
     """US dollars per million tokens, like the other prices."""
     output_price: float | None = None
     cached_price: float | None = None
-    """Price of input that comes from the prompt cache."""
+    """The price of input read from the prompt cache."""
     written_price: float | None = None
-    """Price of input that is written to the prompt cache; None: that of other input."""
+    """The price of input written to the prompt cache; None if it costs as much as other input."""
     format: str | None = None
-    """Name of the wire format; None: that of the provider."""
+    """The name of the wire format; None for the provider's own."""
     tool_mode: ToolMode | None = None
     images: bool | None = None
-    """True if the model reads images; None: unknown, so they are sent."""
+    """True if the model reads images; None if that is unknown, so that they are sent."""
     told: frozenset[str] = frozenset()
-    """Names of the fields above that the server itself reported."""
+    """Names of those fields above that the server itself reported."""
 
     def overridden(self, settings: ModelSettings | None) -> ModelInfo:
-        """Return a copy in which the values of the settings replace the known ones."""
+        """Return a copy in which values from the settings replace the known ones."""
         if settings is None:
             return self
         values = {field.name: getattr(settings, field.name, None) for field in fields(self)}
@@ -58,15 +58,15 @@ _FILE = Path(__file__).with_name("catalog.json")
 UNKNOWN = ModelInfo()
 
 FREE = ModelInfo(input_price=0.0, output_price=0.0, cached_price=0.0, images=False)
-"""A model that runs inside Hermes."""
+"""The facts about a model that runs inside Hermes."""
 
 _DATE = lazy_pattern(r"[-@](?:20\d{2}-?(?:0[1-9]|1[0-2])-?[0-3]\d|latest|preview)$")
 
 
 def lookup(model: str, provider: str = "") -> ModelInfo | None:
-    """Return the table's information on `model`; None if the model is unknown.
+    """Return the table's facts about `model`; None if the model is unknown.
 
-    Prices are included if `provider` is the one that publishes them.
+    Prices are included only if `provider` is the one that publishes them.
     """
     name, variant = normalise(model)
     row = next((row for row in _table() if any(fnmatchcase(name, pattern) for pattern in row["match"])), None)
@@ -86,8 +86,8 @@ def lookup(model: str, provider: str = "") -> ModelInfo | None:
 
 
 def normalise(model: str) -> tuple[str, str]:
-    """Return the name of a model in a common spelling without vendor and date, and its variant, such as
-    `free`.
+    """Return a model's name in a common spelling, without vendor and date, and its variant such as `free`, or
+    an empty text.
     """
     name, _, variant = model.strip().lower().rsplit("/", 1)[-1].partition(":")
     name = name.replace(".", "-").replace("_", "-")
@@ -103,7 +103,7 @@ def _table() -> tuple[Mapping[str, Any], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider's address, wire format, and the variable that holds its key; empty if it needs no key."""
+    """A provider's address and wire format, and the variable that holds its key; empty if it needs no key."""
 
     base_url: str
     key_env: str = ""
@@ -111,9 +111,9 @@ class Provider:
     resells: bool = False
     """True if it offers models of many makers, named `maker/model`."""
     key_path: str = "models"
-    """A path below the address that answers only to a valid key, at no cost."""
+    """A path below the address that answers only if the key is valid, at no cost."""
     families: tuple[str, ...] = ()
-    """Beginnings of the names of models it makes."""
+    """Beginnings of the names of the models that it makes."""
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -191,4 +191,4 @@ TITLES: Mapping[str, str] = {
     "vllm": "vLLM",
     "sglang": "SGLang",
 }
-"""Names that the local servers give themselves."""
+"""The names of local model servers as their makers write them, by provider."""

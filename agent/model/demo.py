@@ -1,8 +1,8 @@
-"""A scripted model: a tour of the program that needs no key, no network and no weights.
+"""A scripted model: a tour of the program that needs no key, no network and no model files.
 
 It says that it is a script, but its effects are real: the tools run, the files exist, approvals are
-requested, agents are sent (the script answers them as well). Its state follows from the request alone, so it
-can be interrupted, resumed, undone and branched like any other model.
+requested, agents are started (the script answers them as well). Its state follows from the request alone, so
+it can be interrupted, resumed, undone and branched like any other model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIARY = f"{FOLDER}/diary.txt"
 
 WORDS_PER_PIECE = 3
 LETTERS_PER_TOKEN = 4
-"""Letters counted as one token, as the script has no tokenizer."""
+"""The number of letters counted as one token, as the script has no tokenizer."""
 
 CONNECT = """\
 A real model is connected with alt+m (`/model`): by the key of a provider, a server on this machine, or a \
@@ -39,10 +39,10 @@ _GO_ON = ("next", "continue", "go on", "yes", "ok")
 WORDS_DELAY = 0.02
 """Seconds between two pieces of a message."""
 SLOW = 4.0
-"""Seconds before a message of the step in which the person steers."""
+"""Seconds before each message of the step in which the user steers."""
 
 TOUR_REQUEST = "Show me the tour."
-"""The message that begins the tour if the person has not typed one."""
+"""The message that begins the tour if the user has not typed one."""
 INTRODUCTION = (
     "Hello! I am the demo: a fixed script, no language model, so this is all I can do. "
     "I show you how an agent works here; the tools I call are the real ones."
@@ -59,21 +59,21 @@ class _Call:
     says: str
     arguments: Mapping[str, Any]
     needs_file: bool = False
-    """True if the call makes sense only if the script was written."""
+    """True if the call makes sense only if the file was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One turn of the tour: its calls, and what is said before and after them."""
+    """One turn of the tour: its calls, and the text before and after them."""
 
     word: str
-    """The message that begins this step, whatever is next."""
+    """The message that begins this step at any time."""
     offer: str
-    """What the person does in it; empty for a step that only follows the one before."""
+    """What the user does in it; empty for a step that is not announced."""
     calls: tuple[_Call, ...] = ()
     after: Callable[[_Turn], str] = lambda _: ""
     until_steered: bool = False
-    """True if its calls are slow, and left out as soon as the person has steered."""
+    """True if its calls are slow, and are left out once the user has steered."""
 
 
 def _todos(*statuses: str) -> dict[str, Any]:
@@ -149,7 +149,7 @@ AGENTS = {
         "search", "I search the folder.", {"pattern": "echo", "path": FOLDER}
     ),
 }
-"""The goals of the agents that the tour sends, each with the call by which the script reaches it."""
+"""The goals of the agents that the tour starts, and the call with which the script reaches each."""
 
 
 def _after_first(turn: _Turn) -> str:
@@ -319,19 +319,19 @@ STEPS = (
         ),
     ),
 )
-"""The tour: each step is one turn."""
+"""The steps of the tour, one turn each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """The next message of the script: a text, and perhaps a tool call."""
+    """The next message of the script: a text, and possibly a tool call."""
 
     text: str
     tool: str = ""
     arguments: str = ""
     call_id: str = ""
     pause: float = 0.0
-    """Seconds before it begins."""
+    """Seconds to wait before it begins."""
 
 
 class DemoClient:
@@ -367,17 +367,17 @@ class DemoClient:
 
 @dataclass(slots=True)
 class _Turn:
-    """The newest turn of the conversation, as far as it has come."""
+    """The newest turn of the conversation so far."""
 
     number: int
-    """The number of the person's messages before it."""
+    """The number of user messages before it."""
     step: int | None = 0
-    """The index of its step; None if it only talks."""
+    """The index of its step; None if it has no calls and only explains."""
     skips: bool = False
     results: list[dict[str, Any]] = field(default_factory=list)
     """Results of its calls, in order."""
     steered: list[str] = field(default_factory=list)
-    """What the person said while it ran."""
+    """What the user wrote while it ran."""
     over: bool = False
 
 
@@ -430,7 +430,7 @@ def _ending(step: _Step, turn: _Turn, failed: Sequence[str]) -> str:
 
 
 def _offer(step: int) -> str:
-    """Return what comes next, and how the person continues."""
+    """Return what comes next and how the user continues; empty if the next step is not announced."""
     if step == len(STEPS):
         return "Send `tour` to see it once more."
     if not (offer := STEPS[step].offer):
@@ -439,7 +439,7 @@ def _offer(step: int) -> str:
 
 
 def _agent_goal(messages: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the goal of this conversation if it is the one of an agent that the tour sent."""
+    """Return the goal of this conversation if it belongs to an agent that the tour started, or None."""
     first = next((str(each.get("content")) for each in messages if each.get("role") == "user"), "")
     return next((goal for goal in AGENTS if goal in first), None)
 
@@ -487,7 +487,7 @@ def _last_turn(messages: Iterable[Mapping[str, Any]]) -> tuple[_Turn, int]:
 
 
 def _begin(text: str, number: int, following: int) -> tuple[_Turn, int]:
-    """Return the turn that a message begins, and the step that comes next."""
+    """Return the turn that a message begins, and the index of the step that comes next."""
     word = text.strip(" \t\n`'\".!/").lower()
     named = next((at for at, step in enumerate(STEPS) if step.word == word), None)
     if named is None and word in _GO_ON and following < len(STEPS):

@@ -13,20 +13,20 @@ from urllib.parse import urlsplit
 from agent.model.addresses import is_loopback
 
 TIME_LIMIT = 0.3
-"""Seconds a server has to answer."""
+"""Seconds that a server has to answer."""
 
 LARGEST_ANSWER = 4 << 20
-"""Bytes: gateways list hundreds of models."""
+"""The maximum size of an answer in bytes: gateways list hundreds of models."""
 _LONGEST_NAME = 200
 _MOST_MODELS = 500
 
 PORTS: Mapping[str, int] = {"ollama": 11434, "lmstudio": 1234, "llamacpp": 8080, "vllm": 8000}
-"""Default port of each server, by the name of its built-in provider."""
+"""The default port of each server, by the name of its built-in provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedServer:
-    """A server that answered with a list of models (which may be empty). `name` is that of its provider."""
+    """A server that answered with a list of models, possibly empty. `name` is the name of its provider."""
 
     name: str
     base_url: str
@@ -39,7 +39,7 @@ async def detect(
     host: str = "127.0.0.1",
     time_limit: float = TIME_LIMIT,
 ) -> tuple[DetectedServer, ...]:
-    """Ask all ports concurrently; return the servers that answer within `time_limit` seconds.
+    """Query all ports concurrently; return the servers that answer within `time_limit` seconds.
 
     Never raises.
     """
@@ -59,9 +59,10 @@ async def _ask(name: str, host: str, port: int, time_limit: float) -> DetectedSe
 
 
 async def fetch_json(url: str, headers: Mapping[str, str]) -> Any:
-    """Return the answer of an address as data.
+    """Return the JSON answer of an address as data.
 
-    Raises `ValueError` for anything but JSON with status 200, `OSError` or `EOFError` without an answer.
+    Raises `ValueError` for anything but JSON with status 200, `OSError` or `EOFError` without a complete
+    answer.
     """
     parts = urlsplit(url)
     try:
@@ -93,7 +94,7 @@ async def _get_securely(url: str, headers: Mapping[str, str]) -> bytes:
 
 
 async def _get(host: str, port: int, target: str, headers: Mapping[str, str]) -> bytes:
-    """Return the body of an answer. Raises `ValueError` unless it is complete and has status 200."""
+    """Return the body of an answer. Raises `OSError` or `ValueError` for any failure or other status."""
     reader, writer = await asyncio.open_connection(host, port, limit=64 * 1024)
     try:
         asked = {"Host": f"{host}:{port}", "Accept": "application/json", **headers, "Connection": "close"}
@@ -138,7 +139,7 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
 
 
 def names_in(answer: Any) -> tuple[str, ...] | None:
-    """Return the names in a list of models from `/v1/models`, or None for other data. Pure."""
+    """Return the names in a list of models from `/v1/models`; None for other data. Pure."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     if listed is None and isinstance(answer, dict) and answer.get("object") == "list":
         listed = []

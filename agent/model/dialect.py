@@ -1,8 +1,8 @@
 """Rules about what one provider, server or model accepts, read from the tables in `agent/model/dialects`.
 
-A table is one YAML file. A person's table in the folder `dialects` of the home overrides the built-in one of
-that name. Values that a file omits come from `default.yaml`. A rule learned from a refusal is a change in the
-same form, applied by `apply_change`. So a request depends only on the conversation and one `Dialect`.
+A table is one YAML file. A user's table in the folder `dialects` of the Hermes home overrides the built-in
+one of that name. Values that a file omits come from `default.yaml`. A rule learned from a refusal is a change
+in the same form, applied by `apply_change`. So a request depends only on the conversation and one `Dialect`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 BUILT_IN = Path(__file__).with_name("dialects")
 FOLDER = "dialects"
-"""The folder of a person's own tables, in the home."""
+"""The folder in the Hermes home for the user's own tables."""
 DEFAULT = "default"
 LARGEST_FILE = 256 * 1024
-"""Bytes of a table that are read."""
+"""The maximum number of bytes of a table that are read."""
 
 RepairName = Literal[
     "merge_roles",
@@ -53,126 +53,125 @@ class _Rules(BaseModel):
 Texts = Annotated[
     tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
 ]
-"""A list of texts; one alone is a list as well."""
+"""A list of texts; a single text becomes a list."""
 
 
 class Match(_Rules):
-    """The providers, hosts and models that a dialect is for. All are patterns with `*`."""
+    """The providers, hosts and models to which a dialect applies. All are patterns with `*`."""
 
     providers: Texts = ()
     hosts: Texts = ()
     models: Texts = ()
-    """Used if neither provider nor host is known."""
+    """Names of models, used if neither provider nor host matches a table."""
 
 
 class CallRules(_Rules):
     id: str = "any"
-    """Form of ids: `any`, `plain`, `nine-alphanumeric`, or a pattern such as `call_[a-z0-9]{24}`."""
+    """The form of ids: `any`, `plain`, `nine-alphanumeric`, or a pattern such as `call_[a-z0-9]{24}`."""
     content: Literal["null", "empty", "filled"] = "null"
-    """Placeholder for the text of a message that only calls."""
+    """The placeholder for the text of a message that consists only of calls."""
     text: bool = True
-    """True if a message may have a text besides calls."""
+    """True if a message may contain text besides calls."""
     named: bool = False
-    """True if a result names its tool."""
+    """True if a result must name its tool."""
 
 
 class RoleRules(_Rules):
     alternate: bool = False
-    """True if consecutive messages of one side are joined."""
+    """True if consecutive messages of one role must be joined."""
     close_results: bool = False
-    """True if a short answer is inserted between a result and the next message of the person."""
+    """True if a short answer must be inserted between a result and the next user message."""
     single_calls: bool = False
-    """True if each call is in a separate message, followed by its result."""
+    """True if each call must be in a separate message, followed by its result."""
     system: bool = True
     """True if there is a system role; otherwise the system prompt begins the first message."""
 
 
 class ThinkingModel(_Rules):
-    """The thinking rules of models whose name the expression `match` finds; of several matches, the first one
-    counts.
-    """
+    """The thinking rules for models whose name matches the expression `match`; the first match applies."""
 
     match: str = ""
     ways: tuple[str, ...] = ("enabled", "adaptive")
-    """Ways of asking for it in the format `anthropic`, the likeliest first."""
+    """Forms of requesting thinking in the format `anthropic`, the likeliest first."""
     effort: bool = True
-    """True if an effort goes with the way `adaptive`."""
+    """True if an effort is sent with the form `adaptive`."""
     display: bool = False
-    """True if it is asked to show its thoughts, which it otherwise hides."""
+    """True if the request must ask for the thoughts to be shown, because the model hides them otherwise."""
     unasked: bool = False
-    """True if the model thinks although the request does not ask for it."""
+    """True if the model thinks even if the request does not ask for it."""
     always: bool = False
     """True if thinking cannot be switched off."""
     binds: bool = False
-    """True if a thought is valid only after exactly what the model had read before it."""
+    """True if a thought is valid only after exactly the content that the model had read before it."""
     reasons: bool = True
-    """True if it takes the fields about reasoning in the format `responses`."""
+    """True if the model accepts the fields about reasoning in the format `responses`."""
     lowest: str = "low"
-    """The effort used there for `off`."""
+    """The lowest effort in the format `responses`, used for `off`."""
 
 
 class ThinkingRules(_Rules):
     key: str = ""
-    """Field of an assistant message for thoughts sent back; empty: none."""
+    """The field of an assistant message for thoughts that are sent back; empty if there is none."""
     sent_back: Literal["never", "own", "always"] = Field("own", alias="return")
-    """`own`: with calls, to the model that had them; `always`: with each of its messages; `never`: also
-    nothing that was signed."""
+    """`own`: with calls, to the model that wrote them; `always`: with each of its messages; `never`: not even
+    signed thoughts.
+    """
     foreign: Literal["drop", "empty", "placeholder"] = "drop"
-    """Content of the field for thoughts of another model, or for none."""
+    """The content of the field if the thoughts are another model's, or missing."""
     models: tuple[ThinkingModel, ...] = ()
 
 
 class ToolRules(_Rules):
     form: Literal["any", "sound", "plain"] = Field("sound", alias="schema")
-    """`sound`: only contradictions are fixed; `plain`: only the simplest keywords."""
+    """`sound`: only contradictions in schemas are fixed; `plain`: only the simplest keywords are kept."""
     longest: int = 0
-    """Characters of a description at most; 0: any number."""
+    """The maximum number of characters of a description; 0 for no limit."""
     mode: Literal["native", "schema", "text"] | None = None
-    """The required form of calls; None: as in the settings."""
+    """The required form of calls; None for the form that the settings choose."""
     without: tuple[str, ...] = ()
-    """Tools that are left out, as `name:digest` of what was refused."""
+    """Tools that are left out, as `name:digest` of the refused definition."""
 
 
 class ImageRules(_Rules):
     taken: bool = True
     count: int = 0
-    """Images of one request at most; 0: any number."""
+    """The maximum number of images in one request; 0 for no limit."""
     bytes: int = 0
-    """Bytes of one image at most; 0: any size."""
+    """The maximum size of one image in bytes; 0 for no limit."""
     without: tuple[str, ...] = ()
     """SHA-256 of images that are left out."""
 
 
 class LimitRules(_Rules):
     output_name: str = ""
-    """Field of the output limit in the format `chat`; empty: `max_tokens`, `-`: none."""
+    """The field for the output limit in the format `chat`; empty for `max_tokens`, `-` for none."""
     output_max: int = 0
-    """Tokens of a reply at most; 0: unknown."""
+    """The maximum number of tokens in a reply; 0 if unknown."""
     output_needed: bool = False
-    """True if a request has to name a limit of the reply."""
+    """True if a request must contain an output limit."""
     window: int = 0
-    """Tokens of the window that a refusal named; 0: unknown."""
+    """The context window in tokens that a refusal named; 0 if unknown."""
     window_in_refusal: Texts = ()
-    """Expressions with one group that holds the tokens of the window."""
+    """Expressions for refusals with one group, which matches the tokens of the window."""
     other_units: str = ""
-    """Expression for refusals whose numbers mean something else."""
+    """An expression for refusals whose numbers are not tokens of the window."""
     without: tuple[str, ...] = ()
-    """Fields of the body that are not sent."""
+    """Fields of the request body that are not sent."""
 
 
 class RefusalRule(_Rules):
     match: str
     repair: RepairName
     unless: str = ""
-    """Expression for sentences that mean something else."""
+    """An expression for refusals to which the rule does not apply."""
     status: tuple[int, ...] = ()
-    """Statuses it applies to; empty: those about the form of a request."""
+    """Statuses to which it applies; empty for those about the form of a request."""
     format: str = ""
-    """Wire format it applies to; empty: any."""
+    """The wire format to which it applies; empty for any."""
     field: str = ""
-    """The field that `drop_field` omits; empty: the field that the sentence names."""
+    """The field that `drop_field` omits; empty for the field that the refusal names."""
     change: dict[str, Any] = {}
-    """The change of the dialect; if empty, the usual change of the repair."""
+    """The change to the dialect; empty for the usual change of the repair."""
 
 
 class Dialect(_Rules):
@@ -191,7 +190,7 @@ class Dialect(_Rules):
     examples: tuple[dict[str, Any], ...] = ()
 
     def apply_change(self, change: Mapping[str, Any]) -> Self:
-        """Return the dialect with a change applied. Lists of omitted items are extended. Raises
+        """Return the dialect with a change applied. Lists of omitted items (`without`) are extended. Raises
         `ValidationError`.
         """
         sections: dict[str, Any] = {}
@@ -205,19 +204,19 @@ class Dialect(_Rules):
         return self.model_copy(update=sections)
 
     def thinks(self, model: str) -> ThinkingModel:
-        """Return the thinking rules of a model by its name. For an unknown model, all forms of such a request
-        are tried in turn.
+        """Return the thinking rules for a model, given by its name. For an unknown model, they allow all
+        forms of a request, without an effort.
         """
         name = model.lower().rpartition("/")[2].replace(".", "-")
         found = next((each for each in self.thinking.models if re.search(each.match, name)), None)
         return found or ThinkingModel(effort=False)
 
     def lacks(self, field: str) -> bool:
-        """Return whether a field of the body must not be sent."""
+        """Return whether a field of the request body must not be sent."""
         return field in self.limits.without
 
     def framed_as(self, other: Dialect) -> bool:
-        """Return whether messages and tools have the same form in both dialects."""
+        """Return whether messages and tools have the same form in both dialects, apart from their order."""
         return (self.calls, self.thinking, self.tools, self.images) == (
             other.calls,
             other.thinking,
@@ -226,9 +225,7 @@ class Dialect(_Rules):
         )
 
     def deviation(self) -> dict[str, Any]:
-        """Return the differences to the dialect of a model that accepts everything, as data for
-        `apply_change`.
-        """
+        """Return the differences from a dialect that accepts everything, as data for `apply_change`."""
         parts = ("calls", "roles", "thinking", "tools", "images", "limits")
         told = {name: getattr(self, name).model_dump(by_alias=True, exclude_defaults=True) for name in parts}
         told["limits"].pop("window_in_refusal", None)
@@ -238,17 +235,17 @@ class Dialect(_Rules):
 
 
 ANY = Dialect()
-"""The dialect of a model that accepts everything: the default without a table."""
+"""A dialect that accepts everything: the default without a table."""
 
 
 def names(own: Path | None = None) -> list[str]:
-    """Return the names of all dialects, built-in ones and those in the folder `own`."""
+    """Return the names of all dialects: built-in ones and, if given, those in the folder `own`."""
     found = {file.stem for folder in (BUILT_IN, own) if folder is not None for file in folder.glob("*.yaml")}
     return sorted(found)
 
 
 def load(name: str, own: Path | None = None) -> Dialect:
-    """Return the dialect of this name. Raises `ConfigError` if it is missing or unreadable."""
+    """Return the dialect with this name. Raises `ConfigError` if it is missing or unreadable."""
     return _laid_over_default(_file(name, own), own)
 
 
@@ -266,7 +263,7 @@ def mistakes(own: Path) -> list[str]:
 def choose(
     provider: str, url: str, model: str, *, chosen: str = "", seller: str = "", own: Path | None = None
 ) -> Dialect:
-    """Return the dialect of a model: the chosen one, else the one for its provider, its host or its name.
+    """Return the dialect of a model: the chosen one, or else the one for its host, its provider or its name.
 
     `seller` is the built-in provider at the address. Raises `ConfigError`.
     """
@@ -295,7 +292,7 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
-    """Yield names and matches of all tables, a person's own first. A person's broken tables are skipped."""
+    """Yield names and matches of all tables, the user's own first. Broken tables of the user are skipped."""
     mine = {file.stem for file in own.glob("*.yaml")} if own is not None else set[str]()
     for name in sorted(mine):
         try:
@@ -310,7 +307,7 @@ _MATCH_BLOCK = re.compile(r"^match:.*\n(?:[ \t#].*\n)*", re.MULTILINE)
 
 @cache
 def _built_in_matches() -> tuple[tuple[str, Match], ...]:
-    """Return the name and the match of each table. The other keys, most of each file, are not parsed."""
+    """Return the name and the match of each built-in table. The rest of each file is not parsed."""
     from textwrap import indent
 
     from tools.kit.yaml_text import YamlForm, load_yaml

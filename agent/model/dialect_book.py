@@ -1,7 +1,7 @@
 """Dialects of a session's models, with rules that this or another process learned from refusals.
 
-Learned rules are stored in `dialects/learned.json` of the home, by provider, address and model, and are
-applied from then on; `hermes providers forget` deletes them.
+Learned rules are stored in `dialects/learned.json` of the Hermes home, by provider, address and model, and
+are applied from then on; `hermes providers forget` deletes them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 LEARNED = "learned.json"
 MOST_LEARNED = 50
-"""Changes kept of one model."""
+"""The maximum number of changes stored for one model."""
 LONGEST_REASON = 300
 WINDOW_LASTS = 86_400
-"""Seconds for which a window named in a refusal is used."""
+"""Seconds during which a window named in a refusal is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class LearnedRule:
     model: str
     rule: str
     reason: str
-    """The provider's text."""
+    """The provider's refusal, shortened."""
     change: Mapping[str, Any]
 
     @property
     def sentence(self) -> str:
-        """Return a sentence about the rule for a person."""
+        """A sentence about the rule for the user."""
         label = f"{self.provider}/{self.model}"
         what = _SENTENCES.get(self.rule, "is asked in another form")
         if fields := self.change.get("limits", {}).get("without"):
@@ -90,7 +90,7 @@ Tell = Callable[[LearnedRule], None]
 
 
 class SpokenDialect:
-    """The current dialect of one model."""
+    """The dialect in use for one model, which can learn rules."""
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class SpokenDialect:
 
     @property
     def current(self) -> Dialect:
-        """The dialect with all rules known now. For an unknown model, only the rules for all models apply."""
+        """The dialect with all rules known now. Without one for the model, the default dialect."""
         if self._current is None:
             self._current = load(DEFAULT)
         return self._current
 
     def learn(self, learned: Sequence[tuple[Repair, str]]) -> None:
-        """Apply repairs to all further requests. Each comes with the provider's refusal that led to it."""
+        """Apply repairs to all further requests. Each comes with the refusal that led to it."""
         for repair, reason in learned:
             if (changed := self.current.apply_change(repair.change)) == self.current:
                 continue
@@ -127,9 +127,7 @@ class SpokenDialect:
                 self._book.keep(self._address, told, lasts=repair.lasts)
 
     def forget_window(self) -> bool:
-        """Drop the window that a refusal named, because a newer one is known; return whether
-        there was one.
-        """
+        """Drop the window that a refusal named, as a newer one is known; return whether there was one."""
         if not self.current.limits.window:
             return False
         self._current = self.current.apply_change({"limits": {"window": 0}})
@@ -141,7 +139,7 @@ class SpokenDialect:
         """Apply rules learned earlier; unreadable rows are skipped.
 
         A window is valid for a day: the server's options, or the model behind a gateway, may change, and
-        requests limited to the window never reveal that.
+        requests limited to the window would never reveal that.
         """
         for row in rows:
             try:
@@ -177,9 +175,7 @@ class DialectBook:
         return known
 
     def keep(self, address: str, learned: LearnedRule, *, lasts: bool) -> None:
-        """Report a learned rule. With `lasts` it is about the model and stored; else it is for this session
-        only.
-        """
+        """Report a learned rule. With `lasts`, also store it; otherwise it applies to this session only."""
         if lasts and self._folder is not None:
             try:
                 with _rewritten(self._folder) as rows:
@@ -193,7 +189,7 @@ class DialectBook:
         self._tell(learned)
 
     def drop_window(self, provider: str, address: str, model: str) -> None:
-        """Delete the stored window of this model."""
+        """Delete the stored window of this model. Errors are only logged."""
         if self._folder is None:
             return
         try:
@@ -214,9 +210,9 @@ def _windowless(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the learned rules; empty if the file is unreadable.
+    """Return the learned rules; empty if the file is missing or unreadable.
 
-    The keys join provider, address and model in one text.
+    The keys consist of provider, address and model, separated by spaces.
     """
     try:
         data = json.loads((folder / LEARNED).read_bytes())
@@ -229,7 +225,7 @@ def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def forget(home: Path, provider: str) -> int:
-    """Delete the learned rules of a provider's models; return their number. Raises `OSError`."""
+    """Delete the learned rules for a provider's models; return their number. Raises `OSError`."""
     if not (home / FOLDER / LEARNED).exists():
         return 0
     with _rewritten(home / FOLDER) as rows:
@@ -238,7 +234,7 @@ def forget(home: Path, provider: str) -> int:
 
 
 def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the learned rules of a provider as tuples of address, model and stored row."""
+    """Return the learned rules for a provider's models as tuples of address, model and stored row."""
     found: list[tuple[str, str, dict[str, Any]]] = []
     for key, rows in read_learned(home / FOLDER).items():
         name, address, model = (*key.split(" ", 2), "", "")[:3]
@@ -248,7 +244,7 @@ def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]
 
 
 def dialect_name(home: Path, provider: str, url: str, *, chosen: str = "", seller: str = "") -> str:
-    """Return the dialect of a provider whose model is not chosen yet. Raises `ConfigError`."""
+    """Return the name of a provider's dialect before a model is chosen. Raises `ConfigError`."""
     return choose(provider, url, "", chosen=chosen, seller=seller, own=home / FOLDER).name
 
 
@@ -260,7 +256,7 @@ def _key(provider: str, address: str, model: str) -> str:
 def _rewritten(folder: Path) -> Iterator[dict[str, list[dict[str, Any]]]]:
     """Yield the learned rules to be changed in place, and store them afterwards.
 
-    Other processes are locked out meanwhile.
+    A lock keeps other processes from changing them meanwhile.
     """
     private_folder(folder)
     with file_lock(folder / f".{LEARNED}.lock"):

@@ -1,4 +1,4 @@
-"""Levels of thinking, and the request fields for them in each family of models."""
+"""Levels of thinking effort, and the request fields for them in each family of models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WORDS = ("off", "low", "medium", "high")
 DEFAULT = "default"
-"""The value of `model.thinking`; if unset, the provider's default."""
+"""The word that selects `model.thinking` or, if that is not set, the provider's default."""
 MOST_TOKENS = 1_000_000
 _KEY = "effort"
 KNOWN = f"{', '.join(WORDS)}, {DEFAULT} or a number of tokens"
@@ -26,7 +26,7 @@ KNOWN = f"{', '.join(WORDS)}, {DEFAULT} or a number of tokens"
 
 @dataclass(slots=True)
 class SessionEffort:
-    """The level in force. Agents without a level of their own use it from their next request on."""
+    """The effort of a session. Agents without their own use a new level from their next request on."""
 
     configured: Thinking | None
     """The level in the settings."""
@@ -34,7 +34,7 @@ class SessionEffort:
 
     @classmethod
     def of(cls, configured: Thinking | None, path: Sequence[Node]) -> SessionEffort:
-        """Return the level chosen last in a conversation, else the one of the settings."""
+        """Return the effort chosen last in a conversation or, without one, that in the settings."""
         effort = cls(configured, configured)
         for node in reversed(labelled(path, "notice")):
             if isinstance(chosen := node.data.get(_KEY), str):
@@ -44,7 +44,7 @@ class SessionEffort:
         return effort
 
     def choose(self, text: str) -> None:
-        """Set the level. Raises `ValueError` for an unknown one."""
+        """Set the level. Raises `ValueError` for an unknown level."""
         wanted = text.strip().lower()
         self.level = self.configured if wanted == DEFAULT else parse_effort(wanted)
 
@@ -55,11 +55,11 @@ class SessionEffort:
 
     @property
     def notice_text(self) -> str:
-        """A notice about the level in force."""
+        """A notice about the level now in force."""
         return f"Thinking effort from the next request on: {self.word or 'as the provider likes'}."
 
     def record(self) -> dict[str, Any]:
-        """Return the data about a choice for a node of the conversation, read by `of`."""
+        """Return the data about the choice for a node of the conversation, as `of` reads it."""
         chosen = DEFAULT if self.level == self.configured else str(self.level)
         return {"kind": "info", "to_model": False, _KEY: chosen}
 
@@ -86,15 +86,16 @@ def effort_word(level: Thinking | None) -> str:
 
 
 BUDGETS = {"low": 4_096, "medium": 12_288, "high": 24_576}
-"""Tokens for thinking that each level allows."""
+"""Tokens for thinking at each level."""
 
 GATEWAY_BUDGETS = {"low": 1_024, "medium": 2_048, "high": 16_384}
-"""The same for models other than Claude: gateways make efforts of budgets, low below 2,048, high from
-4,096 on."""
+"""The same for models other than Claude: gateways turn budgets into efforts, below 2,048 into low, from 4,096
+on into high.
+"""
 
 
 def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
-    """Return the number of tokens for thinking; 0 for `off` and without a level."""
+    """Return the number of tokens for thinking; 0 for `off` or without a level."""
     if thinking is None:
         return 0
     budgets = BUDGETS if "claude" in model.lower() else GATEWAY_BUDGETS
@@ -102,7 +103,7 @@ def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
 
 
 def effort_of(thinking: Thinking | None) -> str:
-    """Return `low`, `medium` or `high`; empty for `off` and without a level.
+    """Return `low`, `medium` or `high`; empty for `off` or without a level.
 
     A number of tokens counts as the lowest level whose budget it does not exceed.
     """
@@ -114,14 +115,14 @@ def effort_of(thinking: Thinking | None) -> str:
 
 
 LEAST_BUDGET = 1_024
-"""Tokens of thought that the API takes at least."""
+"""The fewest tokens for thinking that the API accepts."""
 ROOM = 8_192
-"""Tokens for the answer in addition to a budget of thought, if the limit leaves so many; else half of it."""
+"""Tokens for the answer in addition to those for thinking, but at most half of the limit."""
 
 
 def least_output(model: str, thinking: Thinking | None, dialect: Dialect) -> int:
-    """Return the fewest output tokens with which a reply has room for the requested thoughts and
-    an answer.
+    """Return the fewest output tokens that leave room for the requested thinking and an answer; 0 if thinking
+    needs no budget.
     """
     budget = budget_of(thinking, model)
     return max(budget, LEAST_BUDGET) + ROOM if budget and _way(model, dialect) == "enabled" else 0
@@ -151,8 +152,8 @@ def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Di
 
 
 def thinking_problem(model: str, wanted: Thinking | None, limit: int, dialect: Dialect) -> str:
-    """Return why a request asks for no thinking although it is wanted; empty if it does. `limit` is the limit
-    of the whole reply in tokens.
+    """Return why a request does not ask for thinking although it is wanted; empty if it does. `limit` is the
+    limit of the whole reply in tokens.
     """
     if not budget_of(wanted, model) or dialect.thinking.sent_back == "never":
         return ""
@@ -167,12 +168,12 @@ def thinking_problem(model: str, wanted: Thinking | None, limit: int, dialect: D
 
 
 def _most_thoughts(limit: int) -> int:
-    """Return the tokens of a reply that may go into thoughts."""
+    """Return how many tokens of a reply may be used for thinking."""
     return limit - min(ROOM, limit // 2)
 
 
 def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], dialect: Dialect) -> bool:
-    """Return whether a request with the thinking fields `asked` includes thoughts of earlier replies."""
+    """Return whether a request with the thinking fields `asked` includes thoughts from earlier replies."""
     thinks, sent_back = dialect.thinks(model), dialect.thinking.sent_back != "never"
     if not sent_back or wanted == "off":
         return sent_back and thinks.always
@@ -182,7 +183,7 @@ def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], d
 
 
 def _way(model: str, dialect: Dialect) -> str:
-    """Return the likeliest form of a request for thinking that the model has not refused; empty if there is
+    """Return the likeliest form of requesting thinking that the model has not refused; empty if there is
     none.
     """
     return next((way for way in dialect.thinks(model).ways if not dialect.lacks(way)), "")

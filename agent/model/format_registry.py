@@ -1,7 +1,7 @@
 """Registry of wire formats by name: each is one file (or package) that declares `FORMAT`.
 
-The built-in ones are in `agent.model.formats`; a file in the folder `formats` of the search path adds one. A
-format is imported on first use, so a session pays only for its own.
+The built-in ones are in `agent.model.formats`; a file in a folder `formats` of the search path adds one. A
+format is imported on first use, so a session loads only its own.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_FORMAT = "chat"
-"""The format of a provider that says nothing about it."""
+"""The format of a provider that does not specify one."""
 
 
 class FormatRegistry:
-    """The formats of this program and of the search path. A file there cannot replace a built-in format."""
+    """The built-in formats and those on the search path, which cannot replace built-in ones."""
 
     def __init__(self) -> None:
         self._kind = PartKind("formats", "agent.model.formats")
 
     def names(self) -> list[str]:
-        """Return the valid values of `format`, built-in ones first. Reads the names of files."""
+        """Return the names of all formats, built-in ones first. Reads the names of files."""
         return list(dict.fromkeys(part.name for part in self._kind.files()))
 
     def get(self, name: str) -> WireFormat:
-        """Return the format of this name. Raises `ConfigError` if it is missing or unreadable."""
+        """Return the format with this name. Raises `ConfigError` if it is missing or cannot be loaded."""
         part = next((each for each in self._kind.files() if each.name == name), None)
         if part is None:
             raise ConfigError(f"There is no wire format {name!r}; known are {', '.join(self.names())}.")
@@ -53,4 +53,4 @@ class FormatRegistry:
 
 
 FORMATS = FormatRegistry()
-"""The formats of this program."""
+"""The registry used by this program."""

@@ -1,4 +1,4 @@
-"""Check whether a provider accepts a key, with one free request, before the key is stored."""
+"""A check whether a provider accepts a key, with one free request, before the key is stored."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from agent.core.config.schema import Settings
 
 TIME_LIMIT = 20.0
-"""Seconds a provider has to answer."""
+"""Seconds that a provider has to answer."""
 LARGEST_ANSWER = 8 << 20
 _REFUSED = (401, 403)
 _NOT_THERE = (404, 405, 501)
 _BUSY = 429
-"""A key that is used too much is a valid key."""
+"""The status for too many requests: the key is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyProvider:
-    """A provider that needs a key, and the variable that holds it."""
+    """A provider that needs a key, and the environment variable that holds it."""
 
     name: str
     variable: str
     base_url: str
     format: str
     path: str = "models"
-    """A path below the address that answers only to a valid key."""
+    """A path below the address that answers only if the key is valid."""
     is_named: bool = True
-    """True if `variable` is the name of one."""
+    """True if `variable` is the name of a variable; otherwise it is words such as `the key`."""
     is_set: bool = False
-    """True if the variable holds something already."""
+    """True if the variable already has a value."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further headers of each request."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Further texts that are never repeated."""
+    """Further secrets that error messages must not repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +56,37 @@ class KeyCheck:
     """The result of a request with a key."""
 
     problem: str = ""
-    """One sentence, empty if the key was taken. The key is never part of it."""
+    """A sentence; empty if the key was accepted. It never contains the key."""
     models: tuple[str, ...] = ()
-    """The models it offers, as far as the same answer tells."""
+    """The models that the provider offers, if the same answer lists them."""
     about_key: bool = False
-    """True if the problem is the key, or that there is none."""
+    """True if the problem is that the key is wrong or missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCheck:
-    """The facts found about the server at an address."""
+    """What was found out about the server at an address."""
 
     problem: str = ""
-    """One sentence, empty if a server answers there."""
+    """A sentence; empty if a server answers there."""
     about_key: bool = False
-    """True if the problem is the key, or that there is none."""
+    """True if the problem is that the key is wrong or missing."""
     name: str = ""
-    """A possible name among the providers."""
+    """A free name for it as a provider."""
     base_url: str = ""
     format: str = ""
     models: tuple[str, ...] = ()
 
 
 def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyProvider, ...]:
-    """Return the providers that take a key: those of the settings first, then the built-in ones, then those
-    of the settings that have named no variable yet.
+    """Return the providers that need a key: first those in the settings that name a variable, then built-in
+    ones, then the others in the settings.
     """
     return tuple(_providers(settings, environ))
 
 
 def key_variable(provider: str) -> str:
-    """Return the variable for the key of a provider that names none."""
+    """Return the name of the variable for the key of a provider that does not name one."""
     name = f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_API_KEY"
     return f"_{name}" if name[0].isdigit() else name
 
@@ -123,7 +123,7 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
 
 
 def _substitute(text: str, environ: Mapping[str, str]) -> str:
-    """Return `text` with its variables filled in; unchanged if one is missing."""
+    """Return `text` with its variables replaced by their values; unchanged if one is missing."""
     try:
         return fill_in(text, environ, "")
     except ConfigError:
@@ -131,7 +131,7 @@ def _substitute(text: str, environ: Mapping[str, str]) -> str:
 
 
 async def check_server(address: str, key: str, taken: Collection[str]) -> ServerCheck:
-    """Ask the server at an address for its models and its wire format, with at most three small requests.
+    """Ask the server at an address for its models and its wire format, with a few small requests.
 
     `taken` are names of providers in use. Never raises; errors are in `problem`.
     """
@@ -153,7 +153,7 @@ async def check_server(address: str, key: str, taken: Collection[str]) -> Server
 
 
 async def _form(url: str, key: str) -> str:
-    """Return the wire format of a server: the first one whose path responds to an empty request."""
+    """Return the wire format of a server: the first one whose path exists, or `chat`."""
     import httpx2
 
     async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=not is_loopback(url)) as client:
@@ -173,9 +173,7 @@ async def _form(url: str, key: str) -> str:
 
 
 def _with_scheme(address: str) -> str:
-    """Return an address with a scheme: http for this machine, as in `http://localhost:8000`, else https.
-    Pure.
-    """
+    """Return an address with a scheme: its own, http for this machine, or https. Pure."""
     plain = address.strip()
     if "://" in plain:
         return plain
@@ -186,9 +184,7 @@ def _with_scheme(address: str) -> str:
 
 
 def _name_of(url: str, taken: Collection[str]) -> str:
-    """Return a name for the provider at an address, such as `local-8000` or the main part of the host name.
-    Pure.
-    """
+    """Return a free name for the provider at an address: `local-8000`, or the main part of the host. Pure."""
     parts = urlsplit(url)
     labels = [each for each in (parts.hostname or "").split(".") if each not in ("api", "www")]
     plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in labels[0] if c != ":").strip("-")

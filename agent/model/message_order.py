@@ -1,4 +1,4 @@
-"""Order of roles for models with a strict template, applied when a body is built.
+"""The order of roles for models with a strict template, applied when a request body is built.
 
 Frames are not changed. Joined messages depend only on frames, so that a request stays the beginning of the
 next one.
@@ -17,16 +17,16 @@ from agent.model.wire_format import compact
 
 GOES_ON = b'{"role":"user","content":"(The conversation goes on.)"}'
 SEEN = b'{"role":"assistant","content":"(I have seen the results.)"}'
-"""A short answer that is inserted after a result without an answer."""
+"""A short answer that is inserted between results and a user message."""
 
 CALLS_ONLY = "(calls only)"
-"""Text of a message that only calls, for models that take neither null nor nothing."""
+"""The text of a message that consists of calls, for models that accept neither null nor an empty text."""
 
 _USER = b'{"role":"user","content":'
 
 
 def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[bytes]:
-    """Return the messages of a body in the order that `rules` require."""
+    """Return the messages of a request body in the order that `rules` require."""
     if rules.single_calls:
         frames = list(_one_by_one(frames))
     messages: list[bytes] = []
@@ -59,7 +59,7 @@ def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[b
 
 
 def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Yield the frames in an order in which each call is a message of its own, followed by its result."""
+    """Yield the frames, with each call in a message of its own, followed by its result."""
     at = 0
     while at < len(frames):
         frame, at = frames[at], at + 1
@@ -93,7 +93,7 @@ def _parts(content: bytes) -> bytes:
 
 
 def _joined_answers(first: bytes, second: bytes) -> bytes:
-    """Join two answers, with the calls of both."""
+    """Join two messages of the model, with the calls of both."""
     one: dict[str, Any] = json.loads(first)
     other: dict[str, Any] = json.loads(second)
     texts = [text for text in (one.get("content"), other.get("content")) if text]

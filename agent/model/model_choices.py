@@ -1,6 +1,6 @@
-"""The models a person can choose from, each with its known facts and the reason if it cannot be used.
+"""The models from which a user can choose, each with its known facts and the reason if it cannot be used.
 
-No list is complete: providers sell more models than are named here. Any name that `agent.model.providers`
+No list is complete: providers offer more models than are listed here. Any name that `agent.model.providers`
 accepts can be chosen as well.
 """
 
@@ -55,7 +55,7 @@ OFFERED: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("deepseek-chat", "deepseek-reasoner", "deepseek-v4-flash", "deepseek-v4-pro"),
     "xai": ("grok-4", "grok-code-fast-1", "grok-3", "grok-3-mini"),
 }
-"""Well-known models of the makers, spelled as their addresses want them."""
+"""Well-known models, by the provider that makes them, spelled as its API expects them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +63,17 @@ class ModelChoice:
     """One model on the list."""
 
     name: str
-    """The name to choose, as `agent.model.providers.resolve` takes it."""
+    """The name to choose, as `agent.model.providers.resolve` accepts it."""
     label: str
-    """The name that the model has once it answers (`Engine.model`)."""
+    """The name by which a session shows the model (`Engine.model`)."""
     origin: Origin
     info: ModelInfo = UNKNOWN
     problem: str = ""
-    """One sentence that says why it cannot be used now; empty if it can."""
+    """A sentence on why it cannot be used now; empty if it can."""
     missing_key: str = ""
-    """The variable that would have to hold the key, if that is what is missing."""
+    """The variable for the key, if the key is missing; otherwise empty."""
     default: bool = False
-    """True if it is the one the settings name."""
+    """True if the settings or the environment choose it."""
 
 
 def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[ModelChoice]:
@@ -91,7 +91,7 @@ def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[
 def served_choices(
     settings: Settings, environ: Mapping[str, str], home: Home, servers: Sequence[DetectedServer]
 ) -> list[ModelChoice]:
-    """Return the models of servers that were found on this machine."""
+    """Return the models of servers found on this machine, and a hint for each server without models."""
     named = _Names(settings, environ, home)
     found: list[ModelChoice] = []
     for server in servers:
@@ -104,7 +104,7 @@ def served_choices(
 
 
 def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
-    """Return each model once, usable ones first, otherwise in the order given."""
+    """Return each model once, usable ones first, otherwise in the given order."""
     once: dict[str, ModelChoice] = {}
     for choice in found:
         known = once.get(choice.label)
@@ -114,8 +114,8 @@ def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
 
 
 def ports(settings: Settings, environ: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Return the ports on which servers of this machine may listen: those of the settings, that of
-    `OPENAI_BASE_URL`, and the default ones.
+    """Return names and ports of servers that may run on this machine: from `OPENAI_BASE_URL`, the settings,
+    and default ones.
     """
     places = [(name, _port(each.base_url)) for name, each in settings.providers.items()]
     places.insert(0, (CUSTOM, _port(environ.get(BASE_URL, "").strip())))
@@ -143,7 +143,7 @@ class _Names:
         self._default = (environ.get(MODEL, "") or settings.model.name).strip()
 
     def choice(self, name: str, origin: Origin) -> ModelChoice:
-        """Return the model of this name as a choice, with the reason if it is not available."""
+        """Return the model with this name as a choice, with the reason if it cannot be used."""
         default = name == self._default
         try:
             target = self._target(name)
@@ -180,7 +180,7 @@ class _Names:
                     yield choice
 
     def open_ended(self) -> Iterator[ModelChoice]:
-        """Yield the providers whose list of models is not known to this program."""
+        """Yield the providers whose models are not listed here, as choices without a model."""
         own = [name for name, each in self._settings.providers.items() if not each.models]
         usual = [name for name, each in PROVIDERS.items() if each.key_env and name not in OFFERED]
         for name in dict.fromkeys([*own, *usual]):
@@ -197,7 +197,7 @@ class _Names:
         return bool(self._environ.get(BASE_URL, "").strip())
 
     def _target(self, name: str) -> Target:
-        """Return the model of this name. Raises `ConfigError` if it cannot be used."""
+        """Return the model with this name. Raises `ConfigError` if it cannot be used."""
         target = resolve(self._settings, self._environ, name)[0]
         if target.kind == "local":
             model_file(self._home, target.path or self._settings.local.model)
@@ -228,7 +228,7 @@ def _origin_of(name: str) -> Origin:
 
 
 def _local(settings: Settings, home: Home, named: _Names) -> Iterator[ModelChoice]:
-    """Yield the weights in the home folder, the default of `local` first."""
+    """Yield the model files in the home folder as choices, first the one that `local` means."""
     yield named.choice("local", "local")
     try:
         used = model_file(home, settings.local.model)

@@ -1,4 +1,4 @@
-"""One protocol for every model: a request in, a stream of typed deltas out."""
+"""One protocol for every model: a request goes in, a stream of typed deltas comes out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from agent.model.repairs import Repair
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "pause", "unknown"]
-"""The reason a reply ended. `pause`: the provider needs the same conversation again, to continue the reply.
+"""The reason why a reply ended. `pause`: the provider must be sent the same conversation again to continue
+it.
 """
 ToolMode = Literal["native", "schema", "text"]
 """The form of calls: the provider's own field, a JSON schema for the whole reply, or plain text."""
@@ -34,7 +35,7 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallFragment:
-    """A piece of a tool call. Pieces with one `index` belong together; `arguments` are concatenated."""
+    """A piece of a streamed tool call. `index` is the provider's number of the call, negative without one."""
 
     index: int
     id: str = ""
@@ -44,7 +45,7 @@ class CallFragment:
 
 @dataclass(frozen=True, slots=True)
 class SealedDelta:
-    """A part of the reply that only its provider reads and needs back byte for byte.
+    """A part of the reply that only its provider can read, and needs back byte for byte.
 
     `data` is the text of a JSON object in ASCII, in the form in which it is sent back. `place` is set if the
     part arrives late: the number of characters of text, and of calls, that come before it in the reply.
@@ -61,7 +62,7 @@ class UsageDelta:
 
 @dataclass(frozen=True, slots=True)
 class TokensDelta:
-    """Ids of tokens that the server reports: `prompt` once, `output` in pieces."""
+    """Token ids that the server reports: `prompt` once, `output` in pieces, with its `logprobs`."""
 
     prompt: tuple[int, ...] = ()
     output: tuple[int, ...] = ()
@@ -70,7 +71,7 @@ class TokensDelta:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredDelta:
-    """The name of the model that answered, if the server says that it is not the requested one."""
+    """The name of the model that answered, if the server reports that it is not the requested one."""
 
     model: str
 
@@ -96,7 +97,7 @@ Delta = (
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool on offer: name, description and JSON schema of its parameters."""
+    """One tool on offer: name, description and the JSON schema of its parameters."""
 
     name: str
     description: str
@@ -104,26 +105,26 @@ class ToolSpec:
 
 
 THOUGHT = "thought"
-"""Kind of a frame that holds reasoning; it is left out if a request may not ask for thinking."""
+"""The kind of a frame that holds reasoning; it is left out if a request must not ask for thinking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A piece of a conversation in wire form, serialised exactly once and never changed.
 
-    The format decides what a piece is: a message, a block of one, an item. A request consists of the frames
-    of the previous one and new ones at its end.
+    The format decides what a piece is: a message, a block of a message, an item. A request consists of the
+    frames of the previous one and new ones at its end.
     """
 
     data: bytes
     role: str = ""
-    """The speaker, for formats that join frames of one speaker."""
+    """The role of its author, for formats that join frames of one role."""
     kind: str = ""
     """The kind of the frame, if the format needs it later, such as `THOUGHT`."""
     images: int = 0
-    """Images in it."""
+    """The number of images in it."""
     own: bool = False
-    """True if the requested model has written it itself."""
+    """True if it was written by the model to which it is sent."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -143,29 +144,29 @@ class ModelRequest:
     system: bytes = b""
     tools: bytes = b""
     marks: tuple[int, ...] = ()
-    """Positions of the frames up to which the provider should cache, in order."""
+    """The positions of the frames up to which the provider should cache, in order."""
     max_output: int | None = None
     usual_output: int | None = None
-    """Output limit if `max_output` is None, for formats that require a limit."""
+    """The output limit if `max_output` is None, for formats that require a limit."""
     temperature: float | None = None
     thinking: Thinking | None = None
-    """None: the provider's default."""
+    """The thinking effort; None for the provider's default."""
     reply_schema: dict[str, Any] | None = None
-    """JSON schema of the whole reply."""
+    """A JSON schema that the whole reply must follow; None for any reply."""
     digest: str = ""
-    """SHA-256 of what the model reads; signed parts are valid only after exactly that."""
+    """The SHA-256 of what the model reads; signed parts are valid only after exactly that content."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further top-level fields of the body."""
+    """Further top-level fields of the request body."""
     told: Callable[[ModelRequest, bytes, Mapping[str, Any]], None] | None = field(
         default=None, compare=False, repr=False
     )
     """Called with the accepted request, the bytes of its body, and the dialect."""
     trial: RequestTrial | None = field(default=None, compare=False, repr=False)
-    """The state for repairs of a refused request."""
+    """The state of the repairs if the request is refused."""
 
 
 class ModelClient(Protocol):
-    """A client of one model. Raises `agent.errors.ModelError` and nothing else."""
+    """A client for one model. Raises only `agent.errors.ModelError`."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]: ...
 
@@ -173,39 +174,39 @@ class ModelClient(Protocol):
 
 
 MOST_SENDINGS = 6
-"""The maximum number of attempts for one request that is refused for its form."""
+"""The maximum number of attempts for a request that is refused for its form."""
 
 
 @dataclass(slots=True)
 class RequestTrial:
-    """The repairs of a request so far (`ModelRequest.trial`).
+    """The repairs to a request so far (`ModelRequest.trial`).
 
     Without it, only body fields can be repaired.
     """
 
     rebuild: Callable[[Any, Dialect], Awaitable[Any]] | None = None
-    """Makes a `ModelRequest` again for another dialect: frames, tools, system prompt."""
+    """Builds the `ModelRequest` again for another dialect: frames, tools, system prompt."""
     images: Callable[[], Sequence[str]] = tuple
-    """SHA-256 of the images of the conversation, in their order."""
+    """Returns the SHA-256 of the images in the conversation, in order."""
     tools: Callable[[], Mapping[str, str]] = dict[str, str]
-    """Each tool on offer with the digest of its schema."""
+    """Returns the digest of each offered tool's schema, by tool name."""
     dialect: Dialect | None = None
-    """The dialect of the last attempt, if it is not the known one."""
+    """The dialect of the last attempt; None if it is the known one."""
     learned: list[tuple[Repair, str]] = field(default_factory=list)
-    """The repairs so far, each with what the provider said."""
+    """The repairs so far, each with the refusal that led to it."""
     tried: set[str] = field(default_factory=set)
     sendings: int = 0
-    """Sendings that were refused."""
+    """The number of attempts that were refused."""
 
     def take(self, repair: Repair, reason: str, dialect: Dialect) -> None:
-        """Record a repair for the next attempt."""
+        """Record a repair, and the dialect of the next attempt."""
         self.tried.add(repair.key)
         self.learned.append((repair, reason))
         self.dialect = dialect
 
 
 Guard = Callable[[str, int, str], str | None]
-"""(user's text, calls made this turn, the answer) -> a nudge that sends the model back to work, or None."""
+"""Takes the user's text, the turn's calls so far and the answer; returns a message to the model, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,29 +217,27 @@ class Profile:
     system_prompt: str | None = None
     """Replaces the standard system prompt; None keeps it. May use `{workspace}` and `{date}`."""
     tools: tuple[str, ...] | None = None
-    """The only tools on offer; None = as configured."""
+    """Names of the only tools on offer; None for those in the settings."""
     tool_descriptions: Mapping[str, str] = field(default_factory=dict)
     """Descriptions that replace the tools' own, by tool name."""
     tool_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Parameter schemas that replace the tools' own, by tool name; each takes a part of theirs."""
+    """Parameter schemas that replace the tools' own, by tool name; each has a part of the same parameters."""
     context_files: bool = True
-    """True if SOUL.md and the project's file are added to the prompt."""
+    """True if SOUL.md and the project's instruction files are added to the prompt."""
     brief: bool = False
-    """True if the standard prompt is given in its short form."""
+    """True if the short form of the standard prompt is used."""
     examples: tuple[Message, ...] = ()
     """Worked examples, placed between system prompt and conversation."""
     result_limit: int = 100_000
-    """Characters of a tool result that stay in the conversation."""
+    """The number of characters of a tool result that stay in the conversation."""
     max_output: int | None = None
-    """Upper limit of tokens for one reply, if the configuration sets none."""
+    """The maximum number of tokens in one reply, if the settings give none."""
     temperature: float | None = None
-    """Sampling temperature, if the configuration sets none."""
+    """The sampling temperature, if the settings give none."""
     guard: Guard | None = None
 
     def offer(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Return the tools in the form of this profile. If the profile names tools, only these, in its
-        order.
-        """
+        """Return the tools in the form of this profile: only those that it names, or all if it names none."""
         if self.tools is not None:
             by_name = {tool.name: tool for tool in tools}
             tools = [by_name[name] for name in self.tools if name in by_name]
@@ -255,7 +254,7 @@ class Profile:
 STANDARD = Profile(name="standard")
 
 SMALL_WINDOW = 16_000
-"""Tokens of a window below which a model is given the compact profile."""
+"""The size of a context window, in tokens, below which a model gets the compact profile."""
 
 
 def _flat(required: Sequence[str], **kinds: str) -> dict[str, Any]:
@@ -298,4 +297,4 @@ COMPACT = Profile(
     result_limit=4_000,
     max_output=1_500,
 )
-"""For any model with a small window: few tools, few words, small results."""
+"""The profile for models with a small window: few tools, short descriptions, small results."""

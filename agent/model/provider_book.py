@@ -1,4 +1,4 @@
-"""Providers as they are listed, checked and removed, on the command line and in the application."""
+"""Listing, checking and removing providers, for the command line and the application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def provider_rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
-    """Return a row for every provider: from the settings first, then built-in ones and the environment's."""
+    """Return a row of facts for every provider: those in the settings first, then built-in ones."""
     from agent.model.addresses import plain_address
     from agent.model.catalog import PROVIDERS
     from agent.model.dialect_book import learned_of
@@ -51,7 +51,7 @@ def provider_rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
 
 
 def provider_row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
-    """Return the row of one provider. Raises `ConfigError` if there is none of this name."""
+    """Return the row of one provider. Raises `ConfigError` if there is no provider with this name."""
     for row in provider_rows(home, loaded):
         if row["name"] == name:
             return row
@@ -59,24 +59,24 @@ def provider_row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any
 
 
 def variable_of(loaded: LoadedSettings, name: str) -> str:
-    """Return the value of a variable, without blanks around it; empty if there is none."""
+    """Return the value of an environment variable, without surrounding spaces; empty if there is none."""
     return loaded.environ.get(name, "").strip() if name else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """What one request to a provider gave."""
+    """The result of one request to a provider."""
 
     problem: str = ""
-    """One sentence; empty if it answers."""
+    """A sentence; empty if the provider answers."""
     url: str = ""
     models: tuple[str, ...] = ()
     key: str = ""
-    """How its key went: empty, or a clause."""
+    """A clause on the key that continues “It answers”, such as that it is accepted; may be empty."""
 
 
 async def ask_provider(loaded: LoadedSettings, name: str) -> ProviderAnswer:
-    """Send one request to a provider, which costs nothing. Raises `ConfigError` for an unknown one."""
+    """Send one free request to a provider, and return the result. Raises `ConfigError` for an unknown one."""
     from agent.model.addresses import plain_address
     from agent.model.catalog import PROVIDERS
     from agent.model.key_check import KeyProvider, check_key
@@ -106,9 +106,9 @@ async def ask_provider(loaded: LoadedSettings, name: str) -> ProviderAnswer:
 
 
 def remove_provider(home: Home, loaded: LoadedSettings, name: str) -> Callable[[], None]:
-    """Take a provider out of config.yaml, with what was learned of it; return what puts it back there.
+    """Remove a provider from config.yaml, with its learned rules; return a function that restores it there.
 
-    Raises `ConfigError` if it does not stand there.
+    Raises `ConfigError` if it is not in that file.
     """
     from agent.core.config.edit import drop_entry
     from agent.model.dialect_book import forget

@@ -1,8 +1,8 @@
-"""Resolution of providers from settings and environment: address, key, model, tool mode.
+"""Resolution of models and providers from settings and environment: address, key, model, tool mode.
 
-A model is named `name`, `provider/name`, `local`, `local:/path.gguf` or `demo`. Names are taken from the
-command line, else `HERMES_MODEL`, else `model.name` of config.yaml. Nothing is guessed: neither a model, nor
-a provider whose key is missing.
+A model is named `name`, `provider/name`, `local`, `local:/path.gguf` or `demo`. The name is taken from the
+command line, otherwise from `HERMES_MODEL`, otherwise from `model.name` in config.yaml. Nothing is guessed:
+neither a model, nor a provider whose key is missing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ BASE_URL = "OPENAI_BASE_URL"
 KEY = "OPENAI_API_KEY"
 MODEL = "HERMES_MODEL"
 SHORTEST_SECRET = 8
-"""Characters below which a value is not looked for: it would be found in ordinary text."""
+"""The fewest characters of a value that is masked: shorter ones would occur in ordinary text."""
 LISTED_MODELS = 8
-"""Models of a server that a notice names."""
+"""The maximum number of a server's models that a notice lists."""
 CUSTOM = "custom"
-"""Name of the provider at `OPENAI_BASE_URL`."""
+"""The name of the provider at `OPENAI_BASE_URL`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,46 +42,46 @@ class Target:
     kind: Literal["chat", "local", "demo"]
     provider: str
     model: str
-    """The name the provider knows the model by."""
+    """The name by which the provider knows the model."""
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     more_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further keys, by the variables that hold them."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values of variables in headers and in the query of the address, which are shown nowhere."""
+    """Values of variables in headers and in the address's query, which are never shown."""
     format: str = DEFAULT_FORMAT
-    """Name of the wire format."""
+    """The name of the wire format."""
     dialect: str = ""
-    """The dialect that the settings name; empty: that of provider, host or model."""
+    """The dialect that the settings name; empty for the one that fits provider, host or model."""
     tool_mode: ToolMode = "native"
     info: ModelInfo = UNKNOWN
     key_hint: str = ""
     """The environment variable that holds the key; empty if none is needed."""
     path: str = ""
-    """Weights of a local model, if they were named."""
+    """The file with the weights of a local model, if it was named; otherwise empty."""
     chosen: ModelInfo = UNKNOWN
     """The part of `info` set in the settings."""
     mode_chosen: bool = False
     """True if the settings choose the tool mode."""
     is_server: bool = False
-    """True if it is a gateway or a private server, which is asked for its models."""
+    """True if it is a gateway or a private server, which is queried for its models."""
     untooled: bool = False
-    """True if calls are sent as text because the server reports that the model is not shown tools."""
+    """True if calls are sent as text because the server reports that its template has no tools."""
     provider_guessed: bool = False
-    """True if the name is `maker/model`, whose first part is no provider."""
+    """True if the name is `maker/model`, whose first part is not a provider."""
     listed: tuple[str, ...] = ()
-    """The models that the server lists, if this one is not among them."""
+    """The models that the server lists, if this one is not among them; otherwise empty."""
 
     @property
     def label(self) -> str:
-        """The name of this model for a person; unique among the targets of a session."""
+        """The name of this model as it is shown; unique among the targets of a session."""
         return self.provider if self.kind != "chat" else f"{self.provider}/{self.model}"
 
     def request_headers(self) -> dict[str, str]:
-        """Return the headers of a request: the key in the form of the wire format, and those of the settings.
+        """Return the headers of a request: the key as the wire format sends it, and those in the settings.
 
-        Raises `ConfigError` for a format that cannot be read.
+        Raises `ConfigError` for a format that cannot be loaded.
         """
         own = FORMATS.get(self.format).headers(self.api_key.strip())
         named = {name.lower() for name in self.headers}
@@ -99,20 +99,20 @@ class NoModelError(ConfigError):
     ) -> None:
         super().__init__("\n".join([*problems, _ways_on(keys, servers)]))
         self.problems = tuple(problems)
-        """Problems of the settings, which may be why no model is chosen."""
+        """Problems with the settings, which may be the reason why no model is chosen."""
         self.keys = tuple(keys)
-        """Variables of providers that are set: their key, or the address of `OPENAI_BASE_URL`."""
+        """Variables of providers that are set: for their key, or `OPENAI_BASE_URL`."""
         self.servers = tuple(servers)
 
     def with_servers(self, servers: Sequence[DetectedServer], problems: Sequence[str] = ()) -> NoModelError:
-        """Return the error with servers found on this machine in its steps. `problems` of the settings come
-        first.
+        """Return the error with servers found on this machine among its steps, after `problems` with the
+        settings.
         """
         return NoModelError(self.keys, servers, problems)
 
 
 class UnusableModelError(ConfigError):
-    """Raised if the chosen model cannot be used; another one may be usable."""
+    """Raised if the chosen model cannot be used; another model may be usable."""
 
 
 def resolve(
@@ -142,13 +142,13 @@ def resolve(
 
 
 def reach(settings: Settings, environ: Mapping[str, str], provider: str) -> Target:
-    """Return the target of a provider, without a model. Raises `ConfigError`, also for a missing key."""
+    """Return the target of a provider, without a model. Raises `ConfigError`, also if the key is missing."""
     return _Resolver(settings, environ).provider(provider)
 
 
 def missing_provider(settings: Settings, environ: Mapping[str, str], model: str) -> str:
-    """Return why no provider can serve `PROVIDER/NAME`, as a sentence; empty if one may, even without its
-    key.
+    """Return a sentence on why no provider can serve this model; empty if one can, even if its key is
+    missing.
     """
     provider, slash, name = model.partition("/")
     resolver = _Resolver(settings, environ)
@@ -161,7 +161,7 @@ def missing_provider(settings: Settings, environ: Mapping[str, str], model: str)
 
 
 class _Resolver:
-    """Resolves names with one set of settings and one environment."""
+    """Resolves names of models with one set of settings and one environment."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -205,7 +205,7 @@ class _Resolver:
         )
 
     def means_provider(self, name: str) -> bool:
-        """Return whether the first part of `name/…` is a provider rather than a part of the model's name."""
+        """Return whether `name` in `name/…` is a provider and not a part of the model's name."""
         own = self._settings.providers.get(name)
         if own is not None and (own.base_url or name not in PROVIDERS):
             return True
@@ -219,7 +219,7 @@ class _Resolver:
         return not key or bool(_variable(self._environ, key))
 
     def home_of(self, model: str) -> str:
-        """Return the provider of a model that is named without one. Raises `ConfigError` if several are
+        """Return the provider of a model named without one. Raises `ConfigError` if none or several are
         possible.
         """
         listed = [name for name, provider in self._settings.providers.items() if model in provider.models]
@@ -275,7 +275,7 @@ class _Resolver:
         )
 
     def _headers(self, name: str, own: ProviderSettings | None, url: str, key: str) -> Mapping[str, str]:
-        """Return the headers of the settings, with the key if the provider requires it in a custom header."""
+        """Return the headers in the settings, plus the key if the provider expects it in a custom header."""
         given = own.headers if own else {}
         place = f"providers.{name}.headers"
         made = {header: fill_in(text, self._environ, place) for header, text in given.items()}
@@ -297,7 +297,7 @@ class _Resolver:
         return found
 
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
-        """Return address and key variable of a provider. Raises `ConfigError` for an invalid address."""
+        """Return address, key variable and format of a provider. Raises `ConfigError` if it is invalid."""
         if own is not None and not own.base_url:
             usual = self._provider(name, None)
             return replace(usual, key_env=own.api_key_env or usual.key_env, format=own.format or usual.format)
@@ -331,7 +331,7 @@ class _Resolver:
 
 
 def secret_variables(own: ProviderSettings | None) -> list[str]:
-    """Return the variables whose values are secret because headers or the query of an address use them."""
+    """Return the variables in headers or the query of the address, whose values are secret."""
     if own is None:
         return []
     return [
@@ -342,8 +342,8 @@ def secret_variables(own: ProviderSettings | None) -> list[str]:
 
 
 def address_of(settings: Settings, environ: Mapping[str, str], provider: str) -> str:
-    """Return the address of a provider as the settings or the table of providers name it; empty if there is
-    none.
+    """Return the address of a provider in the settings or built in, variables not filled in; empty if there
+    is none.
     """
     if (own := settings.providers.get(provider)) is not None and own.base_url:
         return own.base_url
@@ -357,15 +357,13 @@ def _makes(provider: Provider, model: str) -> bool:
 
 
 def seller(url: str) -> str:
-    """Return the built-in provider whose address this is; empty if there is none."""
+    """Return the name of the built-in provider at an address; empty if there is none."""
     host = urlsplit(url).netloc
     return next((name for name, each in PROVIDERS.items() if urlsplit(each.base_url).netloc == host), "")
 
 
 def spoken(url: str) -> str:
-    """Return the wire format of the built-in provider at an address; for other addresses, the most common
-    format.
-    """
+    """Return the wire format of the built-in provider at an address, or the default format."""
     name = seller(url)
     return PROVIDERS[name].format if name else DEFAULT_FORMAT
 
@@ -393,9 +391,9 @@ def _check_key(key: str, variable: str) -> None:
 
 
 def checked_url(url: str, place: str) -> str:
-    """Return `url` in its plain form.
+    """Return `url` without spaces around it and without the path of an endpoint.
 
-    Raises `ConfigError`, which names `place`, the setting that holds it.
+    Raises `ConfigError`, whose message names `place`, the setting that holds it.
     """
     plain = url.strip()
     try:
@@ -435,8 +433,8 @@ def _no_home(model: str, choices: Sequence[str], own: Iterable[str]) -> str:
 
 
 def unlisted_problem(target: Target) -> str:
-    """Return why a target cannot be meant: neither a provider nor a maker on its server's list has the first
-    part of its name; empty if it can.
+    """Return why a target is probably a mistake: the first part of its name is neither a provider nor a maker
+    on the server's list. Empty if it is not.
     """
     maker = target.model.partition("/")[0]
     if not target.listed or not target.provider_guessed:
@@ -450,7 +448,7 @@ def unlisted_problem(target: Target) -> str:
 
 
 def unlisted_notice(target: Target) -> str:
-    """Return a notice if the server of a target does not list its model; else an empty text."""
+    """Return a notice if the server of a target does not list its model; otherwise an empty text."""
     if not target.listed:
         return ""
     said = _not_listed(target)

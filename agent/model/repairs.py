@@ -1,6 +1,6 @@
 """Repairs of requests that a provider refused for their form: the candidates for a refusal, in order.
 
-A refusal is recognised by the rules of the dialect (`refusals`), and each repair is a change of the dialect,
+A refusal is recognised by the rules of the dialect (`refusals`), and each repair is a change to the dialect,
 which affects messages, tools and fields when requests are built.
 """
 
@@ -22,15 +22,15 @@ from tools.kit.lazy_pattern import lazy_pattern
 log = logging.getLogger(__name__)
 
 FORM_STATUSES = (400, 404, 422, 500, 501, 0)
-"""Statuses of refusals about the form of a request; 0: none, the answer had begun."""
+"""Statuses of refusals about the form of a request; 0 if the answer had already begun."""
 SEARCHED = 4_000
-"""Characters of a refusal that are searched: some repeat the whole request."""
+"""The number of characters of a refusal that are searched: some repeat the whole request."""
 WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort", "reasoning"]}}
-"""No thinking is requested if the history lacks required thoughts."""
+"""A change that stops requests for thinking, used if the history lacks required thoughts."""
 LEAST_WINDOW = 1_000
-"""Tokens below which a number is not taken for a window."""
+"""The smallest number that is taken for the tokens of a context window."""
 LEAST_DESCRIPTION = 64
-"""Characters below which a number is not taken for the length of a description."""
+"""The smallest number that is taken for the length of a description."""
 IMAGES_OUT: Mapping[str, Any] = {"images": {"taken": False}}
 
 _KEYS = lazy_pattern(
@@ -50,11 +50,11 @@ _UNREAD = lazy_pattern(
 
 @dataclass(frozen=True)
 class Refusal:
-    """A refused request, and the provider's complaint.
+    """A refused request, and the provider's message.
 
-    `status` is 0 if the answer had begun. `words` holds code and type of the complaint, `body` the request as
-    sent, and `images` the SHA-256 of its images in order. `tools` holds each tool on offer with the digest of
-    its schema.
+    `status` is 0 if the answer had begun. `words` holds code and type from the message, `body` the request as
+    sent, and `images` the SHA-256 of its images in order. `tools` maps each offered tool to the digest of its
+    schema.
     """
 
     status: int
@@ -73,7 +73,7 @@ class Refusal:
 
     @cached_property
     def body_data(self) -> dict[str, Any]:
-        """The body of the refused request as data."""
+        """The body of the refused request as data; empty if it cannot be parsed."""
         try:
             data = json.loads(self.body) if self.body else {}
         except (ValueError, RecursionError):
@@ -83,12 +83,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Repair:
-    """One repair: its name, its change of the dialect, and the rule that led to it."""
+    """One repair: the name of its kind, and the change to the dialect."""
 
     rule: RepairName
     change: Mapping[str, Any]
     lasts: bool = True
-    """True if it is about the model, not about this conversation alone."""
+    """True if it applies to the model, and not only to this conversation."""
 
     @property
     def key(self) -> str:
@@ -96,12 +96,12 @@ class Repair:
 
 
 def names(dialect: Dialect, refusal: Refusal, repair: RepairName) -> bool:
-    """Return whether a refusal calls for a repair, possibly among others."""
+    """Return whether a refusal matches a rule with this repair, possibly among others."""
     return any(_calls_for(rule, refusal) for rule in dialect.refusals if rule.repair == repair)
 
 
 def is_overflow(dialect: Dialect, refusal: Refusal) -> bool:
-    """Return whether a refusal says that the request was larger than the window."""
+    """Return whether a refusal means that the request was larger than the context window."""
     for rule in dialect.refusals:
         if rule.repair in ("compact", "rename_limit") and _calls_for(rule, refusal):
             return rule.repair == "compact"
@@ -109,7 +109,7 @@ def is_overflow(dialect: Dialect, refusal: Refusal) -> bool:
 
 
 def window_in(dialect: Dialect, text: str) -> int | None:
-    """Return the window in tokens that a sentence about an overflow names; None if it names none."""
+    """Return the window in tokens that a refusal names; None if it names none."""
     text = " ".join(text[:SEARCHED].split())
     if dialect.limits.other_units and re.search(dialect.limits.other_units, text, re.IGNORECASE):
         return None
@@ -122,7 +122,7 @@ def window_in(dialect: Dialect, text: str) -> int | None:
 
 
 def repairs_for(dialect: Dialect, refusal: Refusal) -> Iterator[Repair]:
-    """Yield the repairs that may help, the likeliest first. Each would change the dialect."""
+    """Yield the repairs that may help, the likeliest first. Each of them changes the dialect."""
     for rule in dialect.refusals:
         if not _calls_for(rule, refusal):
             continue
@@ -197,7 +197,7 @@ def _drop_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _thinking_key(dialect: Dialect, refusal: Refusal) -> str:
-    """Return the name of the field in which the refusal requires thoughts."""
+    """Return the name of the field for thoughts in a refusal, or the usual one if it names none."""
     for match in _KEYS.finditer(refusal.search_text):
         key = match[1] or match[2]
         if not key.lower().endswith(("_mode", "_effort", "_budget", "_tokens", "enable_thinking")):
@@ -212,7 +212,7 @@ def _rewrite_ids(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Itera
 
 
 def _wanted_form(said: str) -> str:
-    """Return the form of call ids that a complaint describes; empty if it describes none."""
+    """Return the form of call ids that a refusal describes; empty if it describes none."""
     for match in re.finditer(r"\^(\S{3,80}?)\$", said):
         if is_form(match[1]):
             return match[1]
@@ -270,7 +270,7 @@ def _fill_content(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iter
 def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
     """Yield changes that remove images.
 
-    They limit the number or size of images, then leave out the newest one, then all.
+    They limit the number or the size of images, then omit the newest one, then all.
     """
     images = [each for each in refusal.images if each not in dialect.images.without]
     if not images:
@@ -304,7 +304,7 @@ def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield changes that remove the tool that the refusal names, or else the tools with complex schemas.
+    """Yield changes that remove the tools that the refusal names, or else those with complex schemas.
 
     If there are too many tools, the last ones are removed.
     """
@@ -333,7 +333,7 @@ def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterato
 
 
 def _most(said: str) -> int:
-    """Return the maximum number that a complaint names; 0 if it names none."""
+    """Return the maximum that a refusal names; 0 if it names none."""
     found = re.search(
         r"(?:maximum|max|at most|limit|up to|no (?:more|longer) than|longer than|more than|exceeds?|<=?)"
         r"[^\d.;]{0,30}(\d{1,5})\b",
@@ -344,7 +344,7 @@ def _most(said: str) -> int:
 
 
 def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schemas of the tools in a body, by name and in order."""
+    """Return the schemas of the tools in a request body by tool name, in order."""
     found: dict[str, Any] = {}
     for each in sent.get("tools") or ():
         inner = each.get("function", each) if isinstance(each, dict) else {}
@@ -354,9 +354,7 @@ def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield a smaller output limit if the refusal names one; else another name for the limit,
-    then no limit.
-    """
+    """Yield a smaller output limit if the refusal names one, or another field for it, then no limit."""
     said = refusal.search_text
     fields = ("max_tokens", "max_completion_tokens", "max_output_tokens", dialect.limits.output_name)
     name = next((each for each in fields if isinstance(refusal.body_data.get(each), int)), "")
@@ -399,7 +397,7 @@ def _drop_field(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
 
 
 def _compact(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Yield nothing, because an overflow is solved by compacting the conversation, not by another form."""
+    """Yield nothing: an overflow is solved by compacting the conversation, not by another form."""
     yield from ()
 
 

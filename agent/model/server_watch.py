@@ -1,4 +1,4 @@
-"""Reports of model servers about themselves, and detection of their restarts."""
+"""What model servers report about their models, and detection of restarts of the servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 SMALLEST = 256
-"""Tokens below which a number is not taken for a window."""
+"""The smallest number that is taken for the tokens of a window or a limit."""
 LARGEST = 1_000_000_000
 _MILLION = 1_000_000
 
@@ -48,12 +48,12 @@ _PRICES = {
     "cached_price": (("pricing", "input_cache_read"), ("model_info", "cache_read_input_token_cost")),
     "written_price": (("pricing", "input_cache_write"), ("model_info", "cache_creation_input_token_cost")),
 }
-"""Fields that hold US dollars per token."""
+"""Fields that hold prices in US dollars per token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """A server's facts about one model; the fields are those of `ModelInfo`."""
+    """A server's facts about one model. All fields but `tools` are as in `ModelInfo`; None means unknown."""
 
     context_window: int | None = None
     max_output: int | None = None
@@ -63,7 +63,7 @@ class ServerFacts:
     written_price: float | None = None
     images: bool | None = None
     tools: bool | None = None
-    """True if the model's template has a place for tools; False: they would be dropped silently."""
+    """True if the model's template has a place for tools; False if tools would be dropped silently."""
 
     def __or__(self, other: ServerFacts) -> ServerFacts:
         """Return these facts, with missing ones taken from `other`."""
@@ -71,9 +71,7 @@ class ServerFacts:
         return replace(other, **{name: value for name, value in known.items() if value is not None})
 
     def complete(self, info: ModelInfo, chosen: ModelInfo) -> ModelInfo:
-        """Return `info` with the server's values in place of its own, except those of the settings
-        (`chosen`).
-        """
+        """Return `info` with the server's values in it, except where the settings (`chosen`) have values."""
         values = {
             each.name: value
             for each in fields(self)
@@ -87,7 +85,7 @@ class ServerFacts:
 def entry_of(answer: Any, model: str) -> Mapping[str, Any]:
     """Return the entry of a model in a list (`/v1/models`, `/model/info`); empty if it is not listed.
 
-    Some servers, such as llama.cpp's, answer to every model name. Their only entry is used for any model.
+    llama.cpp's server accepts any model name. Its only entry is therefore used for every model.
     """
     listed = answer.get("data") if isinstance(answer, Mapping) else answer
     entries = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
@@ -99,9 +97,9 @@ def entry_of(answer: Any, model: str) -> Mapping[str, Any]:
 
 
 def list_without(answer: Any, model: str) -> tuple[str, ...]:
-    """Return the names in a list of models (`/v1/models`) that has no name for `model`; empty if it has one.
+    """Return the names in a list of models (`/v1/models`) if `model` is not in it; empty if it is.
 
-    Servers may list a name with a tag or a folder that requests leave out, or a pattern for many names.
+    Servers may list a name with a tag or a folder that requests omit, or a pattern for many names.
     """
     names = names_in(answer) or ()
     if entry_of(answer, model) or any(
@@ -118,7 +116,7 @@ def _names(entry: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def facts_of(entry: Mapping[str, Any]) -> ServerFacts:
-    """Return the facts in the entry of a model."""
+    """Return the facts in the entry of a model in a list."""
     prices = {name: _price(entry, paths) for name, paths in _PRICES.items()}
     if not prices["input_price"] and not prices["output_price"]:
         # Gateways report 0 for unknown values.
@@ -181,9 +179,7 @@ def _tokens(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> int |
 
 
 def _price(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> float | None:
-    """Return the price in US dollars per million tokens that an entry names at one of `paths`;
-    None if none.
-    """
+    """Return the price in US dollars per million tokens that an entry has at one of `paths`, or None."""
     for path in paths:
         value = _value(entry, path)
         try:
@@ -198,23 +194,23 @@ def _price(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> float 
 log = logging.getLogger(__name__)
 
 PATIENCE = 1.5
-"""Seconds a server has for all it is asked."""
+"""Seconds that a server has for all requests together."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """What a server answered when it was last asked."""
+    """A server's answers to the last requests."""
 
     models: Any = None
     props: Any = None
     prices: Any = None
     listener: frozenset[int] = frozenset()
-    """Names of the sockets that listened at its port then, if the system reports them."""
+    """Ids of the sockets that listened at its port then, if the system reports them."""
 
 
 @dataclass(slots=True)
 class ServerWatch:
-    """Asks the server at one address for its facts. Callers set `stale` if it may have been restarted."""
+    """Requests facts from the server at one address. Callers set `stale` if it may have been restarted."""
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -223,9 +219,7 @@ class ServerWatch:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def facts(self, model: str) -> ServerFacts:
-        """Return the server's facts about a model. The server is asked once, and again after a possible
-        restart.
-        """
+        """Return the server's facts about a model. Requests are sent once, and again if `stale` is set."""
         async with self._asking:
             if self.stale:
                 self._said, self.stale = await self._ask()
@@ -237,28 +231,28 @@ class ServerWatch:
         return smaller | listed | props | facts_of(priced) | _behind(priced)
 
     def list_without(self, model: str) -> tuple[str, ...]:
-        """Return the models that the server listed when it was asked, if `model` is not among them."""
+        """Return the models that the server last listed, if `model` is not among them; otherwise empty."""
         return list_without(self._said.models, model)
 
     async def lists(self, *models: str) -> bool:
-        """Return whether the server lists all of these names, as different models."""
+        """Return whether the server lists all of these names, each as a different model."""
         await self.facts(models[0])
         entries = [entry_of(self._said.models, model) for model in models]
         return all(entries) and len({id(entry) for entry in entries}) == len(models)
 
     @property
     def counts_tokens(self) -> bool:
-        """Return whether the server is known to count the tokens of a request: llama.cpp's does."""
+        """True if the server is known to count the tokens of a request: llama.cpp's does."""
         return is_llamacpp(self._said.models)
 
     async def was_restarted(self) -> bool:
-        """Return whether the server was started since it was asked; False if unknown."""
+        """Return whether the server may have been restarted since the last requests; False if unknown."""
         if not self.stale and self._said.listener:
             self.stale = listeners(self.base_url) != self._said.listener
         return self.stale
 
     async def _ask(self) -> tuple[_Said, bool]:
-        """Return the server's answers, and whether it has to be asked again."""
+        """Return the server's answers, and whether the requests must be sent again later."""
         said = _Said()
         try:
             async with asyncio.timeout(PATIENCE):
@@ -283,15 +277,15 @@ class ServerWatch:
 
 
 class ServerWatches:
-    """The servers of one session, each asked once for all its models."""
+    """The servers of one session; each is queried once for all its models."""
 
     def __init__(self) -> None:
         self._watches: dict[str, ServerWatch] = {}
         self._plain: dict[str, Target] = {}
-        """Targets as they were before their servers said anything, by their labels."""
+        """Targets without any facts from their servers, by label."""
 
     def of(self, target: Target) -> ServerWatch | None:
-        """Return the watch of a target's server; None for models that are known beforehand."""
+        """Return the watch of a target's server; None if the facts about the model are known without it."""
         if target.kind != "chat" or not (target.is_server or target.info == UNKNOWN):
             return None
         if target.base_url not in self._watches:
@@ -299,14 +293,12 @@ class ServerWatches:
         return self._watches[target.base_url]
 
     def watch_target(self, target: Target) -> WatchedModel | None:
-        """Return a target together with the watch of its server; None if its server is not watched."""
+        """Return a model together with the watch of its server; None if the server is not watched."""
         watch = self.of(target) if target.is_server else None
         return None if watch is None else WatchedModel(self, watch, target)
 
     def with_list(self, target: Target) -> Target:
-        """Return a target with the list of models that its server gave when it was asked last, if the model
-        is not on it.
-        """
+        """Return a target with the server's last list of models added, if the model is not on it."""
         watch = self.of(target)
         # Azure lists the models it has, and is asked for deployments.
         if watch is None or target.chosen != UNKNOWN or is_azure(target.base_url):
@@ -314,8 +306,8 @@ class ServerWatches:
         return replace(target, listed=watch.list_without(target.model))
 
     async def inform(self, target: Target) -> Target:
-        """Return a target to which the server's facts about the model are added, except those that the
-        settings give.
+        """Return a target with the server's facts about the model added, except where the settings have
+        values.
         """
         watch = self.of(target)
         if watch is None:
@@ -331,18 +323,18 @@ class ServerWatches:
 
 @dataclass(slots=True)
 class WatchedModel:
-    """One model of a watched server, with its last known facts."""
+    """One model of a watched server, with the last known facts."""
 
     _watches: ServerWatches
     _watch: ServerWatch
     target: Target
 
     def doubt(self) -> None:
-        """Record a failure that may be due to a restart of the server."""
+        """Record a failure that may come from a restart of the server."""
         self._watch.stale = True
 
     async def news(self) -> Target | None:
-        """Return the model with the server's new facts if they changed with a restart; else None."""
+        """Return the model with the server's new facts if they changed with a restart; otherwise None."""
         if not await self._watch.was_restarted():
             return None
         before, self.target = self.target, await self._watches.inform(self.target)
@@ -359,20 +351,20 @@ class WatchedModel:
 
     @property
     def may_drop_tools(self) -> bool:
-        """Return whether the server may have dropped the tools, if it counts far too few tokens.
+        """True if the server may drop tools silently, so that its token counts must be checked.
 
-        That is assumed for nearby servers, unless the settings say that calls have a separate field.
+        That is assumed for addresses without TLS, unless the settings choose the tool mode.
         """
         return self.target.base_url.startswith("http:") and not self.target.mode_chosen
 
     @property
     def counts_tokens(self) -> bool:
-        """Return whether the server is known to count the tokens of a request."""
+        """True if the server is known to count the tokens of a request."""
         return self._watch.counts_tokens
 
 
 def _behind(entry: Mapping[str, Any]) -> ServerFacts:
-    """Return window and output limit of the model that a gateway names as its backend."""
+    """Return the catalog's facts about the model that a gateway names as its backend."""
     parameters = entry.get("litellm_params")
     name = parameters.get("model") if isinstance(parameters, Mapping) else None
     info = lookup(name, name.partition("/")[0]) if isinstance(name, str) else None
@@ -389,7 +381,7 @@ def _behind(entry: Mapping[str, Any]) -> ServerFacts:
 
 
 def listeners(url: str) -> frozenset[int]:
-    """Return the listening sockets at the port of a local address; a different set means a restart.
+    """Return the ids of the listening sockets at the port of a local address; other ids mean a restart.
 
     Returns an empty set for other machines, and if the system does not report them.
     """

@@ -1,7 +1,7 @@
-"""JSON schemas of tools in a form models accept: contradictions fixed, or only the simplest keywords.
+"""JSON schemas of tools in a form that models accept: contradictions fixed, or only the simplest keywords.
 
-Tool servers list schemas that no provider accepts: arrays without items, missing required parameters,
-dangling references. A fix never excludes a value that the tool would have accepted.
+Tool servers offer schemas that providers refuse: arrays without items, missing required parameters, dangling
+references. A fix never excludes a value that the tool would have accepted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 DEEPEST = 24
-"""Levels of a schema that are kept."""
+"""The number of levels of a schema that are kept."""
 
 _TYPES = {
     "int": "integer",
@@ -39,7 +39,7 @@ _SWITCHES = ("uniqueItems", "deprecated", "readOnly", "writeOnly")
 
 
 def sound(schema: Any) -> dict[str, Any]:
-    """Return an object schema without contradictions; equal to the given one if that has none."""
+    """Return an object schema without contradictions; equal to the given one if it has none."""
     root = schema if isinstance(schema, Mapping) else {}
     made = _sound(root, root, 0)
     flat = _flatten(made, root)
@@ -51,14 +51,14 @@ def sound(schema: Any) -> dict[str, Any]:
 
 
 def plain(schema: Any) -> dict[str, Any]:
-    """Return the schema with only types, descriptions, properties, items and enumerations."""
+    """Return the schema with only types, descriptions, properties, required names, items and enumerations."""
     root = sound(schema)
     made = _simple(root, root, 0)
     return {"type": "object", "properties": {}, **made}
 
 
 def is_plain(schema: Any) -> bool:
-    """Return whether `plain` leaves a schema unchanged."""
+    """Return whether `plain` would leave a schema unchanged."""
     return json.dumps(plain(schema), sort_keys=True) == json.dumps(schema, sort_keys=True)
 
 
@@ -122,7 +122,7 @@ def _is_of_its_kind(name: str, value: Any) -> bool:
 
 
 def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Return a subschema in valid form. True and false are schemas too; a type name stands for that type."""
+    """Return a subschema in valid form. True and false are valid; the name of a type stands for that type."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and (kind := _type(value)) is not None:
@@ -131,9 +131,7 @@ def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Return the schema for the items of an array. A list of schemas, one for each position, becomes "any of
-    them".
-    """
+    """Return the schema for the items of an array. A list of schemas, one per position, becomes `anyOf`."""
     if not isinstance(value, list):
         return _any(value, root, depth)
     kinds = [_any(each, root, depth) for each in value]
@@ -142,7 +140,7 @@ def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without required parameters that it does not define."""
+    """Return the schema without those required parameters that it does not define."""
     required, properties = part.get("required"), part.get("properties")
     if isinstance(required, list) and isinstance(properties, Mapping):
         kept = [name for name in dict.fromkeys(required) if name in properties]
@@ -154,7 +152,7 @@ def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flatten(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Return a schema without alternatives at its top; it has the parameters of all of them."""
+    """Return a schema without alternatives at its top; it has the parameters of all alternatives."""
     # A reference may lead back to itself.
     reference = part.get("$ref") if depth < 4 else None
     if not part.keys() & {*_BRANCHES, "not", "enum", "$ref", "if", "then", "else", "const"}:
@@ -233,9 +231,7 @@ def _join_branches(branches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return one schema for several alternatives: their merged enumerations, else the first that is not
-    null.
-    """
+    """Return one schema for several alternatives: their merged enumerations, or the first but null."""
     words = [
         word for each in branches for word in (each.get("enum") or [each.get("const")]) if word is not None
     ]
@@ -245,7 +241,7 @@ def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _type(value: Any) -> Any:
-    """Return a JSON schema type if it is valid; else None."""
+    """Return a JSON schema type, corrected if necessary; None if it is not valid."""
     if isinstance(value, list):
         kinds = [kind for each in value if (kind := _type("null" if each is None else each)) is not None]
         kinds = list(dict.fromkeys(kinds))
@@ -257,7 +253,7 @@ def _type(value: Any) -> Any:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the part of the schema to which a reference points; None if there is none."""
+    """Return the part of the schema to which a reference points; None if there is no such part."""
     if not reference.startswith("#"):
         return None
     found: Any = root

@@ -1,4 +1,4 @@
-"""Tokens and money of a session, and estimates of the tokens of a text."""
+"""Tokens and money used in a session, and estimates of the tokens of a text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent.core.event_data import Usage
 from agent.model.catalog import UNKNOWN, ModelInfo
 
 TYPICAL_RATIO = 4.0
-"""Characters per token before a provider has counted anything."""
+"""The assumed characters per token before a provider has counted any."""
 
 LEAST_RATIO, LARGEST_RATIO = 1.5, 8.0
-"""Limits for plausible ratios: beyond them a count says more about the server than about the text."""
+"""Limits of plausible ratios: beyond them, a count says more about the server than about the text."""
 
 SMALLEST_WINDOW = 1_000
-"""Tokens below which a number that a provider names is not taken for a window."""
+"""The smallest number from a provider that is taken for a context window."""
 
 _PER_MILLION = 1_000_000
 
@@ -25,7 +25,7 @@ _PER_MILLION = 1_000_000
 def request_cost(usage: Usage, info: ModelInfo) -> float | None:
     """Return the cost of one request in US dollars; None if a necessary count or price is unknown.
 
-    The cost that the server reports takes precedence over any table of prices.
+    A cost reported by the server takes precedence over the prices.
     """
     if usage.cost is not None:
         return usage.cost
@@ -53,7 +53,7 @@ def request_cost(usage: Usage, info: ModelInfo) -> float | None:
 def most_cost(most_input: int, output: int, info: ModelInfo) -> float | None:
     """Return the highest possible cost of a request in US dollars; None if a price is unknown.
 
-    All input may be written to the cache, which can be more expensive.
+    All input may be written to the cache, which can cost more.
     """
     dearer = info.written_price is not None and info.written_price > (info.input_price or 0.0)
     return request_cost(Usage(input=most_input, output=output, written=most_input if dearer else None), info)
@@ -68,7 +68,7 @@ def usage_record(usage: Usage) -> dict[str, int | float | None]:
 
 
 class Meter:
-    """Adds up the requests of one session.
+    """Adds up the usage of the requests of one session.
 
     `info` describes the first model. `routes` describes all models by route name, because fallbacks have
     other prices.
@@ -93,25 +93,25 @@ class Meter:
 
     @property
     def window_told(self) -> bool:
-        """True if the window comes from the server itself."""
+        """True if the server itself reported the window."""
         return "context_window" in self._info.told
 
     def learn_window(self, tokens: int) -> None:
-        """Set the window that a provider named, unless a smaller one is known."""
+        """Set the window that a provider named, unless it is implausible or a smaller one is known."""
         if tokens >= SMALLEST_WINDOW and (self.window is None or tokens < self.window):
             self.renew(replace(self._info, context_window=tokens, told=self._info.told | {"context_window"}))
 
     def forget_window(self, tokens: int | None) -> None:
-        """Drop the window that a provider named, and use `tokens`, the one known otherwise."""
+        """Drop the window that a provider named, and use `tokens` instead; None if it is unknown."""
         told = self._info.told - {"context_window"}
         self.renew(replace(self._info, context_window=tokens, told=told))
 
     def learn_model(self, route: str, info: ModelInfo) -> None:
-        """Add a model that answered in place of another one behind a gateway."""
+        """Add the facts about a model that a gateway used for an answer."""
         self._others[route] = info
 
     def renew(self, info: ModelInfo) -> None:
-        """Replace the known facts about the first model."""
+        """Replace the facts about the first model."""
         self._info = info
 
     @property
@@ -133,14 +133,12 @@ class Meter:
             self._ratio = min(max(size / usage.input, LEAST_RATIO), LARGEST_RATIO)
 
     def add_aside(self, usage: Usage, route: str) -> None:
-        """Add a request to a side model, which is not part of the conversation."""
+        """Add the usage of a request to a side model, which is not part of the conversation."""
         self.add(usage, 0, route)
         self._aside.append((route, usage))
 
     def take_aside(self) -> list[dict[str, Any]]:
-        """Return the additions of `add_aside` since the last call, as JSON, to be stored with the next
-        message.
-        """
+        """Return the usage added by `add_aside` since the last call, to be stored with the next message."""
         taken, self._aside = self._aside, []
         return [{"model": route, "usage": usage_record(usage)} for route, usage in taken]
 
@@ -156,19 +154,19 @@ class Meter:
                     )
 
     def estimate(self, size: int) -> int:
-        """Return the estimated tokens of a text of `size` characters or bytes, in the unit given to `add`."""
+        """Return the estimated tokens of a text of `size`, in the unit that `add` is given."""
         return math.ceil(max(size, 0) / self._ratio)
 
     def characters(self, tokens: int) -> int:
-        """Return the size of a text of `tokens` tokens, which is the inverse of `estimate`."""
+        """Return the largest size of a text of at most `tokens` tokens: the inverse of `estimate`."""
         tokens = max(tokens, 0)
         size = int(tokens * self._ratio)
         # The product is rounded, and may be just above the intended size.
         return size - 1 if self.estimate(size) > tokens else size
 
     def totals(self) -> dict[str, int | float | None]:
-        """Return `requests`, `input`, `output` and `cached` tokens, and `cost` in US dollars (None:
-        unknown).
+        """Return the totals of `requests`, `input`, `output` and `cached` tokens, and `cost` in US dollars or
+        None.
         """
         return {
             "requests": self._requests,

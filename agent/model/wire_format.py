@@ -2,7 +2,7 @@
 
 A format is independent of the tool mode (`agent.model.codecs`), which is the form of calls for a model
 without a field for them. A format declares itself as `FORMAT` in a separate module;
-`agent.model.format_registry` finds it by its name.
+`agent.model.format_registry` finds it by name.
 """
 
 from __future__ import annotations
@@ -24,66 +24,64 @@ from tools.text.words import shorten
 
 
 class Framer(Protocol):
-    """Turns the messages of one conversation into frames, each exactly once and in order.
+    """An object that turns the messages of one conversation into frames, each exactly once and in order.
 
     It may remember earlier messages, so that ids are unique and signed parts are sent only where they are
     valid. Equal messages in equal order give equal frames.
     """
 
     def frames(self, message: Message) -> list[Frame]:
-        """Return the frames of the next message; possibly none."""
+        """Return the frames of the next message, possibly none."""
         ...
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 in hex of everything framed so far; empty if the format does not need it."""
+        """The SHA-256, in hexadecimal, of everything framed so far; empty if the format does not need it."""
         ...
 
     def may_think(self, wanted: Thinking | None) -> bool:
-        """Return whether the next request may ask for thinking. If not, frames with thoughts are left out of
-        it.
-        """
+        """Return whether the next request may ask for thinking. If not, frames with thoughts are omitted."""
         ...
 
 
 class EventReader(Protocol):
-    """Reads the events of one reply, in order, as JSON objects. Unknown events are skipped."""
+    """A reader of the events of one reply, in order, as JSON objects. Unknown events are skipped."""
 
     finish: FinishReason | None
-    """The reason the model stopped, once known."""
+    """The reason why the reply ended; None while it is not known."""
     over: bool
-    """True if nothing more will come."""
+    """True if nothing more will arrive."""
     failed: str
-    """The reason the provider gave up in the middle of the reply, if it did and gives no details."""
+    """Why the provider gave up in the middle of the reply, if it did so without details; otherwise empty."""
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
         """Return the deltas in one event, or in one whole reply."""
         ...
 
     def flush(self) -> list[Delta]:
-        """Return the held-back deltas at the end of the stream."""
+        """Return the deltas that were held back until the end of the stream."""
         ...
 
     def is_reply(self, document: dict[str, Any]) -> bool:
-        """Return whether a body that is one object, not a stream, is a reply of this format."""
+        """Return whether a body that is one object, and not a stream, is a reply in this format."""
         ...
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the error of an event, in a form for `failures.complaint_of`; None if it reports none."""
+        """Return the error in an event, as `failures.complaint_of` accepts it; None if there is none."""
         ...
 
 
 class WireFormat(Protocol):
-    """One form of requests and replies. Formats have no state, unlike framers and readers."""
+    """One form of requests and replies. Unlike framers and readers, formats have no state."""
 
     @property
     def name(self) -> str:
-        """The value of `providers.NAME.format`."""
+        """The name by which `providers.NAME.format` in the settings selects it."""
         ...
 
     @property
     def title(self) -> str:
-        """The usual name, such as `chat completions`."""
+        """Its usual name, such as `chat completions`."""
         ...
 
     @property
@@ -97,7 +95,7 @@ class WireFormat(Protocol):
         ...
 
     def system(self, prompt: str) -> bytes:
-        """Return the wire form of the system prompt; empty for none."""
+        """Return the wire form of the system prompt; may be empty without one."""
         ...
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ...) -> bytes:
@@ -107,8 +105,8 @@ class WireFormat(Protocol):
     def framer(self, owner: str, head: bytes, dialect: Dialect = ...) -> Framer:
         """Return a framer for one conversation.
 
-        `owner` is the label of the model that reads it, `head` the part before the conversation: tools and
-        system prompt.
+        `owner` is the label of the model to which it is sent, `head` the part before the conversation: tools
+        and system prompt.
         """
         ...
 
@@ -117,18 +115,18 @@ class WireFormat(Protocol):
         ...
 
     def thinking_problem(self, request: ModelRequest, dialect: Dialect = ...) -> str:
-        """Return why the body asks for no thinking although the request wants it; empty otherwise."""
+        """Return why the body does not ask for thinking although the request wants it; empty otherwise."""
         ...
 
     def headers(self, api_key: str) -> Mapping[str, str]:
-        """Return the headers with the key and the version; none if the key is empty and not needed."""
+        """Return the headers for the key and the version; an empty key is left out."""
         ...
 
     def reader(self) -> EventReader: ...
 
 
 EMPTY = {"system": "(none)", "user": "(empty message)", "assistant": "(empty reply)", "tool": "(no output)"}
-"""Placeholder for empty content, which many providers refuse; by role."""
+"""Placeholders for empty content, which many providers refuse, by role."""
 
 _NAME_LENGTH = 64
 
@@ -139,7 +137,7 @@ def compact(value: Any) -> bytes:
 
 
 def never_blank(content: str, role: str) -> str:
-    """Return `content`, or a placeholder if it is blank."""
+    """Return `content`, or the placeholder for the role if it is blank."""
     return content if content.strip() else EMPTY[role]
 
 
@@ -150,13 +148,13 @@ def wire_name(name: str) -> str:
 
 
 def object_text(arguments: str) -> str:
-    """Return arguments as the text of a JSON object; `{}` if they are not one."""
+    """Return arguments as the text of a JSON object, repaired if necessary; `{}` if that is not possible."""
     return repair_arguments(arguments)[0] or "{}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A pair of wire format and tool mode, which are independent of each other."""
+    """A wire format and a tool mode, which are independent of each other."""
 
     format: WireFormat
     mode: Codec
@@ -170,7 +168,7 @@ class Wire:
         return self.format.tools(prepare_tools(self.mode.native_tools(tools), dialect), dialect)
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
-        """Return the JSON schema of the whole reply, or None."""
+        """Return the JSON schema that the whole reply must follow; None if there is none."""
         return self.mode.reply_schema(tools)
 
     def framer(self, owner: str = "", head: bytes = b"", dialect: Dialect = ANY) -> Framer:
@@ -182,7 +180,7 @@ class Wire:
 
 
 def prepare_tools(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolSpec]:
-    """Return the tools with schemas in an accepted form, without those that the model refused."""
+    """Return the tools in the form that the dialect requires, without those that the model refused."""
     rules = dialect.tools
     if rules.without:
         tools = [tool for tool in tools if f"{tool.name}:{schema_digest(tool)}" not in rules.without]
@@ -195,14 +193,12 @@ def prepare_tools(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolS
 
 
 def schema_digest(tool: ToolSpec) -> str:
-    """Return a digest of a tool's schema, by which a refused tool is recognised while its schema is
-    unchanged.
-    """
+    """Return a digest of a tool's schema, by which a refused tool is recognised until its schema changes."""
     return hashlib.sha256(json.dumps(tool.parameters, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class _ModeFramer:
-    """Makes frames from messages after the tool mode has rewritten them."""
+    """A framer for messages that the tool mode has rewritten."""
 
     def __init__(self, mode: Codec, inner: Framer) -> None:
         self._mode = mode

@@ -51,7 +51,7 @@ RESULTS, JOURNAL = "results.jsonl", "journal.jsonl"
 
 
 class ResultsNotWrittenError(HermesError):
-    """Error: a result, or the start of a task, cannot be written."""
+    """Raised if a result, or the start of a task, cannot be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         reason = error.strerror or str(error)
@@ -62,7 +62,7 @@ class ResultsNotWrittenError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """A line of the results. `usage` counts requests and tokens of all attempts."""
+    """One line of the results. `usage` counts requests, calls and tokens of all attempts."""
 
     id: str
     key: str
@@ -75,13 +75,13 @@ class TaskResult:
     session: str
     error: str = ""
     cost: float | None = None
-    """US dollars; None where a price is unknown."""
+    """US dollars; None if a price is unknown."""
     toolsets: tuple[str, ...] = ()
-    """What it was limited to, by the task or by a distribution; empty: the usual ones."""
+    """The toolsets to which the task or a distribution limited it; empty for the usual ones."""
 
     @property
     def passed(self) -> bool:
-        """Return whether the task was done and every check that could be decided passed."""
+        """True if the task was done and every check passed."""
         return self.outcome == "done" and all(check.passed for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -111,14 +111,14 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The session of a task that was started, and the number of its attempts."""
+    """The session of a task that was started, and the number of attempts so far."""
 
     session: str
     attempts: int
 
 
 class ResultFolder:
-    """The folder of a batch."""
+    """The folder of a batch, with its results, journal, home and workspaces."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -133,7 +133,7 @@ class ResultFolder:
 
     @property
     def home(self) -> Path:
-        """The home of the batch's sessions, separate from the person's home."""
+        """The Hermes home of the batch's sessions, separate from the user's home."""
         return self.root / "home"
 
     def workspace(self, name: str) -> Path:
@@ -141,7 +141,7 @@ class ResultFolder:
         return self.root / "work" / name
 
     def make(self) -> None:
-        """Make the folder. Raises `ConfigError`."""
+        """Create the folder. Raises `ConfigError`."""
         try:
             private_folder(self.root)
         except ConfigError as error:
@@ -150,7 +150,7 @@ class ResultFolder:
             raise ConfigError(f"{self.root} cannot be used: {reason}; choose another with -o.") from error
 
     def prepare(self) -> None:
-        """Create the folder, and add the missing line ending if a crash cut a line short.
+        """Create the folder, and end lines that a crash has cut short.
 
         Raises `ConfigError` or `OSError`.
         """
@@ -159,13 +159,13 @@ class ResultFolder:
             _end_line(path)
 
     def task_results(self) -> Iterator[TaskResult]:
-        """Yield the results so far, in file order; if a task has several, the last one counts."""
+        """Yield the results so far, in file order. If a task has several, the last one is valid."""
         for _, line in _lines(self.results):
             if (result := _result(line)) is not None:
                 yield result
 
     def begun_tasks(self) -> dict[str, Begun]:
-        """Return the tasks that have a session, by name."""
+        """Return the tasks that have a session, by task name."""
         found: dict[str, Begun] = {}
         for _, line in _lines(self.journal):
             if isinstance(line.get("task"), str) and isinstance(line.get("session"), str):
@@ -174,7 +174,7 @@ class ResultFolder:
         return found
 
     def note_begun(self, task: str, session: str, attempt: int) -> None:
-        """Record the session of a task before its model is asked anything.
+        """Record the session of a task before any request is sent to its model.
 
         Raises `ResultsNotWrittenError`.
         """
@@ -231,13 +231,13 @@ def _append(path: Path, given: Mapping[str, Any]) -> None:
 
 
 def _after_cut(descriptor: int) -> bytes:
-    """Return a line ending if the last line of the file lacks one, else nothing."""
+    """Return a line ending if the last line of the file lacks one, otherwise an empty text."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def _end_line(path: Path) -> None:
-    """Add a line ending to a file whose last line was cut short."""
+    """Append a line ending to a file whose last line lacks one."""
     try:
         with path.open("rb+") as file:
             if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
@@ -265,17 +265,17 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class WorkspaceNotLaidError(HermesError):
-    """Error: the folder of a task cannot be created."""
+    """Raised if the folder of a task cannot be created."""
 
 
 _COPIED = ("config.yaml", "permissions.yaml", "SOUL.md")
 _LINKED = ("skills", "models", "plugins")
 _ERRNO = re.compile(r"^\[Errno \d+\] |: '.*'$", re.DOTALL)
-"""What the text of an `OSError` has around its cause."""
+"""Matches the parts of an `OSError`'s text around its cause."""
 
 
 def lay_home(folder: Path, home: Home) -> None:
-    """Turn `folder` into a home folder with the person's settings, rules and skills, but its own sessions."""
+    """Turn `folder` into a home folder with the user's settings, rules and skills, but its own sessions."""
     private_folder(folder)
     for name in _COPIED:
         source, target = home.root / name, folder / name
@@ -291,18 +291,18 @@ def lay_home(folder: Path, home: Home) -> None:
 
 
 def variables(home: Home, folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the batch's sessions: the person's variables, those of `.env`, and the
-    batch's home.
+    """Return the environment for the batch's sessions: the user's variables, those of `.env`, and the batch's
+    home.
     """
     return {**environment(home, environ), "HERMES_HOME": str(folder)}
 
 
 def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: str) -> dict[str, Any]:
-    """Return the settings that override the person's in every session of a batch.
+    """Return the settings that override the user's in every session of a batch.
 
-    Features that outlive a session or need a person to look at them are off. File changes are recorded,
-    because only reversible changes are allowed without approval. `total` is the budget of all sessions
-    together; `runner` says where commands run.
+    Features that outlive a session or need a user who watches are off. File changes are recorded, because
+    only reversible changes are allowed without approval. `total` is the budget of all sessions together;
+    `runner` tells where commands run.
     """
     settings: dict[str, Any] = {
         "memory": {"enabled": False},
@@ -320,7 +320,7 @@ def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: st
 
 
 def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> None:
-    """Make the folder of a task: a copy of `source` with the task's files written over it.
+    """Create the folder of a task: a copy of `source` with the task's files written over it.
 
     An existing folder is left unchanged, because the task continues in it. Raises `WorkspaceNotLaidError`.
     """
@@ -357,24 +357,24 @@ _PATIENCE, _PAUSE = 30.0, 0.05
 
 
 class FolderBusyError(HermesError):
-    """Error: another run works on the same folder."""
+    """Raised if another run uses the same folder."""
 
     exit_code = ExitCode.USAGE
 
 
 class FolderLock:
-    """Two locks of a batch folder: that of the run, held until `close`, and one that lasts until all workers
-    ended.
+    """Two locks of a batch folder: that of the run, held until `close`, and that of the workers, held until
+    all ended.
     """
 
     def __init__(self, root: Path) -> None:
         """Lock the folder `root`.
 
-        Blocks while earlier workers end. Raises `FolderBusyError` and `OSError`.
+        Blocks for up to 30 seconds while earlier workers end. Raises `FolderBusyError` and `OSError`.
         """
         self._run = _open(root / "lock")
         self.of_workers = -1
-        """The descriptor that workers inherit."""
+        """The file descriptor of the second lock, which workers inherit."""
         try:
             if not _try_lock(self._run):
                 raise FolderBusyError(f"Another run works on {root}; wait for it, or choose another with -o.")
@@ -418,7 +418,7 @@ def _try_lock(descriptor: int) -> bool:
 class BatchJudge:
     """A judge that uses `model`, or the default model if it is empty.
 
-    `settings` are the settings of the batch's sessions.
+    `settings` are those of the batch's sessions.
     """
 
     home: Home
@@ -427,7 +427,7 @@ class BatchJudge:
     model: str
 
     async def meets(self, prompt: str, rubric: Any, answer: str, database: Database) -> CheckResult:
-        """Return whether an answer meets a rubric. If the model cannot be asked, the result says so.
+        """Return whether an answer meets a rubric. If the model cannot be used, the result says why.
 
         `database` is the store of the batch. Raises `BudgetReachedError` if the batch has used up its budget.
         """
@@ -457,7 +457,7 @@ class BatchJudge:
 
 
 _CACHE = 2048
-"""KiB of the database that a worker keeps in memory: each task reads only what it has just written."""
+"""The size in KiB of a worker's database cache: each task reads only what it has just written."""
 
 
 class SharedStore:
@@ -469,9 +469,7 @@ class SharedStore:
         self._store: Store | None = None
 
     async def database(self) -> Database:
-        """Return the connection, opening it if needed. Raises `StoreError`; the next caller then tries
-        again.
-        """
+        """Return the connection, opened if necessary. Raises `StoreError`; the next call then tries again."""
         async with self._opening:
             if self._store is None:
                 self._store = await Store.open(self._path)
@@ -479,7 +477,7 @@ class SharedStore:
             return self._store.database
 
     async def aclose(self) -> None:
-        """Finish queued work and close the connection."""
+        """Finish queued work and close the connection, if it is open."""
         if self._store is not None:
             await self._store.close()
 
@@ -490,23 +488,23 @@ def _keep_little(connection: sqlite3.Connection) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedTask:
-    """A task assigned to a worker. `name` is the key of its stored data."""
+    """A task assigned to a worker. `name` is the key of its stored data, `shown` its name for the user."""
 
     task: BatchTask
     name: str
     shown: str
     attempt: int = 1
     session: str = ""
-    """The session to continue with; empty for a new one."""
+    """The session to continue; empty for a new one."""
     source: str = ""
-    """A folder whose content its folder begins with."""
+    """A folder to copy into the task's folder at its beginning; empty for none."""
     toolsets: tuple[str, ...] = ()
-    """What a distribution drew; empty: what the task names."""
+    """The toolsets drawn from a distribution; empty for those that the task names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Folders, settings and models that are the same for all tasks of a run."""
+    """Folders, settings and models that all tasks of a run share."""
 
     folder: ResultFolder
     settings: Mapping[str, Any]
@@ -514,16 +512,16 @@ class Conditions:
     approve: ModeName | None = None
     model: str = ""
     judge: str = ""
-    """The model that judges; empty: the usual one."""
+    """The model that judges answers; empty for the model of the task."""
     base: Path = Path()
-    """The folder of the task file; images are found from there."""
+    """The folder of the task file, to which paths of images are relative."""
 
 
 async def attempt(
     assignment: AssignedTask, conditions: Conditions, shared: SharedStore | None = None
 ) -> TaskResult:
-    """Work on a task until its turn has ended, and return the result. Errors of the task or the model never
-    raise.
+    """Work on a task until its turn has ended, and return the result. Errors of the task or the model are
+    part of it.
 
     Stored answers are reused, not requested again. `shared` is the store of this process; None opens a
     separate connection.
@@ -603,7 +601,7 @@ async def _run_command_check(
 async def _judge_answer(
     conditions: Conditions, shared: SharedStore | None, prompt: str, rubric: Any, answer: str
 ) -> CheckResult:
-    """Return a model's verdict on an answer."""
+    """Return a model's verdict on an answer, by a rubric."""
     home = Home(conditions.folder.home)
     judge = BatchJudge(
         home=home,

@@ -55,22 +55,22 @@ from tools.toolsets import no_such
 
 _PATIENCE = 10.0
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConnectionError)
-"""What a line raises that is not an answer of a worker, or is too long."""
+"""Errors raised by a line that is not an answer from a worker, or is too long."""
 
 
 class WorkerDiedError(HermesError):
-    """Error: the process that worked on a task ended without an answer."""
+    """Raised if the process that worked on a task ended without an answer."""
 
 
 class Pool(Protocol):
-    """Workers that carry out attempts."""
+    """Workers that carry out attempts at tasks."""
 
     async def attempt(self, assignment: AssignedTask) -> TaskResult:
         """Work on a task and return the result. Raises `WorkerDiedError` if the outcome is unknown."""
         ...
 
     async def aclose(self) -> None:
-        """End all attempts that are still running."""
+        """End all workers, and attempts that are still running."""
         ...
 
 
@@ -153,7 +153,7 @@ class _Worker:
                 future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
 
     def _take(self, said: Any) -> None:
-        """Pass an answer of the worker to the waiting caller.
+        """Pass an answer from the worker to the waiting caller.
 
         Raises one of `_UNREADABLE` if it is not an answer.
         """
@@ -183,7 +183,7 @@ class _Worker:
 
 
 def _ending(code: int) -> str:
-    """Return a clause that says how a process ended."""
+    """Return a clause on how a process ended, from its exit code."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -206,7 +206,7 @@ async def _send(process: asyncio.subprocess.Process, given: Any) -> None:
 
 
 def open_ray(conditions: Conditions, address: str) -> Pool:
-    """Connect to the cluster at `address`, or start an embedded Ray. Blocks. Raises `ConfigError`."""
+    """Connect to the Ray cluster at `address`, or start an embedded one. Blocks. Raises `ConfigError`."""
     try:
         ray = import_module("ray")
     except ImportError:
@@ -222,7 +222,7 @@ def open_ray(conditions: Conditions, address: str) -> Pool:
 
 
 class RayPool:
-    """A pool that sends each attempt to the cluster; the cluster decides where it runs."""
+    """A pool that sends each attempt to a Ray cluster, which decides where it runs."""
 
     def __init__(self, ray: Any, conditions: Conditions) -> None:
         self._ray = ray
@@ -244,7 +244,7 @@ class RayPool:
 
 
 def _carry(conditions: Mapping[str, Any], assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out one attempt inside a cluster process."""
+    """Carry out one attempt in a process of the cluster; return its result as data."""
     result = asyncio.run(attempt(assignment_of(assignment), conditions_of(conditions)))
     return result.to_json()
 
@@ -252,8 +252,8 @@ def _carry(conditions: Mapping[str, Any], assignment: Mapping[str, Any]) -> dict
 async def refuse_without_model(models: Set[str], loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
     """Raise `HermesError` if none of `models` can be used, because every task would then fail.
 
-    An empty name means the default model. If only some can be used, the tasks of the others fail with the
-    reason.
+    An empty name stands for the default model. If only some can be used, the tasks with other models fail
+    with the reason.
     """
     faults: list[HermesError] = []
     for model in sorted(models):
@@ -315,7 +315,7 @@ def _no_such_text(names: Iterable[str]) -> str:
 
 Runner = Literal["local", "docker", "ssh", "ray"]
 _KEPT = ("done", "denied")
-"""Outcomes that asking again would not change."""
+"""Outcomes that another attempt would not change."""
 _ONE_AT_ONCE = (
     "One task at once: the model runs on this machine, and each session loads its own weights. "
     "A server of your own, named under `providers`, serves several."
@@ -325,21 +325,21 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """The options that a person chooses for a run."""
+    """The options that the user chooses for a run."""
 
     jobs: int = 4
     retries: int = 2
     total: Budget = field(default_factory=Budget)
-    """What all tasks may use together, earlier runs over the same folder included."""
+    """The budget of all tasks together, including earlier runs over the same folder."""
     runner: Runner = "local"
     approve: ModeName | None = None
     model: str = ""
     judge: str = ""
-    """The model of checks that judge; empty: the usual one."""
+    """The model for checks of kind `judge`; empty for the model of the task."""
     distribution: Distribution = field(default_factory=dict)
     """The chances of toolsets for tasks that name neither toolsets nor chances."""
     address: str = ""
-    """Of a cluster, for `ray`."""
+    """The address of a cluster, for `ray`; empty for an embedded one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +353,9 @@ class BatchProgress:
     tokens: int = 0
     last: TaskResult | None = None
     resumed: int = 0
-    """Tasks whose answers an earlier run has."""
+    """The number of tasks that an earlier run has finished."""
     note: str = ""
-    """A sentence about the whole run, such as why it takes one task at once."""
+    """A sentence about the whole run, such as why it works on one task at a time; may be empty."""
 
     def with_result(self, result: TaskResult) -> BatchProgress:
         """Return the progress after one more ended task."""
@@ -371,7 +371,7 @@ Told = Callable[[BatchProgress], None]
 
 
 class BatchRun:
-    """Works on tasks until all have ended. `told` is called for each task that begins or ends."""
+    """Works on tasks until all have ended. `told` is called when a task begins or ends."""
 
     def __init__(
         self,
@@ -402,7 +402,7 @@ class BatchRun:
         """Why nothing more is begun: the ceiling of the whole is reached."""
 
     async def run(self) -> BatchProgress:
-        """Run the remaining tasks and return the final progress.
+        """Run the remaining tasks, sort the results, and return the final progress.
 
         Tasks that an earlier run has finished are skipped.
         """
@@ -434,7 +434,7 @@ class BatchRun:
             self._tell(result)
 
     async def _run_task(self, numbered: NumberedTask) -> TaskResult:
-        """Attempt a task, repeating it after failures as often as allowed, and return the last result."""
+        """Attempt a task, again after failures as often as allowed, and return the last result."""
         known = self._begun.pop(numbered.name, Begun("", 0))
         tries = 0
         while True:
@@ -509,10 +509,10 @@ async def run_batch(
     told: Told = lambda progress: None,
     more: Mapping[str, Any] | None = None,
 ) -> BatchProgress:
-    """Run tasks and store their results in a folder.
+    """Run tasks, store their results in a folder, and return the final progress.
 
-    Image paths are relative to `base`; `more` are extra settings of the sessions. Raises `HermesError` if the
-    folder cannot be used or another run works on it.
+    Image paths are relative to `base`; `more` are extra settings for the sessions. Raises `HermesError` if
+    the folder cannot be used or another run works on it.
     """
     home = Home.locate(dict(environ))
     await asyncio.to_thread(refuse_unknown_toolsets, tasks, options.distribution)
@@ -544,7 +544,7 @@ async def run_batch(
 
 
 def _loads_weights(loaded: LoadedSettings, models: Set[str], environ: Mapping[str, str]) -> bool:
-    """Return whether a session with one of `models` loads a model on this machine."""
+    """Return whether a session with one of `models` loads model weights on this machine."""
     for model in models:
         try:
             targets = resolve(loaded.settings, environ, model)

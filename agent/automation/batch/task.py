@@ -22,9 +22,9 @@ Distribution = Mapping[str, float]
 
 
 def distribution_of(given: object) -> dict[str, float]:
-    """Read the chance of each toolset from a mapping, or from text such as `file=100,web=60`.
+    """Return the chance of each toolset from a mapping, or from text such as `file=100,web=60`.
 
-    Raises `ConfigError`, which gives the error as a clause.
+    Raises `ConfigError`, whose message is a clause.
     """
     if isinstance(given, str):
         pairs = [each.partition("=") for each in given.split(",") if each.strip()]
@@ -42,7 +42,7 @@ def distribution_of(given: object) -> dict[str, float]:
 
 
 def draw_toolsets(distribution: Distribution, name: str) -> tuple[str, ...]:
-    """Choose the toolsets for the task `name` at random, but the same in every run.
+    """Return toolsets for the task `name`, chosen at random but the same in every run.
 
     If none is chosen, the most likely one is returned.
     """
@@ -84,21 +84,21 @@ class BatchTask:
     key: str
     id: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Files of its folder, by relative path."""
+    """The contents of files to write into its folder, by relative path."""
     image: str = ""
-    """Path of an image that is shown with the prompt."""
+    """The path of an image that is shown with the prompt; empty without one."""
     checks: tuple[Check, ...] = ()
     budget: Budget = field(default_factory=Budget)
     model: str = ""
     toolsets: tuple[str, ...] = ()
     distribution: Distribution = field(default_factory=dict)
-    """The chances of toolsets, in lieu of `toolsets`."""
+    """The chances of toolsets, as an alternative to `toolsets`."""
     given: Mapping[str, Any] = field(default_factory=dict)
-    """As the file says it, for another process."""
+    """The task as parsed from the file, for another process."""
 
 
 def task_of(given: object) -> BatchTask:
-    """Read a task from parsed file content. Raises `ConfigError`, which gives the error as a clause."""
+    """Return a task from parsed file content. Raises `ConfigError`, whose message is a clause."""
     if not isinstance(given, Mapping):
         raise ConfigError("a task is a mapping with `prompt`")
     if unknown := [str(name) for name in given if name not in FIELDS]:
@@ -126,7 +126,8 @@ def task_of(given: object) -> BatchTask:
 def with_image(task: BatchTask, base: Path) -> BatchTask:
     """Return the task with a key that also depends on the content of its image.
 
-    The image's path is relative to `base`. Raises `ConfigError` with a clause if it cannot be read.
+    The image's path is relative to `base`. Raises `ConfigError`, whose message is a clause, if it cannot be
+    read.
     """
     if not task.image:
         return task
@@ -239,7 +240,7 @@ def _files(given: object) -> dict[str, str]:
 
 MOST_BYTES = 1 << 30
 _STRUCTURED = ("files", "checks", "budget", "distribution")
-"""Columns of a table that hold JSON."""
+"""Columns of a CSV file whose cells hold JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,21 +254,21 @@ class NumberedTask:
     place: int
     number: int = 1
     source: str = ""
-    """A folder whose content its folder begins with."""
+    """A folder to copy into the task's folder at its beginning; empty for none."""
 
     @property
     def name(self) -> str:
-        """The key of the task's stored data. It stays the same as long as the line in the file does."""
+        """The key of the task's stored data. It stays the same as long as the task in the file does."""
         return self.task.key if self.number == 1 else f"{self.task.key}-{self.number}"
 
     @property
     def label(self) -> str:
-        """The name of the task as shown to a person."""
+        """The name of the task as it is shown."""
         return self.task.id or str(self.place)
 
 
 def read_tasks(path: Path) -> list[NumberedTask]:
-    """Read all tasks of a file. Raises `ConfigError`, which names the file, the position and the error."""
+    """Return all tasks in a file. Raises `ConfigError`, which names the file, the position and the error."""
     readers = {".jsonl": _lines, ".ndjson": _lines, ".csv": _table, ".yaml": _list, ".yml": _list}
     reader = readers.get(path.suffix.lower())
     if reader is None:

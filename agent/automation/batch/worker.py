@@ -1,6 +1,6 @@
-"""Process that works on tasks: reads assignments and writes results as lines of JSON.
+"""The process that works on tasks: it reads assignments and writes results as lines of JSON.
 
-The first input line holds the conditions of the run. The only argument is the descriptor of a lock. The
+The first input line holds the conditions of the run. The only argument is the file descriptor of a lock. The
 process ends when its input ends, so it never outlives the process that started it.
 """
 
@@ -82,7 +82,7 @@ def conditions_json(conditions: Conditions) -> dict[str, Any]:
 
 
 def conditions_of(given: Mapping[str, Any]) -> Conditions:
-    """Return the conditions written by `conditions_json`."""
+    """Return the conditions from the output of `conditions_json`."""
     folder, base = ResultFolder(Path(given["folder"])), Path(given["base"])
     return Conditions(**{**given, "folder": folder, "base": base})
 
@@ -96,7 +96,7 @@ def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
 
 
 def assignment_of(given: Mapping[str, Any]) -> AssignedTask:
-    """Return the assignment written by `assignment_json`."""
+    """Return the assignment from the output of `assignment_json`."""
     return AssignedTask(**{**given, "task": task_of(given["task"]), "toolsets": tuple(given["toolsets"])})
 
 

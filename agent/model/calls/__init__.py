@@ -1,1 +1,1 @@
-"""Tool calls as models write them: assembled from pieces, extracted from text, repaired."""
+"""Tool calls as models write them: assembled from pieces, found in text, repaired."""

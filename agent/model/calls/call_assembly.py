@@ -1,7 +1,7 @@
 """Assembly of tool calls from the pieces that a provider streams.
 
-Providers number the pieces, or not, or all with 0. They send the id once, in every piece, or never. They
-repeat the name, split it, or send it longer each time.
+Providers number the pieces, or do not, or number all with 0. They send the id once, in every piece, or never.
+They repeat the name, split it, or send a longer part each time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CUT_OFF = (
 )
 NO_NAME = "This call named no tool, so nothing was run. Send it again with the name of a tool on offer."
 UNNAMED = "unnamed"
-"""Name used in the conversation for a call without one."""
+"""The name in the conversation of a call that has no name."""
 
 
 class JsonShape:
@@ -53,7 +53,7 @@ class JsonShape:
 
     @property
     def open(self) -> bool:
-        """True if the JSON text is not complete yet."""
+        """True if a string, an object or an array is not closed yet."""
         return self._quoted or self._depth > 0
 
     @property
@@ -74,7 +74,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Finished calls, and short texts on the repairs made in them.
+    """The finished calls, and short texts on repairs to them.
 
     `broken` holds, by call id, a sentence for each call that must not run.
     """
@@ -97,7 +97,7 @@ class CallAssembler:
         return any(slot.name or slot.shape.begun for slot in self._slots)
 
     def add(self, fragment: CallFragment) -> CallFragment:
-        """Add a piece. Returns the piece with the index and the name of its call filled in, for display."""
+        """Add a piece. Return it with the position, id and name of its call filled in, for display."""
         arguments = _as_text(fragment.arguments)
         slot = self._slot(fragment, arguments)
         slot.id = slot.id or fragment.id
@@ -108,9 +108,7 @@ class CallAssembler:
         return CallFragment(slot.number, slot.id, slot.name, arguments)
 
     def finish(self) -> Assembled:
-        """Return the calls in the order in which they began, with unique ids and JSON objects as
-        arguments.
-        """
+        """Return the calls in their order, with unique ids and JSON objects as arguments."""
         calls: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []
@@ -145,7 +143,7 @@ class CallAssembler:
     def _slot_of(self, fragment: CallFragment) -> _Slot | None:
         """Return the call that a piece seems to continue; None if it continues none.
 
-        The call is found by index, else by id; else it is the newest one.
+        The call is found by index or by id; without either, it is the newest call.
         """
         if fragment.index >= 0:
             return self._by_index.get(fragment.index)
@@ -166,7 +164,7 @@ class CallAssembler:
         return slot.shape.complete or {fragment.name, slot.name} <= set(self._offered)
 
     def _joined_name(self, slot: _Slot, piece: str) -> str:
-        """Return the name of a call after one more piece, which repeats it, extends it, or continues it."""
+        """Return the name of a call after one more piece, which repeats, extends or continues it."""
         if not piece or piece == slot.name:
             return slot.name
         if not slot.name or piece.startswith(slot.name):
@@ -176,7 +174,7 @@ class CallAssembler:
 
 
 def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
-    """Return `given`, or a new id if it is empty or taken."""
+    """Return `given`, or a new id if it is empty or already used; add the id to `taken`."""
     call_id = without_surrogates(given).strip()
     while not call_id or call_id in taken:
         call_id = new_id()
@@ -185,7 +183,7 @@ def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
 
 
 def mended_arguments(raw: str) -> tuple[str, str, str]:
-    """Return arguments as the text of a JSON object, a reason if the call must not run, and the repairs made.
+    """Return arguments as the text of a JSON object, the reason if the call must not run, and the repairs.
 
     The last two are empty for valid arguments.
     """
@@ -198,12 +196,12 @@ def mended_arguments(raw: str) -> tuple[str, str, str]:
 
 
 def _is_growing(pieces: Sequence[str]) -> bool:
-    """Return whether each piece repeats the one before it, as some gateways send all arguments so far."""
+    """Return whether each piece begins with the one before: some gateways send all arguments so far."""
     return len(pieces) > 1 and all(map(str.startswith, pieces[1:], pieces))
 
 
 def _as_text(arguments: Any) -> str:
-    """Return arguments as text; some servers send them as an object."""
+    """Return arguments as text; some servers send them as an object instead."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Call ids in the form that a model accepts. An id is the same in all requests of a conversation."""
+"""Call ids in the form that a model accepts. An id stays the same in all requests of a conversation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FORMS = {
     "nine-alphanumeric": r"[a-zA-Z0-9]{9}",
     "uuid": r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
 }
-"""Forms that have a name; any other one is a pattern of characters, classes and how many of them."""
+"""Forms with a name; any other form is a simple pattern of characters, classes and their counts."""
 USUAL = 24
-"""Characters of a part whose length is open."""
+"""The length of a part of a pattern whose length is open, in characters."""
 
 _PART = lazy_pattern(r"(\[(?:[^\]\\]|\\.)+\]|\\.|[^\\])(?:\{(\d+)(?:,(\d*))?\}|([+*?]))?")
 
@@ -37,13 +37,13 @@ class CallIds:
         self._newest: dict[str, str] = {}
 
     def add(self, calls: Sequence[ToolCall]) -> list[str]:
-        """Return the ids of the calls of the next message, in order."""
+        """Return the ids for the calls of the next message, in order."""
         made = [self._unique(call.id) for call in calls]
         self._newest = {call.id: given for call, given in zip(calls, made, strict=True)}
         return made
 
     def result_id(self, call_id: str) -> str | None:
-        """Return the id of a call of the newest message, for its result; None if it made no such call."""
+        """Return the new id of a call in the newest message, for its result; None if it has no such call."""
         return self._newest.get(call_id)
 
     def _unique(self, call_id: str) -> str:
@@ -67,7 +67,7 @@ class CallIds:
 
 
 def id_in_form(form: str, seed: str) -> str:
-    """Return an id of a form, derived from `seed`."""
+    """Return an id that matches the pattern `form`, derived from `seed`."""
     numbers = _numbers(seed)
     made: list[str] = []
     for what, least, most, sign in _PART.findall(form):
@@ -80,7 +80,7 @@ def id_in_form(form: str, seed: str) -> str:
 
 
 def is_form(form: str) -> bool:
-    """Return whether a form is known, so that ids can be made in it."""
+    """Return whether ids can be generated in a form, given as a name or a pattern."""
     try:
         return re.fullmatch(FORMS.get(form, form), id_in_form(FORMS.get(form, form), "call_1")) is not None
     except (re.error, ValueError, IndexError, ZeroDivisionError):
@@ -96,7 +96,7 @@ def _numbers(seed: str) -> Iterator[int]:
 
 @cache
 def _characters(what: str) -> str:
-    """Return the characters that a character class, or a single character, of a pattern matches."""
+    """Return the visible ASCII characters that a class, or a single character, of a pattern matches."""
     letters = "".join(map(chr, range(33, 127)))
     if what.startswith("[") or what[0] == "\\":
         return "".join(char for char in letters if re.fullmatch(what, char))

@@ -1,8 +1,8 @@
-"""Parsing of tool calls that models write as text. Whether a call is valid is decided elsewhere.
+"""Parsing of tool calls that models write as text. Only valid calls of offered tools are accepted.
 
-Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the tags of Hermes and Qwen,
-`<function=…>` with JSON or XML parameters, elements named as the tool, Python calls, and the marks of
-Mistral, Llama, Granite, Kimi, DeepSeek, GLM, MiniMax, Cohere, Claude, Gemma and more (`call_marks`).
+Supported are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), code fences, the tags of Hermes and
+Qwen, `<function=…>` with JSON or XML parameters, elements named after the tool, Python calls, and the markers
+of Mistral, Llama, Granite, Kimi, DeepSeek, GLM, MiniMax, Cohere, Claude, Gemma and others.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _RECIPIENT = lazy_pattern(r"\bto=(?:functions\.)?([\w.:-]+)")
 
 @dataclass(frozen=True, slots=True)
 class HarmonyReply:
-    """The contents of one reply by channel. Each of `calls` is a name and the text of the arguments."""
+    """The contents of a reply in OpenAI's Harmony format. Each of `calls` is a name and arguments as text."""
 
     reasoning: str
     text: str
@@ -80,7 +80,7 @@ class HarmonyReply:
 
 
 def read_harmony(text: str) -> HarmonyReply | None:
-    """Parse all of `text` as Harmony messages; None if any part of it is not one."""
+    """Parse all of `text` as messages in the Harmony format; None if any part of it is not one."""
     reasoning: list[str] = []
     said: list[str] = []
     calls: list[tuple[str, str]] = []
@@ -104,20 +104,20 @@ def read_harmony(text: str) -> HarmonyReply | None:
 
 
 LIST = lazy_pattern(r"\[\s*([A-Za-z_][\w.]*)\s*\(")
-"""The beginning of a list of calls; `[name](address)` of Markdown is not one."""
+"""Matches the beginning of a list of Python calls, but not a Markdown link `[name](address)`."""
 CALL = lazy_pattern(r"(?:print\()?(?:default_api\.)?([A-Za-z_][\w.]*)\s*\(")
-"""A call; Gemini prints those of its `default_api`."""
+"""Matches the beginning of a Python call; Gemini wraps those of its `default_api` in `print`."""
 
 _LONGEST = 50_000
-"""Characters of Python that are read at most."""
+"""The maximum number of characters of Python text that are parsed."""
 _STRANGE_ESCAPE = lazy_pattern(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
 
 
 def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | None, int]:
     """Parse the Python calls that begin at `at`; return names with arguments, and the position after them.
 
-    The calls are None if the text is not a call. Nothing is evaluated: arguments are keywords with literal
-    values.
+    The calls are None if the text contains anything else. Nothing is evaluated: arguments must be keywords
+    with literal values.
     """
     stop = max(text.rfind(")"), text.rfind("]")) + 1
     source = text[at:stop]
@@ -154,12 +154,12 @@ def _call(node: ast.expr) -> tuple[str, dict[str, Any]]:
 
 
 _SPACES = ("", "antml:", "minimax:", "seed:", "steptml:", "longcat_", "｜DSML｜")
-"""Prefixes that model families put before the same few names."""
+"""Prefixes that model families put before the same tag names."""
 
 SPACE = rf"(?:{'|'.join(map(re.escape, _SPACES[1:]))})?"
 
 _BARS = tuple((bar, gap) for bar in "｜|" for gap in ("▁", "_", " ", r"\_"))
-"""Spellings of DeepSeek's marks by servers and editors: the bar, and the joint of words."""
+"""Spellings of DeepSeek's markers in servers and editors: the bar, and the character between words."""
 
 TAGS = (
     *(
@@ -215,7 +215,7 @@ LANGUAGES = (
     "xml",
     "text",
 )
-"""Labels of a code fence around a call."""
+"""Language labels of a code fence around a call."""
 
 _PAIRED = ("tool_call", "tool_calls", "function_calls")
 _PIPED = (
@@ -253,7 +253,7 @@ WRAPPING = lazy_pattern(
     rf"|<\|/?(?:{'|'.join(_PIPED)})\|>|</s>"
     rf"|`{{3,}}(?:{'|'.join(sorted(LANGUAGES, reverse=True))})?(?![\w`])"
 )
-"""Meaningless text around calls."""
+"""Matches text around calls that has no meaning of its own."""
 
 MARKS = (
     *(f"</{space}{name}>" for space in _SPACES for name in (*_PAIRED, "function", "invoke")),
@@ -261,7 +261,7 @@ MARKS = (
     *(f"<|{slash}{name}|>" for slash in ("", "/") for name in _PIPED),
     *("[CALL_ID]", *_PLAIN, *_SECTIONED, *_BARRED),
 )
-"""The wrapping that is written with marks; a beginning of one may still become wrapping."""
+"""Wrapping that consists of markers, used to recognise one that has not fully arrived."""
 
 
 _OPENED = rf"<{SPACE}(?:function=|function name=|invoke name=|tool_call name=)"
@@ -293,12 +293,12 @@ _NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "recipie
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "tool_input", "action_input")
 _LIST_KEYS = ("tool_calls", "tool_uses")
 _SEVERAL = "multi_tool_use.parallel"
-"""Name with which OpenAI's models call several tools."""
+"""The name with which OpenAI's models call several tools at once."""
 _INNER_KEYS = ("function", "function_call", "tool_call")
 _SIDE_KEYS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 
 _LONGEST_HEAD = 512
-"""Characters within which a message must show that it is a call."""
+"""The number of characters within which a message must turn out to be a call."""
 
 _BEGINNING = lazy_pattern(r"""[\[\s]*(?:\{{1,2}\s*(?:["'][\w]{0,20}(?:["']\s*(?::\s*)?)?)?)?""")
 _FIRST_KEY = lazy_pattern(r"""[\[\s]*\{{1,2}\s*["'](\w{1,20})["']\s*:\s*""")
@@ -311,14 +311,12 @@ _NAME_BEGUN = lazy_pattern(r"([A-Za-z_][\w.:-]*)(?:\[[ARGS]*\]?)?")
 _FENCE_BEGUN = lazy_pattern(r"`{1,3}(\w*)")
 
 Names = tuple[str, ...] | None
-"""Names of tools on offer; None: any name will do."""
+"""The names of the tools on offer; None if any name is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftedCall:
-    """A call as the model wrote it. `flat` means that its arguments were beside the name, not in a nested
-    object.
-    """
+    """A call as the model wrote it. With `flat`, its arguments stood next to the name, not in an object."""
 
     name: str
     arguments: Any
@@ -326,7 +324,7 @@ class DraftedCall:
 
 
 def read_calls(text: str) -> list[DraftedCall] | None:
-    """Return the calls if `text` consists of calls only, else None. Linear; never raises."""
+    """Return the calls if `text` consists only of calls, otherwise None. Takes linear time; never raises."""
     try:
         return _read_calls(text)
     except RecursionError:
@@ -374,7 +372,7 @@ def _read_calls(text: str) -> list[DraftedCall] | None:
 
 
 def _is_tag(text: str, at: int) -> bool:
-    """Return whether the text at `at` begins a call. A Gemma fence does so only at the start of a message."""
+    """Return whether the wrapping at `at` announces a call: a tag, or Gemma's fence labelled `tool_code`."""
     return TAG.match(text, at) is not None or text.startswith("```tool_code", at)
 
 
@@ -392,7 +390,7 @@ def may_be_call(
 ) -> Literal["yes", "no", "open"]:
     """Return whether a message that begins with `head` may turn out to be a call.
 
-    `yes` means to wait for its end, `open` that a few more characters will decide. With `any_name` a tagged
+    `yes` means to wait for its end, `open` that a few more characters will decide. With `any_name`, a tagged
     call may name a tool that is not on offer.
     """
     at, tagged = skip_wrapping(head)
@@ -459,7 +457,7 @@ def _element_begun(rest: str, names: Names) -> bool:
 
 
 def _begins(word: str, names: tuple[str, ...]) -> bool:
-    """Return whether a word may be the beginning of the name of a tool."""
+    """Return whether a word may be the beginning of a tool's name."""
     return any(name.startswith(word) for name in names)
 
 
@@ -475,9 +473,9 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
 def _json_value(text: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value at `at`, repaired if needed, and the position after it.
+    """Return the JSON value at `at`, repaired if necessary, and the position after it.
 
-    The value is None if there is none.
+    The value is None if there is no valid one.
     """
     if text.startswith("{{", at):
         # Templates write the braces of an example like this.
@@ -495,8 +493,8 @@ def _json_value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
-    """Return an object that lacks only its last braces before the closing tag of a call, and the position
-    after it.
+    """Return an object that lacks only one or two braces before the closing tag, and the position after it;
+    otherwise None.
     """
     if tag := _CALL_END.search(text, at):
         for braces in ("}", "}}"):
@@ -508,7 +506,7 @@ def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
 
 
 def _drafts(value: Any, tagged: bool) -> list[DraftedCall] | None:
-    """Return the calls that a JSON value describes; None if it describes none."""
+    """Return the calls that a JSON value describes; None if it does not describe calls."""
     if isinstance(value, list):
         found: list[DraftedCall] = []
         for item in value:
@@ -547,7 +545,7 @@ def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Drafted
 def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
     """Parse the arguments of the call `name`, which are JSON or tagged parameters.
 
-    Returns the call, or None if it is not valid, and the position after it.
+    Return the call, or None if it is not valid, and the position after it.
     """
     start = re.compile(r"\s*").match(text, at)
     if start is not None and text[start.end() : start.end() + 1] == "{":
@@ -567,9 +565,9 @@ def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, 
 
 
 def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
-    """Parse a call that is an element named after the tool; its arguments are JSON or elements inside.
+    """Parse a call that is an element named after the tool; its arguments are JSON or nested elements.
 
-    Returns the call, or None if it is not valid, and the position after it.
+    Return the call, or None if it is not valid, and the position after it.
     """
     closing = f"</{name}>"
     if text[at] == "{":
@@ -598,11 +596,11 @@ def _children(text: str, at: int) -> tuple[dict[str, str], int]:
 
 
 LONGEST_LEAD = 500
-"""Characters of prose that may come before a tagged call."""
+"""The maximum number of characters of prose before a tagged call."""
 
 _MOST_CALLS = 64
 _LONGEST_END = 20_000
-"""Characters at the end of reasoning that are searched for calls."""
+"""The number of characters at the end of reasoning that are searched for calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,15 +614,15 @@ class Rescued:
 def rescue(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
     """Return the calls if `text` consists of calls, or None if it is an ordinary answer.
 
-    Linear in the length of `text`; never raises. Ids depend on `text` alone.
+    Takes linear time; never raises. Ids depend on `text` alone.
     """
     found = find_calls(text, tools)
     return found.calls if found else None
 
 
 def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """Find calls like `rescue`, but accept a short text before the first tagged call. Returns None if there
-    are none.
+    """Find calls like `rescue`, but accept a short text before the first tagged call. Return None if there
+    are none, or one is invalid.
     """
     if not tools:
         return None
@@ -636,10 +634,10 @@ def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """Find the tagged calls at the end of reasoning, each tag on its own line.
+    """Find the tagged calls at the end of reasoning, where the first tag is on its own line.
 
     Models that do not close their reasoning call tools from within it. `lead` of the result is the text
-    before the calls. Returns None if there are none.
+    before the calls. Return None if there are none.
     """
     end = thought[-_LONGEST_END:]
     for tag in islice(TAG.finditer(end), _MOST_CALLS):
@@ -653,9 +651,9 @@ def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
-    """Return the calls of a Harmony reply, possibly none.
+    """Return the calls in a Harmony reply, possibly none.
 
-    Returns None if one of them is not a valid call of an offered tool.
+    Return None if one of them is not a valid call of an offered tool.
     """
     offered = {tool.name: tool for tool in tools}
     drafts = [DraftedCall(name, arguments) for name, arguments in reply.calls]
@@ -703,7 +701,7 @@ def _real_calls(
 def _arguments_text(value: Any) -> str | None:
     """Return the arguments as JSON text; None if they are not valid.
 
-    Arguments that are a JSON text inside a JSON text are unpacked.
+    Arguments that were encoded as JSON twice are decoded once.
     """
     if value is None:
         return "{}"

@@ -1,4 +1,4 @@
-"""Repair of a model's mistakes in a tool call: its arguments and its name.
+"""Repair of a model's mistakes in a tool call: in its arguments and its name.
 
 Only unambiguous mistakes are repaired. Everything else is refused with a sentence that tells the model what
 to change, because a wrong guess would run a wrong command.
@@ -15,7 +15,7 @@ from typing import Any
 from tools.kit.lazy_pattern import lazy_pattern
 
 MAX_DEPTH = 100
-"""Nesting beyond this is refused: no tool needs it, and deep data overflows its reader's stack."""
+"""The maximum nesting depth: no tool needs more, and deeper data can overflow a parser's stack."""
 
 _CLOSING = {'"': '"', "'": "'", "“": '”“"', "”": '”“"', "‘": "’‘'", "’": "’‘'"}
 """Opening quotes, and the characters that close them."""
@@ -41,10 +41,10 @@ class LenientError(ValueError):
 
 
 class LenientReader:
-    """Parses values of `text`. `notes` lists the repairs; `truncated` is True if the end of a value was
-    missing.
+    """A lenient parser of JSON in `text`. `notes` lists the repairs; `truncated` is True if the end of a
+    value was missing.
 
-    Every method takes a position and returns a value with the position after it.
+    Most methods take a position and return a value with the position after it.
     """
 
     def __init__(self, text: str) -> None:
@@ -53,7 +53,7 @@ class LenientReader:
         self.truncated = False
 
     def read(self, at: int = 0) -> tuple[Any, int]:
-        """Return the value that begins at `at`, and the position after it. Linear in the length. Raises
+        """Return the value that begins at `at`, and the position after it. Takes linear time. Raises
         `LenientError`.
         """
         value, end = self._value(self._skip(at), 0)
@@ -67,7 +67,7 @@ class LenientReader:
     def _at_end(self, at: int) -> bool:
         """Return whether the text has ended.
 
-        If so, a value is incomplete, because callers expect more text.
+        If so, a value is incomplete, because callers expect more text, and `truncated` is set.
         """
         if at < len(self.text):
             return False
@@ -136,7 +136,7 @@ class LenientReader:
     def _separator(self, end: int, expected: bool, closing: str) -> int:
         """Return the position after the comma that follows the value ending at `end`.
 
-        If there is none, return the position of the bracket `closing`.
+        If there is no comma, return the position of the next element or of the bracket `closing`.
         """
         at = self._skip(end)
         if at >= len(self.text) or self.text[at] == closing:
@@ -186,9 +186,9 @@ class LenientReader:
             pieces.append(piece)
 
     def _escape(self, at: int) -> tuple[str, int]:
-        """Return the character that an escape sequence means, and the position after it.
+        """Return the text for an escape sequence, and the position after it.
 
-        `at` is the position after the backslash. An unknown escape means the character itself.
+        `at` is the position after the backslash. An unknown escape is kept with its backslash.
         """
         if self._at_end(at):
             return "", at
@@ -238,7 +238,7 @@ class LenientReader:
 
 
 TRUNCATED = "truncated"
-"""The reason for a readable call whose end is missing; such a call must not run."""
+"""The reason for a call that could be parsed but lacks its end; such a call must not run."""
 
 ALIASES: Mapping[str, str] = {
     "bash": "terminal",
@@ -252,7 +252,7 @@ ALIASES: Mapping[str, str] = {
     "view_file": "read_file",
     "create_file": "write_file",
 }
-"""Names models know from other programs, with the tools of equal parameters."""
+"""Tool names that models know from other programs, and the tools here that have the same parameters."""
 
 _EDGE = " \t\r\n\ufeff\u200b\u00a0"
 _BLANK = frozenset({"", "null", "None", "undefined", "[]"})
@@ -262,11 +262,11 @@ _LONGEST_NAME = 100
 
 
 def repair_arguments(raw: str) -> tuple[str | None, str]:
-    """Return `raw` as the text of one JSON object, and a text on the repairs, which is empty without any.
+    """Return `raw` as the text of one JSON object, and a text on the repairs, empty if there were none.
 
-    A valid JSON object is returned unchanged. If the text is `TRUNCATED`, the end of the object was missing
-    and was added. If `raw` is ambiguous, the result is None and a sentence for the model. Linear time; never
-    raises.
+    A valid JSON object is returned unchanged. If the text is `TRUNCATED`, the missing end of the object was
+    added. If `raw` cannot be repaired unambiguously, None is returned with a sentence for the model. Takes
+    linear time; never raises.
     """
     text = raw.strip(_EDGE)
     if text in _BLANK:
@@ -279,9 +279,9 @@ def repair_arguments(raw: str) -> tuple[str | None, str]:
 def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = ALIASES) -> str | None:
     """Return the offered tool that `name` unambiguously means, or None.
 
-    Tried in order: the exact name, an alias, other case or separators, prefixes such as `functions.`, a
-    `_tool` at the end, and finally one or two wrong letters; never in the name of an MCP server, which may be
-    that of another one.
+    Tried in order: the exact name, an alias, other case or separators, without prefixes such as `functions.`,
+    without `_tool` at the end, and finally one or two wrong letters. Wrong letters never lead to a tool of
+    another MCP server.
     """
     names = tuple(dict.fromkeys(offered))
     if name in names:
@@ -314,7 +314,7 @@ def without_surrogates(text: str) -> str:
 
 
 def _strict(text: str) -> Any:
-    """Return the value of `text` if it is valid JSON that needs no repair; else None."""
+    """Return the value of `text` if it is valid JSON that needs no repair; otherwise None."""
     flaws: list[object] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def _strict(text: str) -> Any:
 
 
 def _has_half_pair(text: str, value: Any) -> bool:
-    """Return whether a text in `value` contains half of a surrogate pair, which cannot be encoded."""
+    """Return whether `value` contains half of a surrogate pair, which cannot be encoded."""
     if text.isascii() and "\\ud" not in text and "\\uD" not in text:
         return False
     plain = json.dumps(value, ensure_ascii=False)
@@ -375,7 +375,7 @@ def _repair_text(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str
 
 
 def _choose(reader: LenientReader, value: Any, end: int) -> tuple[Any, str]:
-    """Return the value to use and the text after it. Raises `LenientError` if that is ambiguous.
+    """Return the value to use, and the text after it. Raises `LenientError` if the choice is ambiguous.
 
     Some servers send `{}` before or after the arguments, or the arguments twice.
     """
@@ -402,7 +402,7 @@ def _fold_name(name: str) -> str:
 
 
 def _forms(name: str) -> tuple[str, ...]:
-    """Return variants of a name, likeliest first: whole, without its prefixes, without `_tool`."""
+    """Return variants of a name, likeliest first: all of it, without its prefixes, without `_tool`."""
     bare = name.split("<|", 1)[0].strip(" \t\r\n`'\"()")
     last = re.split(r"::|[.:/]", re.sub(r":\d+$", "", bare))[-1]
     folded = [_fold_name(bare), _fold_name(last)]
@@ -411,7 +411,7 @@ def _forms(name: str) -> tuple[str, ...]:
 
 
 def _nearest(forms: tuple[str, ...], folded: Mapping[str, set[str]]) -> str | None:
-    """Return the only tool whose name differs from a form by one letter (two in longer names); else None."""
+    """Return the only tool that differs from a form by one letter (two in long names); otherwise None."""
     best: dict[str, int] = {}
     for form in forms:
         reach = 0 if len(form) < 5 or len(form) > _LONGEST_NAME else 1 if len(form) < 8 else 2

@@ -1,4 +1,4 @@
-"""One codec per tool mode: the form of a conversation and its tools in requests and replies."""
+"""The tool modes, each with a codec: the form of calls, results and tools in requests and replies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The codec of one tool mode: the form of calls and results, independent of the wire format.
 
-A codec rewrites messages into a form the mode supports and turns a stream of deltas back into text and calls.
-`agent.model.wire_format` handles bytes.
+A codec rewrites messages into a form that the mode supports, and turns a stream of deltas back into text and
+calls. `agent.model.wire_format` handles bytes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ class DecodedReply:
     calls: tuple[ToolCall, ...]
     repairs: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Calls that must not run, by id, with the sentence the model gets instead: their arguments were cut off
-    or are beyond repair. Such a call carries `{}` as its arguments."""
+    """For calls that must not run, by id, the sentence that the model gets instead: their arguments were cut
+    off or beyond repair. Such a call has `{}` as its arguments.
+    """
 
 
 class Decoder(Protocol):
-    """Decodes one reply. A retry of the request needs a new decoder."""
+    """A decoder for one reply. A retry of the request needs a new decoder."""
 
     def feed(self, delta: Delta) -> list[Delta]:
         """Return the deltas to show now. Text that may turn out to be a call is held back."""
@@ -45,7 +46,7 @@ class Decoder(Protocol):
 
 
 class Codec(Protocol):
-    """The codec of one tool mode."""
+    """The encoding and decoding of tool calls in one tool mode."""
 
     @property
     def mode(self) -> ToolMode: ...
@@ -59,22 +60,22 @@ class Codec(Protocol):
         ...
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """Return the tools for the format's tools field; empty if the mode does not use it."""
+        """Return the tools for the request's field for tools; empty if the mode does not use it."""
         ...
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
-        """Return the JSON schema of the whole reply, or None."""
+        """Return the JSON schema that the whole reply must follow; None if there is none."""
         ...
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder: ...
 
 
 _SLICE = 4096
-"""Characters looked at in one go: each tag in them costs a copy of the rest."""
+"""The number of characters examined at once: each tag in them costs a copy of the rest."""
 
 
 class HoldBack:
-    """Passes text on and holds back text that begins like a call, as long as it may become one.
+    """Passes text on, but holds back text that begins like a call, as long as it may become one.
 
     `longest_lead` is the number of characters after which a tag no longer counts as the beginning of a call;
     None means that it always counts, whatever tool it names.
@@ -86,7 +87,7 @@ class HoldBack:
         self._any_name = longest_lead is None
         self._shown = 0
         self._head: str | None = "" if tools else None
-        """The beginning of what may be a call; None while plain text streams."""
+        """The beginning of a text that may be a call; None while plain text streams."""
         self._tail = ""
         """The end of the plain text, if it may be the beginning of a tag."""
         self._held: list[str] = []
@@ -94,12 +95,12 @@ class HoldBack:
 
     @property
     def holding(self) -> bool:
-        """True if the text is taken for a call. It is then held back without further checks."""
+        """True if the text is treated as a call. All text is then held back without further checks."""
         return bool(self._held)
 
     @property
     def text(self) -> str:
-        """The text being held back."""
+        """The text that is held back."""
         return "".join(self._held) or (self._head or "") + self._tail
 
     def feed(self, text: str) -> str:
@@ -119,7 +120,7 @@ class HoldBack:
     def _decide(self, text: str, shown: list[str]) -> str:
         """Add text to the beginning of the message, and decide whether it may be a call.
 
-        Text to be shown is added to `shown`. Returns the text that is still to be examined.
+        Text to be shown is added to `shown`. Return the text that still has to be examined.
         """
         self._head = (self._head or "") + text
         verdict = may_be_call(self._head, self._tools, any_name=self._any_name)

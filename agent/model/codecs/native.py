@@ -27,7 +27,7 @@ from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta,
 
 
 class NativeCodec:
-    """The codec of the tool mode `native`, which leaves messages as they are."""
+    """A codec for the tool mode `native`, which leaves messages unchanged."""
 
     mode: ToolMode = "native"
 
@@ -50,18 +50,19 @@ class NativeCodec:
 
 
 def new_call_id() -> str:
-    """Return an id of the usual form, for a call that came without one."""
+    """Return a random id of the usual form, for a call that arrived without an id."""
     return f"call_{secrets.token_hex(4)}"
 
 
 class NativeDecoder:
-    """Decodes one reply: calls from their field, reasoning from `<think>`, and calls written as text.
+    """A decoder for one reply: calls from their field, reasoning between `<think>` tags, and calls written as
+    text.
 
-    `feed` returns nothing for token counts and the end of the stream, which are not displayed.
+    `feed` returns nothing for token counts and the end of the stream, which are not shown.
     """
 
     longest_lead: int | None = LONGEST_LEAD
-    """See `HoldBack`."""
+    """The limit for text before a tagged call, as in `HoldBack`."""
 
     def __init__(self, tools: Sequence[ToolSpec], new_id: NewId = new_call_id) -> None:
         self._tools = tuple(tools)
@@ -110,9 +111,7 @@ class NativeDecoder:
         )
 
     def _settle(self, held: str, done: Assembled) -> tuple[str, Assembled]:
-        """Decide on the text that was held back; return the part of it to show, and the calls of
-        the reply.
-        """
+        """Decide on the held-back text; return the part of it to show, and the calls of the reply."""
         if (reply := read_harmony(held)) and (calls := find_in_harmony(reply, self._tools)) is not None:
             self._reasoning.append(reply.reasoning)
             return reply.text, done if done.calls else self._assemble(calls)
@@ -135,14 +134,14 @@ class NativeDecoder:
         return find_in_thought("".join(self._reasoning), self._tools) if self._tools else None
 
     def _read(self, held: str) -> tuple[str, Assembled] | None:
-        """Return the text and the calls in held text, or None if it holds no calls."""
+        """Return the plain text and the calls in held-back text, or None if it contains no calls."""
         found = find_calls(held, self._tools)
         if found is None:
             return None
         return found.lead, self._assemble(found.calls)
 
     def _assemble(self, found: Sequence[ToolCall]) -> Assembled:
-        """Return calls that were read from text, with new ids."""
+        """Return calls that were found in text, with new ids."""
         calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found)
         repairs = ("A tool call written as text was read as a call.",) if calls else ()
         return Assembled(calls, {}, repairs)
@@ -161,7 +160,7 @@ class NativeDecoder:
         return self._say(shown)
 
     def _unfinished_thought(self) -> list[Delta]:
-        """Return the text after a think tag that was never closed; the answer only mentioned the tag."""
+        """Return as text what follows a think tag that was never closed: the answer only mentioned it."""
         tag, begin = self._thought
         if not self._think.inside or not (self._text or self._hold.text.strip()):
             return []
@@ -170,7 +169,7 @@ class NativeDecoder:
         return self._say(self._hold.feed(text))
 
     def _take_as_reasoning(self) -> None:
-        """Turn all text so far into reasoning, unless the provider sent reasoning separately."""
+        """Turn all text so far into reasoning, or drop it if the provider also sent reasoning separately."""
         before = "".join(self._text) + self._hold.text
         if not before.strip() or not self._reasoning:
             self._reasoning.append(before.strip())
@@ -189,23 +188,23 @@ class NativeDecoder:
 
 
 COUNTED = 5_000
-"""Characters an image counts for in estimates: about 1,250 tokens, whatever its file weighs."""
+"""The characters that an image counts for in estimates: about 1,250 tokens, whatever its size."""
 
 NOT_READ = "this model does not read images"
 GONE = "its file is gone"
 REFUSED = "this model refused it, or takes no more of them"
 
 _STEP = 3 * 65_536
-"""Bytes encoded at once: small, so that other threads get their turn; a multiple of 3."""
+"""Bytes encoded at once: few, so that other threads can run; a multiple of 3."""
 
 
 def without_images(message: Message, reason: str = NOT_READ) -> Message:
-    """Return the message with a sentence in place of each image."""
+    """Return the message with a sentence instead of each image."""
     return _with_images(message, [(image, reason) for image in message.images]) if message.images else message
 
 
 def with_fitting(message: Message, images: ImageRules, left_out: Container[str]) -> Message:
-    """Return the message with a sentence in place of each image that the model does not accept.
+    """Return the message with a sentence instead of each image that the model does not accept.
 
     The model may accept no images, or refuse large ones. Images whose SHA-256 is in `left_out` are refused
     too.
@@ -227,7 +226,7 @@ def with_fitting(message: Message, images: ImageRules, left_out: Container[str])
 
 
 def without_lost(message: Message) -> Message:
-    """Return the message with a sentence in place of each image whose file is missing."""
+    """Return the message with a sentence instead of each image whose file is missing."""
     lost = [(image, GONE) for image in message.images if not image.data]
     if not lost:
         return message
@@ -235,7 +234,7 @@ def without_lost(message: Message) -> Message:
 
 
 def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
-    """Return the `content` of a message with images. `text` is a JSON string, or empty for none.
+    """Return the `content` of a message with images as JSON. `text` is a JSON string, or empty for none.
 
     The bytes are joined without an encoder: base64 needs no escaping, and an encoder would block other work.
     """
@@ -247,7 +246,7 @@ def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
 
 
 def surplus(message: Message) -> int:
-    """Return how many bytes larger a message's images are in the request than their counted size."""
+    """Return by how many bytes a message's images in a request exceed what they count for in estimates."""
     return sum((len(image.data) + 2) // 3 * 4 - COUNTED for image in message.images if image.data)
 
 
@@ -258,5 +257,5 @@ def _with_images(message: Message, images: list[tuple[Image, str]]) -> Message:
 
 
 def base64_of(data: bytes) -> bytes:
-    """Return `data` as base64, encoded in pieces so that other threads can run."""
+    """Return `data` as base64, encoded in pieces so that other threads can run in between."""
     return b"".join(b64encode(data[at : at + _STEP]) for at in range(0, len(data), _STEP))

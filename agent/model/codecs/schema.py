@@ -1,8 +1,8 @@
-"""Tool calls for models that cannot call tools: every reply is one JSON object constrained by a schema.
+"""Tool calls for models that cannot call tools: every reply is one JSON object that follows a schema.
 
 `response_format` with a JSON schema is supported by llama.cpp, LM Studio, vLLM and Ollama. The object is
 either `{"name": <tool>, "arguments": {…}}` or `{"name": "final_answer", "arguments": {"text": …}}`. History
-is flat text: small models follow best their own JSON and a plain user message with the result.
+is plain text: small models best follow their own JSON and a plain user message with the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta,
 
 ANSWER = "final_answer"
 _HEAD_LIMIT = 512
-"""Characters after which a reply that has not shown its name is held until it is complete."""
+"""The number of characters after which a reply without a visible name is held back until it is complete."""
 
 _HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"\\]*)"\s*,\s*"arguments"\s*:\s*')
 _ANSWER_TEXT = re.compile(r'\{\s*"text"\s*:\s*"')
@@ -35,7 +35,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\
 
 
 class JsonStringReader:
-    """Decodes one JSON string that arrives in pieces, after its opening quote.
+    """A decoder for one JSON string that arrives in pieces, after its opening quote.
 
     Lone surrogates become U+FFFD; an unknown escape is kept as written.
     """
@@ -45,9 +45,9 @@ class JsonStringReader:
     def __init__(self) -> None:
         self.closed = False
         self._escape = ""
-        """An escape sequence that is not complete yet, from its backslash on."""
+        """An escape sequence that is not complete yet, including its backslash."""
         self._high = 0
-        """The first half of a surrogate pair, waiting for the second."""
+        """The first half of a surrogate pair that waits for the second; 0 if there is none."""
 
     def feed(self, text: str) -> str:
         """Return the characters that are certain now. Text after the closing quote is dropped."""
@@ -107,7 +107,7 @@ class _State(Enum):
 
 
 class SchemaDecoder:
-    """Decodes one reply: yields the text of `final_answer`, drafts of calls, and plain text while they
+    """A decoder for one reply: shows the text of `final_answer`, drafts of calls, and plain text as they
     arrive.
 
     Call fragments only report progress; the calls themselves are in the finished reply.
@@ -147,7 +147,7 @@ class SchemaDecoder:
                 return []
 
     def finish(self) -> tuple[list[Delta], DecodedReply]:
-        """Return the held-back deltas, and the reply."""
+        """Return the held-back deltas that must be shown after all, and the whole reply."""
         whole = "".join(self._pieces)
         match self._state:
             case _State.PLAIN:
@@ -190,7 +190,7 @@ class SchemaDecoder:
         return [TextDelta(text)]
 
     def _read_call(self, whole: str) -> DecodedReply:
-        """Return the call of a reply in which name and arguments came in the required order."""
+        """Return the call of a reply that has name and arguments in the required order."""
         raw = whole[self._arguments_at :].strip()
         try:
             _, end = json.JSONDecoder().raw_decode(raw)
@@ -201,7 +201,7 @@ class SchemaDecoder:
             return self._call(self._name, raw) if inner.broken else inner
 
     def _call(self, name: str, raw: str) -> DecodedReply:
-        """Return a call with `raw` as its arguments: kept as written, repaired, or marked as broken."""
+        """Return a reply with one call; `raw`, its arguments, is kept, repaired, or marked as broken."""
         name = repair_name(name, (tool.name for tool in self._tools)) or without_surrogates(name)
         arguments, why = repair_arguments(raw) if raw else (None, _CUT)
         call_id = self._new_id()
@@ -212,7 +212,7 @@ class SchemaDecoder:
         return self._reply("", (ToolCall(call_id, name, arguments),), repairs)
 
     def _parse(self, whole: str) -> DecodedReply | None:
-        """Return the reply if it is the required object in another order or notation; else None."""
+        """Return the reply if it is the required object in another order or notation; otherwise None."""
         try:
             reply = json.loads(whole, strict=False)
         except (ValueError, RecursionError):
@@ -229,10 +229,9 @@ class SchemaDecoder:
         return self._call(name, json.dumps(arguments, ensure_ascii=False))
 
     def _rescue_calls(self, whole: str) -> DecodedReply | None:
-        """Return the reply if it contains calls in another form, which models use if a server ignores the
-        schema.
+        """Return the reply if it contains calls in another form, otherwise None.
 
-        Returns None otherwise.
+        Models write such calls if a server ignores the schema.
         """
         found = find_calls(whole, self._tools)
         if found is None:
@@ -241,7 +240,7 @@ class SchemaDecoder:
         return self._reply(found.lead, calls, (_OTHER_FORM,))
 
     def _leftover(self, whole: str) -> DecodedReply:
-        """Return the text as an answer; nothing if the reply ended before the name of its tool."""
+        """Return the text as an answer; an empty one if the reply ended before the name of its tool."""
         if self._state is _State.HEAD and _is_cut_head(whole):
             return self._reply("", repairs=(_CUT,))
         return self._reply(without_surrogates(whole.strip()), repairs=(_OTHER_FORM,) if whole.strip() else ())
@@ -257,7 +256,7 @@ class SchemaDecoder:
 
 
 def _is_cut_head(whole: str) -> bool:
-    """Return whether `whole` is the beginning of the required object, without any useful part."""
+    """Return whether `whole` is the required object, cut off before its arguments."""
     text = whole.strip()
     inside = text.removeprefix("{").lstrip()
     if inside == text or not ('"name"'.startswith(inside) or inside.startswith('"name"')):
@@ -273,12 +272,12 @@ RESULT_HEAD = "Tool result:"
 NEXT_STEP = "Answer my request with final_answer, or call the next tool if a part of it is left."
 
 _KEPT = frozenset({"type", "enum", "const", "required"})
-"""Schema keywords that every grammar converter supports and that shape the arguments."""
+"""Schema keywords that every grammar converter supports and that determine the form of arguments."""
 _DEEPEST = 12
 
 
 class SchemaCodec:
-    """The codec of the tool mode `schema`."""
+    """A codec for the tool mode `schema`."""
 
     mode: ToolMode = "schema"
 
@@ -292,7 +291,7 @@ class SchemaCodec:
         return "\n".join(lines).strip()
 
     def rewritten(self, message: Message) -> Message:
-        """Return the message as flat text: calls as the model's JSON, results as user messages."""
+        """Return the message as plain text: calls as the model's JSON, results as user messages."""
         message = without_images(message)
         role, content = message.role, message.content
         if role == "assistant":
@@ -306,7 +305,7 @@ class SchemaCodec:
         return ()
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
-        """Return the schema of the reply."""
+        """Return the schema of a reply: one alternative per tool, and the final answer."""
         return reply_schema(tools)
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
@@ -333,7 +332,7 @@ def simple_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a tool as an object schema that grammar converters accept.
 
     Descriptions, limits, defaults and patterns are removed: they are checked when the call is dispatched.
-    References are expanded, recursive ones become "anything".
+    References are expanded; from a depth of 12 on, anything is allowed.
     """
     simple = _simple(parameters, parameters, 0)
     simple["type"] = "object"
@@ -390,7 +389,7 @@ def _describe(tool: ToolSpec) -> str:
 
 
 def _assistant_text(message: Message) -> str:
-    """Return a reply of the model in the form required by the schema."""
+    """Return a message of the model in the form required by the schema."""
     calls = [_reply(call.name, call.arguments) for call in message.tool_calls]
     if not calls:
         return _reply(ANSWER, json.dumps({"text": message.content}, ensure_ascii=False))
@@ -402,9 +401,9 @@ def _reply(name: str, arguments: str) -> str:
 
 
 def flat_result(content: str) -> str:
-    """Return a tool's JSON result as lines a small model can read: `name: value`, long texts unescaped.
+    """Return a tool's JSON result as lines that a small model can read: `name: value`, long texts unescaped.
 
-    Content that is not a JSON object is returned unchanged.
+    Content other than a JSON object is returned unchanged.
     """
     try:
         fields = json.loads(content)

@@ -1,7 +1,7 @@
 """The tool mode `text`: calls and results are plain text between tags.
 
-For models and servers without tool calling. The system prompt explains the form (the one of Hermes and Qwen
-models); everything else is ordinary conversation.
+It is for models and servers without tool calling. The system prompt explains the form (that of Hermes and
+Qwen models); everything else is ordinary conversation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WRITTEN_NAME = re.compile(r"""["']name["']\s*:\s*["']([\w.:-]{1,64})["']""")
 
 
 class TextCodec:
-    """The codec of the tool mode `text`. Results are user messages in which tags are escaped."""
+    """A codec for the tool mode `text`. Results are user messages in which tags are escaped."""
 
     mode: ToolMode = "text"
 
@@ -56,7 +56,7 @@ class TextCodec:
         return f"{prompt}\n\n{INSTRUCTIONS}{lines}\n</tools>".lstrip()
 
     def rewritten(self, message: Message) -> Message:
-        """Return the message as plain text."""
+        """Return the message as plain text, with calls and results between tags."""
         message = without_images(message)
         role, content = message.role, message.content
         if role == "tool":
@@ -81,9 +81,9 @@ class TextCodec:
 
 
 class TextDecoder(NativeDecoder):
-    """Decodes one reply whose calls are between tags; they are removed from the shown text.
+    """A decoder for one reply whose calls are between tags; these are removed from the shown text.
 
-    A block that names an unknown tool or is not valid JSON still is a call: the model gets the reason as its
+    A block that names an unknown tool or is not valid JSON is still a call: the model gets the reason as its
     result and can try again.
     """
 
@@ -99,7 +99,7 @@ class TextDecoder(NativeDecoder):
         return self._tolerant(_Blocks(held))
 
     def _tolerant(self, blocks: _Blocks) -> tuple[str, Assembled]:
-        """Return the text to show, and every block as a call. Invalid calls are answered with the reason."""
+        """Return the text to show, and every block as a call. Broken calls carry the reason."""
         made: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []
@@ -118,7 +118,7 @@ class TextDecoder(NativeDecoder):
 class _Blocks:
     """The blocks of calls in a text, and the prose around them.
 
-    A block is a name, the arguments as JSON text, and the reason if the call must not run (else empty).
+    A block is a name, the arguments as JSON text, and the reason if the call must not run, or an empty text.
     """
 
     def __init__(self, text: str) -> None:
@@ -135,7 +135,7 @@ class _Blocks:
         self.prose = _INVENTED_RESULT.split("\n".join(part.strip() for part in prose), maxsplit=1)[0].strip()
 
     def _block(self, text: str, at: int) -> int:
-        """Read the block whose content begins at `at`; return the position after it."""
+        """Parse the block whose content begins at `at`, and add it; return the position after it."""
         if text[at : at + 1] != "{":
             return self._other_form(text, at)
         reader = LenientReader(text)
@@ -178,12 +178,12 @@ def _describe_tool(tool: ToolSpec) -> str:
 
 
 def _written_call(call: ToolCall) -> str:
-    """Return a call as the model would write it; a closing tag inside its texts is escaped."""
+    """Return a call as the model would write it; closing tags inside its texts are escaped."""
     text = f'{{"name": "{wire_name(call.name)}", "arguments": {object_text(call.arguments)}}}'
     escaped = _CLOSING_IN_JSON.sub(r"<\\/", text)
     return f"<tool_call>\n{escaped}\n</tool_call>"
 
 
 def _without_tags(text: str) -> str:
-    """Return `text` with the tags of this mode escaped, so that it remains valid JSON."""
+    """Return `text` with the tags of this mode escaped in a way that is also valid in JSON."""
     return _RESERVED.sub(r"\\u003c", text)

@@ -1,4 +1,4 @@
-"""Reasoning that models write into their answer between `<think>` and `</think>`, or similar tags."""
+"""Reasoning that models write into their answer, between `<think>` and `</think>` or similar tags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 Kind = Literal["text", "reasoning", "open", "stray"]
-"""`open`: an opening tag; `stray`: a closing one without it, so what came before was reasoning."""
+"""`open`: an opening tag; `stray`: a closing tag without one, so that all text before it was reasoning."""
 
 _THINK = ("</think>", "</thinking>")
 _PAIRS = {
@@ -19,8 +19,7 @@ _PAIRS = {
     "<|channel>thought": ("<channel|>",),
     "<|open|>think<|sep|>": ("<|close|>think<|sep|>",),
 }
-"""Opening tags with the ends of their thoughts; after DeepSeek and Qwen those of Seed, Mistral, Cohere, Gemma
-and Kimi."""
+"""Opening tags and the tags that close them: of DeepSeek and Qwen, Seed, Mistral, Cohere, Gemma and Kimi."""
 OPENING = tuple(_PAIRS)
 CLOSING = tuple(dict.fromkeys(tag for tags in _PAIRS.values() for tag in tags))
 
@@ -35,7 +34,7 @@ _ANY = _either(OPENING + CLOSING)
 
 
 def behind_thought(text: str) -> tuple[str, str] | None:
-    """Return `text` before and after the last tag that ends a thought; None without one."""
+    """Return `text` before and after the last tag that closes reasoning; None if there is no such tag."""
     ends = list(_ANY_CLOSE.finditer(text))
     return (text[: ends[-1].start()], text[ends[-1].end() :]) if ends else None
 
@@ -43,16 +42,16 @@ def behind_thought(text: str) -> tuple[str, str] | None:
 class ThinkFilter:
     """Splits text that arrives in arbitrary pieces into answer and reasoning.
 
-    Tags inside code are quotations and are kept. `pass_through` may be set at any time, also between two
+    Tags inside code are quotations and are kept. `pass_through` may be set at any time, even between two
     parts of one piece: from then on everything counts as answer.
     """
 
     def __init__(self) -> None:
         self.pass_through = False
         self._inside: tuple[str, ...] = ()
-        """The tags that end the thought that has begun; empty outside of one."""
+        """The tags that close the reasoning that has begun; empty outside of reasoning."""
         self._ended = False
-        """True if a thought has ended; a closing tag after that ends nothing."""
+        """True if reasoning has ended once; after that, a closing tag has no effect."""
         self._held = ""
         self._code = CodeState()
         self._trim = False
@@ -60,7 +59,7 @@ class ThinkFilter:
         """Blank text at the very beginning, dropped if reasoning follows; None after other text."""
 
     def feed(self, text: str) -> Iterator[tuple[Kind, str]]:
-        """Yield the parts of `text` that are certain now."""
+        """Yield the parts of the text that are certain now, each with its kind."""
         text, self._held = self._held + text, ""
         at = 0
         while at < len(text):
@@ -83,11 +82,11 @@ class ThinkFilter:
 
     @property
     def inside(self) -> bool:
-        """True if a thought has begun and has not ended."""
+        """True if reasoning has begun and has not ended."""
         return bool(self._inside)
 
     def finish(self) -> Iterator[tuple[Kind, str]]:
-        """Yield the text held back because it might have become a tag."""
+        """Yield the text that was held back because it might have become a tag."""
         held, self._held = self._held, ""
         yield from self._part(held)
         if self._blank:
@@ -125,7 +124,7 @@ class ThinkFilter:
 class CodeState:
     """Tracks whether the end of a text is in code: in a fence, or between backticks on its line.
 
-    The text is fed in pieces.
+    The text is passed in pieces.
     """
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ message. So roles alternate, all results of a turn are in one message, and a sen
 the next. Cache marks are added to blocks at that time.
 
 Signed thinking is sent back only if it is valid. It must go to the model that wrote it. Some models also
-require that exactly the content precedes it that they had read. Otherwise it is left out; a turn whose calls
+require that it follows exactly the content that they had read. Otherwise it is left out; a turn whose calls
 began without it continues without it.
 """
 
@@ -28,12 +28,12 @@ from agent.model.wire_format import compact, never_blank, object_text, wire_name
 VERSION = "2023-06-01"
 
 USUAL_OUTPUT = 32_000
-"""Output limit if none is known, because the limit is a required field."""
+"""The largest default output limit; the limit is a required field."""
 UNKNOWN_OUTPUT = 8_192
-"""The same for a model nothing is known of."""
+"""The output limit for a model whose limit is unknown."""
 
 SEALED = "sealed"
-"""Kind of a frame that only the provider reads and that is not a thought."""
+"""The kind of a frame that only the provider reads and that is not a thought."""
 
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
 _GOES_ON = b'{"type":"text","text":"(The conversation goes on.)"}'
@@ -42,7 +42,7 @@ _OWN_FIELDS = frozenset({"model", "messages", "system", "tools", "stream", "max_
 
 
 class AnthropicFormat:
-    """The Messages API as a wire format."""
+    """The wire format for the Messages API."""
 
     name = "anthropic"
     title = "Anthropic Messages"
@@ -50,7 +50,7 @@ class AnthropicFormat:
     marks_cache = True
 
     def system(self, prompt: str) -> bytes:
-        """Return the system prompt as a block; nothing for an empty one."""
+        """Return the system prompt as a block; empty bytes for an empty prompt."""
         return compact({"type": "text", "text": prompt}) if prompt.strip() else b""
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
@@ -107,7 +107,7 @@ class AnthropicFramer:
         self._texts = dialect.calls.text
         self._ids = CallIds(form="plain" if form == "any" else form)
         self._after_results = False
-        """True if the newest message of the person's side holds results, so that its loop continues."""
+        """True if the newest message contains results of calls, so that the turn continues."""
         self._loop_thinks: bool | None = None
         """True if the answers since the person's last message all have the thoughts they came with; None:
         there are none yet."""
@@ -136,7 +136,7 @@ class AnthropicFramer:
     def may_think(self, wanted: Thinking | None) -> bool:
         """Return whether the next request may ask for thinking.
 
-        It may not if thinking is off, or in a turn whose first thoughts are lost.
+        It must not if thinking is off, or in a turn that began without thoughts or has lost them.
         """
         if wanted == "off" or (wanted is None and not self._thinks.unasked):
             return False
@@ -206,8 +206,8 @@ def _user_frames(message: Message) -> Iterator[Frame]:
 
 
 def _image(image: Image) -> bytes:
-    """Build an image block without an encoder: base64 needs no escaping, and an encoder would block other
-    work.
+    """Return an image block, built without an encoder: base64 needs no escaping, and an encoder would block
+    other work.
     """
     kind = json.dumps(image.attachment.media_type).encode()
     head = b'{"type":"image","source":{"type":"base64","media_type":' + kind
@@ -219,7 +219,7 @@ def _frame(block: dict[str, Any], role: str, *, own: bool = False) -> Frame:
 
 
 def _call(call_id: str, name: str, arguments: str, own: bool) -> Frame:
-    """Return the block of a call. Its arguments are inserted as JSON."""
+    """Return the block of a call. Its arguments are inserted as JSON text."""
     head = compact({"type": "tool_use", "id": call_id, "name": wire_name(name)})
     return Frame(head[:-1] + b',"input":' + object_text(arguments).encode() + b"}", "assistant", own=own)
 
@@ -235,7 +235,7 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _limit(request: ModelRequest, dialect: Dialect) -> int:
-    """Return the maximum tokens of the reply, thoughts included."""
+    """Return the maximum number of tokens in the reply, including thoughts."""
     usual = min(request.usual_output, USUAL_OUTPUT) if request.usual_output else UNKNOWN_OUTPUT
     limit = request.max_output or max(usual, least_output(request.model, request.thinking, dialect))
     most = dialect.limits.output_max

@@ -1,6 +1,6 @@
 """The wire format `chat`: OpenAI's chat completions, limited to what every compatible provider accepts.
 
-A frame is one message. The system prompt is a message too, the first one.
+A frame is one message. The system prompt is the first message.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from agent.model.transport.chunks import BLOCKS, DETAILS, EXTRA, ChunkReader
 from agent.model.wire_format import EMPTY, compact, never_blank, object_text, wire_name
 
 LONGEST_ID = 40
-"""Characters of a call's id that every provider takes."""
+"""The maximum length of a call id, in characters, that every provider accepts."""
 
 USUAL_OUTPUT = 8_192
-"""Output limit if one is required and the model's is unknown."""
+"""The output limit if one is required and the model's limit is unknown."""
 _OWN_FIELDS = ("model", "messages")
 NO_THOUGHT = "(none)"
-"""Placeholder for missing thoughts, for models that require some."""
+"""The placeholder for missing thoughts, for models that require some."""
 
 
 class ChatFormat:
-    """Chat completions as a wire format."""
+    """The wire format for chat completions."""
 
     name = "chat"
     title = "chat completions"
@@ -39,11 +39,11 @@ class ChatFormat:
     marks_cache = False
 
     def system(self, prompt: str) -> bytes:
-        """Return the system prompt as a message, even if it is empty, because some templates need it."""
+        """Return the system prompt as a message, even if it is empty, because some templates need one."""
         return compact({"role": "system", "content": never_blank(prompt, "system")})
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
-        """Return the `tools` field, or nothing if no tool is on offer."""
+        """Return the value of the field `tools`; empty bytes without tools."""
         return compact([_wire_tool(tool) for tool in tools]) if tools else b""
 
     def framer(self, owner: str, head: bytes, dialect: Dialect = ANY) -> ChatFramer:
@@ -95,7 +95,7 @@ class ChatFramer:
         self._names: dict[str, str] = {}
 
     def frames(self, message: Message) -> list[Frame]:
-        """Return the frame of the next message. Arguments of calls are always the text of a JSON object."""
+        """Return the frame for the next message. Arguments of calls are always the text of a JSON object."""
         own = message.role == "assistant" and message.model == self._owner
         if message.images:
             message = without_lost(message)
@@ -128,7 +128,7 @@ class ChatFramer:
         return compact(wire)
 
     def _think(self, wire: dict[str, Any], message: Message, own: bool) -> None:
-        """Insert thoughts into the field in which the provider expects them."""
+        """Insert the message's thoughts, as the dialect requires them."""
         rules = self._dialect.thinking
         if rules.sent_back == "never":
             return
@@ -171,7 +171,7 @@ def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 
 def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
-    """Insert a sealed part into the message at its original position."""
+    """Insert a sealed part into the field or the call from which it came."""
     calls = wire.get("tool_calls", ())
     if part["type"] in (DETAILS, BLOCKS):
         wire[part["type"]] = part[part["type"]]
@@ -180,7 +180,7 @@ def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
 
 
 def _wire_id(call_id: str) -> str:
-    """Return a call's id in a form that providers accept: short, not empty, without blanks or control
+    """Return a call id in a form that providers accept: short, not empty, without spaces or control
     characters.
     """
     if len(call_id) > LONGEST_ID:

@@ -1,6 +1,6 @@
-"""The wire format `responses`: OpenAI's Responses API, without any state kept by the provider.
+"""The wire format `responses`: OpenAI's Responses API, without any state stored by the provider.
 
-A frame is one item. Reasoning comes encrypted and is sent back unchanged to the model that wrote it, before
+A frame is one item. Reasoning arrives encrypted and is sent back unchanged to the model that wrote it, before
 the items that followed it; otherwise it is left out. The provider's cache needs no marks.
 """
 
@@ -27,7 +27,7 @@ _OWN_FIELDS = frozenset({"model", "input", "instructions", "tools", "stream", "s
 
 
 class ResponsesFormat:
-    """The Responses API as a wire format."""
+    """The wire format for the Responses API."""
 
     name = "responses"
     title = "Responses"
@@ -35,7 +35,7 @@ class ResponsesFormat:
     marks_cache = False
 
     def system(self, prompt: str) -> bytes:
-        """Return the system prompt as a JSON string; nothing for an empty one."""
+        """Return the system prompt as a JSON string; empty bytes for an empty prompt."""
         return compact(prompt) if prompt.strip() else b""
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
@@ -137,7 +137,7 @@ class ResponsesFramer:
 
 
 def _one_by_one(items: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield the items in an order in which each call is followed directly by its result."""
+    """Yield the items, with each call followed directly by its result."""
     results = {json.loads(item)["call_id"]: item for item in items if item.startswith(_RESULT)}
     for item in items:
         if not item.startswith(_RESULT):
@@ -147,7 +147,7 @@ def _one_by_one(items: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _keeps_thoughts(model: str, dialect: Dialect) -> bool:
-    """Return whether reasoning comes encrypted and is sent back."""
+    """Return whether encrypted reasoning is requested and sent back."""
     if dialect.lacks("encrypted_content") or dialect.lacks("reasoning"):
         return False
     return dialect.thinking.sent_back != "never" and dialect.thinks(model).reasons
@@ -178,7 +178,7 @@ def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 
 def _lowest(model: str, dialect: Dialect) -> str:
-    """Return the lowest effort that the model accepts, requested for `off`; empty if there is none."""
+    """Return the lowest effort that the model accepts, used for `off`; empty if there is none."""
     words = ("none", "minimal", "low")
     left = words[words.index(dialect.thinks(model).lowest) :]
     return next((word for word in left if not dialect.lacks(f"effort {word}")), "")
@@ -200,8 +200,8 @@ def _user_item(message: Message) -> Frame:
 
 
 def _image(image: Image) -> bytes:
-    """Build an image part without an encoder: base64 needs no escaping, and an encoder would block other
-    work.
+    """Return an image part, built without an encoder: base64 needs no escaping, and an encoder would block
+    other work.
     """
     kind = json.dumps(f"data:{image.attachment.media_type};base64,").encode()
     return b'{"type":"input_image","image_url":' + kind[:-1] + base64_of(image.data) + b'"}'

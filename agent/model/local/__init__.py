@@ -1,1 +1,1 @@
-"""The model that runs on this machine: fetching its weights, serving them, and its client."""
+"""The model that runs on this machine: downloading its weights, serving them, and its client."""

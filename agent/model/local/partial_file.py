@@ -1,6 +1,6 @@
-"""A file that is being fetched. It is private, can be resumed, and is verified before use.
+"""A file that is being downloaded. It is private, can be resumed, and is verified before use.
 
-It is next to its destination.
+It is in the folder of its destination.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tools.kit.files import lock_file, open_lock
 CHUNK = 1 << 20
 
 Advance = Callable[[int], None]
-"""Called with the number of bytes fetched."""
+"""A function called with the number of bytes processed so far."""
 
 
 class PartialFile:
-    """The unfinished file `<name>.part`, open for appending and locked against a second fetch."""
+    """The unfinished file `<name>.part`, open for appending and locked against a second download."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(target.name + ".part")
@@ -49,16 +49,16 @@ class PartialFile:
 
     @property
     def size(self) -> int:
-        """The number of bytes fetched."""
+        """The number of bytes downloaded so far."""
         return os.fstat(self._fd).st_size
 
     def truncate(self, size: int) -> None:
-        """Drop everything after the first `size` bytes."""
+        """Remove everything after the first `size` bytes."""
         if size < self.size:
             os.ftruncate(self._fd, size)
 
     def append(self, data: bytes) -> None:
-        """Append data. Raises `HermesError` if the disk refuses it."""
+        """Append data. Raises `HermesError` if it cannot be written."""
         view, at = memoryview(data), self.size
         try:
             while view:
@@ -68,7 +68,7 @@ class PartialFile:
             raise _unwritable(self.path, error) from error
 
     def digest(self, advance: Advance) -> str:
-        """Return the SHA-256 of the bytes fetched, in hexadecimal."""
+        """Return the SHA-256 of the downloaded bytes, in hexadecimal. `advance` reports progress."""
         digest, at = hashlib.sha256(), 0
         while piece := os.pread(self._fd, CHUNK, at):
             digest.update(piece)
@@ -81,7 +81,7 @@ class PartialFile:
         self.path.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """Sync the bytes to disk and give the file its final name."""
+        """Sync the bytes to disk and give the file its final name. Raises `HermesError`."""
         try:
             os.fsync(self._fd)
             self.path.replace(self._target)

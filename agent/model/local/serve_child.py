@@ -1,8 +1,8 @@
 """The process that holds the weights: llama.cpp's server, started with a line of JSON on standard input.
 
-Run as a script, never imported: it must start without any package of Hermes. The first input line holds
-`library` (xllamacpp) and `folder` (where to import it from), `model`, `threads`, `context`, `token` and
-`parent` (a process id). One line of JSON comes back on standard output: `{"address": "http://127.0.0.1:…"}`
+It runs as a script and is never imported: it must start without any package of Hermes. The first input line
+holds `library` (xllamacpp) and `folder` (where to import it from), `model`, `threads`, `context`, `token` and
+`parent` (a process id). One line of JSON is returned on standard output: `{"address": "http://127.0.0.1:…"}`
 once the model answers, or `{"missing": "…"}` when the library cannot be imported. All other output of the
 library goes to standard error. The process ends when standard input ends, and on Linux also when its parent
 dies for any reason.
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """Ask the kernel to end this process with its parent; other systems rely on standard input."""
+    """Let the kernel end this process with its parent, on Linux; elsewhere, the end of input ends it."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before the kernel was asked
@@ -34,14 +34,14 @@ def end_with_input() -> None:
 
 
 def reserve_output() -> int:
-    """Return a private copy of standard output, and redirect the library's prints to standard error."""
+    """Return a copy of the descriptor of standard output, and send the library's output to standard error."""
     channel = os.dup(1)
     os.dup2(2, 1)
     return channel
 
 
 def read_line() -> bytes:
-    """Return the first line of standard input. It is read unbuffered, so that the watcher gets the rest."""
+    """Return the first line of standard input. It is read unbuffered, so that the rest stays readable."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(0, 65536)
@@ -52,7 +52,7 @@ def read_line() -> bytes:
 
 
 def parameters(library, order):
-    """Return llama.cpp's settings for one user on a machine that also runs other programs."""
+    """Return llama.cpp's parameters for one user on a machine that also runs other programs."""
     params = library.CommonParams()
     params.model.path = order["model"]
     params.n_ctx = order["context"]

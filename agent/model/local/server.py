@@ -1,4 +1,4 @@
-"""llama.cpp's server as a child process: loopback only, guarded by a token, ended with this process."""
+"""llama.cpp's server as a child process: for this machine only, with a token, ended with this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MISSING = missing("The local model", "local")
 
 _MAGIC = b"GGUF"
 _MEMORY_FACTOR = 1.5
-"""Memory a model needs, as a multiple of its file: the weights, a part of them repacked, the cache."""
+"""The memory that a model needs, as a multiple of its file: weights, partly repacked, and cache."""
 _NEWS_EVERY = 5.0
 _STOP_GRACE = 2.0
 _TAIL = 4_000
@@ -48,7 +48,7 @@ def _silent(_line: str) -> None:
 
 
 class LocalServer:
-    """One model in one child process.
+    """One local model in one child process.
 
     `threads` 0 means one per physical core that is free now; `context` is in tokens. `progress` receives
     sentences while the weights load. `child` is the script to run, `library` the module that serves the
@@ -77,7 +77,7 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the child; None if it is not running."""
+        """The process id of the child; None if none was started."""
         return None if self._process is None else self._process.pid
 
     @property
@@ -86,7 +86,7 @@ class LocalServer:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> Endpoint:
-        """Load the model and wait until it answers. Raises `HermesError` naming the cause."""
+        """Load the model and wait until it answers; return its address. Raises `HermesError`."""
         folder = await asyncio.to_thread(self._check)
         token = secrets.token_urlsafe(32)
         order = {
@@ -109,7 +109,7 @@ class LocalServer:
         return Endpoint(f"{report['address']}/v1", token)
 
     async def stop(self) -> None:
-        """Stop the child process. May be called at any time, and more than once."""
+        """Stop the child process. May be called at any time, more than once."""
         process, self._process = self._process, None
         if process is not None:
             if process.stdin is not None:
@@ -198,7 +198,7 @@ class LocalServer:
 
 
 def _child_environment() -> dict[str, str]:
-    """Return the child's environment: only the paths of programs and temporary files."""
+    """Return the child's environment: only the variables for paths and the language."""
     return {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
 
 
@@ -211,7 +211,7 @@ def _report(line: bytes) -> dict[str, Any]:
 
 
 def _reason(code: int, said: str) -> str:
-    """Return a clause on why the child ended, from its exit code and its last output."""
+    """Return a clause on why the child process ended, from its exit code and its last output."""
     lowered = said.lower()
     if "unable to allocate" in lowered or "failed to allocate" in lowered or "bad_alloc" in lowered:
         return "there is not enough memory; lower local.context or take a smaller model"

@@ -1,4 +1,4 @@
-"""Two sources of weights: the model hub, and the package index configured for the user's pip."""
+"""Two sources of model weights: the model hub, and the package index configured for the user's pip."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Weights:
     title: str
     file: str
     size: int
-    """Bytes."""
+    """The size in bytes."""
     sha256: str
     hub: str
-    """Path on the model hub."""
+    """The path of its repository on the model hub."""
     package: str
-    """Name of the packages that carry the parts in a package index, without the part's number."""
+    """The name, without the part's number, of the packages in a package index that contain the parts."""
     version: str
     part_size: int
-    """Bytes of each part but the last."""
+    """The number of bytes of each part except the last."""
     url: str = ""
-    """The address of the file; empty if it is on the model hub and in the package index."""
+    """The address of the file; empty if the model hub and the package index provide it."""
 
     @property
     def parts(self) -> int:
@@ -71,7 +71,7 @@ SMALL = Weights(
     part_size=89_128_960,
 )
 CATALOGUE = (STANDARD, SMALL)
-"""In order of preference."""
+"""The built-in models, in order of preference."""
 
 PROVENANCE = (
     "made by the Qwen team at Alibaba Cloud, licence Apache-2.0. Wherever it comes from, it is used only if "
@@ -80,9 +80,10 @@ PROVENANCE = (
 
 
 def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
-    """Return the weights to fetch: those that the settings name by `url`, else those of the catalogue.
+    """Return the weights to download: those that the settings name by `url`, or otherwise built-in ones.
 
-    Their size is unknown until it is requested. Raises `ConfigError` for an address without checksum.
+    The size of the former is unknown until it is requested. Raises `ConfigError` for an invalid address, or
+    one without a checksum.
     """
     if not url:
         return SMALL if small else STANDARD
@@ -106,9 +107,10 @@ def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
 
 
 def model_file(home: Home, setting: str = "") -> Path:
-    """Return the GGUF file to serve: the path in `setting`, else the best one in the home folder.
+    """Return the GGUF file to serve: the path in `setting` or, if that is empty, the best one in the home
+    folder.
 
-    Raises `ConfigError` naming the fix if there is none.
+    Raises `ConfigError` with the fix if there is none.
     """
     if setting:
         return _setting_path(setting)
@@ -120,7 +122,7 @@ def model_file(home: Home, setting: str = "") -> Path:
 
 
 def installed_files(home: Home) -> list[Path]:
-    """Return the GGUF files in the home folder, by name. Unfinished downloads do not count."""
+    """Return the GGUF files in the home folder, without unfinished downloads. Raises `ConfigError`."""
     try:
         return sorted(path for path in home.models.iterdir() if path.suffix == ".gguf" and path.is_file())
     except FileNotFoundError:
@@ -155,11 +157,11 @@ _PIP_PREFIXES = ("PIP_", "LC_", "XDG_CONFIG")
 
 
 class SourceError(HermesError):
-    """Raised if a source failed. The bytes fetched so far are kept."""
+    """Raised if a source failed. The bytes downloaded so far are kept."""
 
 
 class StoppedError(HermesError):
-    """Raised if the person stopped the fetch. The bytes fetched so far are kept."""
+    """Raised if the user stopped the download. The bytes downloaded so far are kept."""
 
 
 def check_stop(stop: Event) -> None:
@@ -169,7 +171,7 @@ def check_stop(stop: Event) -> None:
 
 
 def place_of(weights: Weights) -> tuple[str, str]:
-    """Return the name of the source of weights, and the address of the file at that source."""
+    """Return a name of the source of weights for messages, and the address of the file there."""
     if weights.url:
         return weights.url, weights.url
     base = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
@@ -177,7 +179,7 @@ def place_of(weights: Weights) -> tuple[str, str]:
 
 
 def size_of(weights: Weights) -> int:
-    """Return the size of the file in bytes, as reported by its server. Raises `SourceError`."""
+    """Return the size of the file in bytes, as its server reports it. Raises `SourceError`."""
     import httpx2
 
     name, url = place_of(weights)
@@ -196,7 +198,7 @@ def size_of(weights: Weights) -> int:
 
 
 def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Event) -> None:
-    """Fetch the rest of the file from the model hub, or the mirror that `HF_ENDPOINT` names."""
+    """Download the rest of the file from its address or the model hub. Raises `SourceError` if that fails."""
     base, url = place_of(weights)
     import httpx2
 
@@ -268,7 +270,7 @@ def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: E
 
 @contextmanager
 def _working_folder(partial: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk. Its name is unique, because the partial file is locked."""
+    """Yield an empty folder on the same disk, then delete it. The partial file's lock makes it exclusive."""
     folder = partial.with_name(f".{partial.name}.d")
     shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
     try:
@@ -283,7 +285,7 @@ def _working_folder(partial: Path) -> Iterator[Path]:
 
 
 def _watch(advance: Advance, done: int, expected: int) -> Advance:
-    """Return a function that reports the progress of a part, given its bytes on disk.
+    """Return a function that reports the progress of a part, given the number of its bytes on disk.
 
     It assumes that parts are hardly compressed.
     """
@@ -332,7 +334,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) -> None:
-    """Append the one data file of a wheel, if it has exactly the expected length."""
+    """Append the only data file in a wheel. Raises `SourceError` unless it has the expected length."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [member for member in archive.infolist() if member.filename.endswith(".bin")]
@@ -360,7 +362,7 @@ def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) 
 def pip_environment(scratch: Path) -> dict[str, str]:
     """Return an environment for pip with the user's pip configuration and proxies.
 
-    It contains no other variables that may be secret.
+    Other variables, which may be secret, are left out.
     """
     kept = {
         name: value

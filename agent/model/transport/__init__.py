@@ -1,1 +1,1 @@
-"""Requests and streams: one complete reply, despite network failures."""
+"""Requests and streams: getting one complete reply, despite network failures."""

@@ -1,4 +1,4 @@
-"""Reading the body of one answer as deltas: events, plain JSON, or an unknown form."""
+"""Reading the body of one answer as deltas: events, plain JSON, or something else."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from agent.model.transport.failures import Failures, read_complaint
 from agent.model.wire_format import EventReader
 
 MAX_EVENT = 16 * 1024 * 1024
-"""Bytes one event may hold before the stream counts as broken."""
+"""The maximum number of bytes in one event; with more, the stream counts as broken."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class SSEDecoder:
-    """Decodes the bytes of one stream into the `data` of its events. Other fields are skipped."""
+    """A decoder from the bytes of one event stream to the `data` of its events. Other fields are skipped."""
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
@@ -54,7 +54,7 @@ class SSEDecoder:
     def rest(self) -> str | None:
         """Return the data of a last event that lacks its closing blank line; None if there is none.
 
-        The standard drops such an event, but some servers end their stream with one.
+        By the standard such an event is dropped, but some servers end their stream with one.
         """
         lost: list[str] = []
         if self._line:
@@ -95,31 +95,32 @@ class SSEDecoder:
 
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Bytes an answer may have in all."""
+"""The maximum number of bytes in a whole answer."""
 
 LARGE_JSON = 256 * 1024
-"""Characters of JSON from which on parsing moves off the event loop."""
+"""The number of characters of JSON above which parsing is moved off the event loop."""
 
 GRACE = 5.0
-"""Seconds to wait for usage and the end mark once the model said why it stopped."""
+"""Seconds to wait for usage and the end mark after the model has given the reason for its end."""
 
 PAUSE = 0.008
-"""Seconds an answer that comes in drops is left alone: far less than from one painting to the next.
+"""Seconds of a pause before the next read if an answer arrives in small pieces: far less than between two
+screen updates.
 
-What comes in meanwhile is read in one go, because waking up for a token costs more than reading it.
+Pieces that arrive meanwhile are read together, because waking up for a token costs more than reading it.
 """
 DROP = 4096
-"""Bytes below which a piece is a drop."""
+"""The number of bytes below which a piece is small."""
 WAITED = 0.0003
-"""Seconds a read takes at least when it waited for the network, not for what had come in already."""
+"""The shortest time in seconds of a read that waited for the network."""
 BUSY = 0.002
-"""Seconds of reading between two pauses, at least."""
+"""The shortest time in seconds between two pauses."""
 
 _DONE = "[DONE]"
 
 
 class AnswerReader:
-    """Reads the body of a successful response; `reader` handles its events.
+    """Reads the body of a successful response; `reader` interprets its events.
 
     `content_type` only helps to describe a body that is not an answer.
     """
@@ -148,7 +149,7 @@ class AnswerReader:
         """The model that answers, once reported by the server."""
 
     async def next(self) -> list[Delta] | None:
-        """Return the next deltas, possibly none. The last list ends with `ReplyEnd`; then None. Raises
+        """Return the next deltas, possibly none; None after the list that ends with `ReplyEnd`. Raises
         `ModelError`.
         """
         if self.over:
@@ -160,7 +161,7 @@ class AnswerReader:
         return self._finish() if self._body_over else []
 
     async def drain(self, patience: float) -> None:
-        """Read the rest of a complete answer, so that its connection can be reused."""
+        """Read the rest of a complete answer for at most `patience` seconds, to reuse its connection."""
         try:
             async with asyncio.timeout(patience):
                 async for _ in self._body:
@@ -171,7 +172,7 @@ class AnswerReader:
             pass
 
     async def _read(self) -> bytes | None:
-        """Return the next bytes; None at the end of the body."""
+        """Return the next bytes; None at the end of the body. Raises `ModelError`."""
         if self._reader.finish:
             return await self._read_tail()
         began = perf_counter()
@@ -186,9 +187,9 @@ class AnswerReader:
         return data
 
     async def _read_tail(self) -> bytes | None:
-        """Return the next bytes after a complete answer. Waits only briefly.
+        """Return the next bytes after a complete answer, waiting at most `GRACE` seconds.
 
-        Returns None at the end, and after an error.
+        Returns None at the end, after that time, and after an error.
         """
         try:
             async with asyncio.timeout(GRACE):
@@ -220,7 +221,7 @@ class AnswerReader:
             self._waiting.extend(self._events.feed(data))
 
     async def _take_rest(self) -> None:
-        """Handle the data that is complete only because the body has ended."""
+        """Handle data that is known to be complete only because the body has ended."""
         if self._kind == "document":
             self._waiting.append(b"".join(self._document).decode("utf-8-sig", "replace"))
             self._document.clear()
@@ -263,7 +264,7 @@ class AnswerReader:
             return None
 
     def _finish(self) -> list[Delta]:
-        """Return the last deltas of the answer, after its body has ended."""
+        """Return the last deltas, after the body has ended. Raises `ModelError` if it is incomplete."""
         if self._reader.finish:
             return self._end()
         if not self._saw_event and self._head.strip() and not self._is_event_stream:
@@ -278,7 +279,7 @@ class AnswerReader:
 
 
 def _model_in(event: dict[str, Any]) -> str:
-    """Return the name of the model in an event of any format; empty if it names none."""
+    """Return the name of the model in an event of any wire format; empty if there is none."""
     for place in (event, event.get("message"), event.get("response")):
         model = place.get("model") if isinstance(place, dict) else None
         if isinstance(model, str) and model:
@@ -289,7 +290,7 @@ def _model_in(event: dict[str, Any]) -> str:
 def _kind(head: bytes) -> str:
     """Return the kind of a body by its first character: `events`, `document`, `page`, or empty if unknown.
 
-    Servers label plain JSON as an event stream and vice versa.
+    The content type is not enough: servers label plain JSON as an event stream, and vice versa.
     """
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start or b"\xef\xbb\xbf".startswith(start):
@@ -326,6 +327,6 @@ class HalfCharacters:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def flush(self) -> list[Delta]:
-        """Return a mark for each text and thought whose last character was not completed."""
+        """Return U+FFFD as a delta for each text and reasoning that ended with half a character."""
         channels, self._halves = list(self._halves), {}
         return [_LOST[each] for each in channels if each in _LOST]

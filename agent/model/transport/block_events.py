@@ -1,8 +1,8 @@
 """Events of the Messages API, read as deltas; also those of servers that only resemble it.
 
-Blocks come one after the other, each with a number. Text, thoughts and arguments come in pieces. A signed
-thought, and every block of an unknown kind, is returned sealed when complete, in the form in which the API
-needs it back.
+Blocks arrive one after the other, each with a number. Text, thoughts and arguments arrive in pieces. A signed
+thought, and every block of an unknown kind, is returned as a sealed part once it is complete, in the form in
+which the API needs it back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PIECES = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""Kinds of pieces, and the field that holds what they add."""
+"""Kinds of pieces, and the field that holds the content of each."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class BlockReader:
                 return []
 
     def flush(self) -> list[Delta]:
-        """Return the held-back deltas at the end of the stream."""
+        """Return deltas for characters that were left incomplete at the end of the stream."""
         return self._halves.flush()
 
     def is_reply(self, document: dict[str, Any]) -> bool:
@@ -103,7 +103,7 @@ class BlockReader:
         return document.get("type") == "message" and isinstance(document.get("content"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the event if it reports an error; else None."""
+        """Return the event if it reports an error; otherwise None."""
         return event if event.get("type") == "error" or event.get("error") else None
 
     def _whole(self, message: dict[str, Any]) -> list[Delta]:
@@ -155,7 +155,7 @@ class BlockReader:
                 return []
 
     def _complete(self, index: Any) -> list[Delta]:
-        """Return the deltas that follow from the end of a block."""
+        """Return the deltas that result from the end of a block."""
         block = self._blocks.get(_number(index))
         if block is not None and block.kind == "tool_use":
             # It stays, because some servers end a call before its arguments.
@@ -179,7 +179,7 @@ class BlockReader:
             self.finish = _FINISH.get(reason, "unknown")
 
     def _count(self, usage: Any) -> list[Delta]:
-        """Return the token count so far as a delta.
+        """Return the token count so far as a delta; nothing if it has not changed.
 
         The API counts cached tokens separately from the input.
         """

@@ -1,4 +1,4 @@
-"""Chat completion chunks, in the forms that servers send, read as deltas.
+"""Chat completion chunks, in all the forms that servers send, read as deltas.
 
 The published format is one of many in use: fields are missing or null, tool calls have no index or share one,
 reasoning has three names, usage comes anywhere. All text, reasoning, calls and counts are understood;
@@ -32,11 +32,11 @@ DETAILS = "reasoning_details"
 EXTRA = "extra_content"
 BLOCKS = "thinking_blocks"
 _PIECES = ("text", "summary", "data")
-"""Fields of a detail that come in pieces."""
+"""Fields of a reasoning detail that arrive in pieces."""
 
 
 class ChunkSeals:
-    """Collects the sealed parts of one reply."""
+    """Collects the sealed (signed or encrypted) parts of one reply."""
 
     def __init__(self) -> None:
         self._details: dict[tuple[Any, Any], dict[str, Any]] = {}
@@ -44,9 +44,7 @@ class ChunkSeals:
         self._marked: set[int] = set()
 
     def add_blocks(self, blocks: Any) -> None:
-        """Add the thinking blocks of one chunk. A text may come in pieces; a block with only a signature ends
-        it.
-        """
+        """Add the thinking blocks of one chunk. A text may arrive in pieces; a signature ends a block."""
         for each in blocks if isinstance(blocks, list) else ():
             if not isinstance(each, dict):
                 continue
@@ -75,14 +73,14 @@ class ChunkSeals:
                     known[name] = value
 
     def of_call(self, number: int, extra: Any) -> list[SealedDelta]:
-        """Return the sealed mark of a call, only the first time that it arrives."""
+        """Return the provider's extra data on a call as a sealed part, the first time that it arrives."""
         if not isinstance(extra, dict) or not extra or number in self._marked:
             return []
         self._marked.add(number)
         return [SealedDelta(json.dumps({"type": EXTRA, "call": number, EXTRA: extra}))]
 
     def flush(self) -> list[SealedDelta]:
-        """Return the details if any is signed or encrypted; plain ones need not be sent back."""
+        """Return the details as a sealed part if one is signed or encrypted, and the complete blocks."""
         details, self._details = list(self._details.values()), {}
         sealed: list[SealedDelta] = []
         if any(each.get("signature") or each.get("data") for each in details):
@@ -94,7 +92,7 @@ class ChunkSeals:
 
 
 def _is_whole(block: dict[str, Any]) -> bool:
-    """Return whether a block is complete and valid, so that nothing more is added to it."""
+    """Return whether a block is signed or encrypted, and therefore complete."""
     return bool(block.get("signature") or block.get("data"))
 
 
@@ -124,7 +122,7 @@ _LEGACY = "function_call"
 
 @dataclass(slots=True)
 class _CallState:
-    """The known parts of one call while its pieces arrive."""
+    """The parts of one call that are known while its pieces arrive."""
 
     index: int
     id: str = ""
@@ -137,11 +135,11 @@ class ChunkReader:
 
     def __init__(self) -> None:
         self.finish: FinishReason | None = None
-        """The reason the model stopped, once known."""
+        """The reason why the reply ended; None while it is not known."""
         self.over = False
-        """Always false: the stream itself marks its end."""
+        """Always False: the stream itself marks its end."""
         self.failed = ""
-        """The reason the provider gave up in the middle of the reply (finish reason `error`), if it did."""
+        """Why the provider gave up in mid-reply (finish reason `error`); empty if it did not."""
         self._calls: list[_CallState] = []
         self._by_key: dict[object, _CallState] = {}
         self._usage: Usage | None = None
@@ -164,7 +162,7 @@ class ChunkReader:
         return deltas
 
     def flush(self) -> list[Delta]:
-        """Return the held-back deltas at the end of the stream."""
+        """Return the last deltas at the end of the stream: incomplete characters and sealed parts."""
         return [*self._halves.flush(), *self._seals.flush()]
 
     def is_reply(self, document: dict[str, Any]) -> bool:
@@ -172,7 +170,7 @@ class ChunkReader:
         return isinstance(document.get("choices"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the event if it reports an error, else None."""
+        """Return the event if it reports an error; otherwise None."""
         return event if is_complaint(event) else None
 
     def _read_choice(self, choice: dict[str, Any], deltas: list[Delta]) -> None:
@@ -271,7 +269,7 @@ class ChunkReader:
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
-    """Return the token counts of a request, in the form of chat completions or of Responses."""
+    """Return the token counts of a request, given in the form of chat completions or of Responses."""
     return Usage(
         input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
         output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
@@ -297,10 +295,7 @@ def usage_of(usage: dict[str, Any]) -> Usage:
 
 
 def tokens_of(event: Mapping[str, Any], choice: Mapping[str, Any] | None) -> TokensDelta | None:
-    """Return the token ids in a chunk; None if it has none, because the server was not asked for them.
-
-    Pure.
-    """
+    """Return the token ids in a chunk; None if it has none: servers send them only on request. Pure."""
     told = choice or {}
     prompt = _whole_numbers(event.get("prompt_token_ids") or told.get("prompt_token_ids"))
     output = _whole_numbers(told.get("token_ids"))
@@ -319,9 +314,9 @@ def _whole_numbers(value: Any) -> tuple[int, ...]:
 
 
 def _own_choices(choices: Any) -> list[dict[str, Any]]:
-    """Return the parts of the first choice, because others were not requested.
+    """Return the parts of the first choice, because no others were requested.
 
-    GitHub Copilot sends text and calls as two choices of the same number.
+    GitHub Copilot sends text and calls as two choices with the same number.
     """
     if not isinstance(choices, list):
         return []
@@ -329,7 +324,7 @@ def _own_choices(choices: Any) -> list[dict[str, Any]]:
 
 
 def _texts(value: Any) -> Iterator[tuple[bool, str]]:
-    """Yield the texts in a content of any form. Each comes with a flag that tells whether it is reasoning."""
+    """Yield the texts in a content of any form, each after a flag that is True for reasoning."""
     if isinstance(value, str):
         yield False, value
     elif isinstance(value, list):
@@ -359,7 +354,7 @@ def _is_next(known: _CallState, call_id: str, name: str, arguments: str, *, inde
 
 
 def _is_open(known: _CallState, name: str) -> bool:
-    """Return whether a piece with an unknown number continues `known`."""
+    """Return whether a piece with an unknown number continues `known`, the newest call."""
     return not known.arguments.complete if not name else name == known.name and known.arguments.open
 
 
@@ -383,9 +378,7 @@ def _count(usage: dict[str, Any], *path: str) -> int | None:
 
 
 def _money(value: Any) -> float | None:
-    """Return the cost of a request, in US dollars, that a gateway reports; None if the value is not a
-    number.
-    """
+    """Return the cost in US dollars that a gateway reports for a request; None if it is invalid."""
     value = value.get("total_cost") if isinstance(value, dict) else value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) and value >= 0 else None

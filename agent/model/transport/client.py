@@ -1,8 +1,8 @@
 """A client of one provider over HTTP, in any wire format.
 
-The body is joined from frozen bytes and sent unchanged; the stream is read by `agent.model.transport.answer`.
-Requests use the `openai` package, which is imported on first use, in a thread; headers it adds for OpenAI are
-sent to no other provider.
+The body is joined from unchanging bytes and sent as it is; `agent.model.transport.answer` reads the stream.
+Requests use the `openai` package, which is imported on first use, in a thread; headers that it adds for
+OpenAI are not sent to other providers.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds a connection may take to come about."""
+"""The maximum time in seconds to open a connection."""
 
 MAX_ERROR_BODY = 64 * 1024
-"""Bytes of an error answer that are read."""
+"""The maximum number of bytes of an error response that are read."""
 
 ERROR_BODY_TIME = 5.0
-"""Seconds spent on reading them: the status alone says enough."""
+"""The maximum time in seconds to read them: the status alone says enough."""
 
 SLICE = 0.002
-"""Seconds of reading after which other tasks get their turn."""
+"""Seconds of reading after which other tasks may run."""
 
 DRAIN = 0.05
-"""Seconds to wait for the proper end of a complete answer, so that the connection can be used again."""
+"""Seconds to wait for the proper end of a complete answer, so that the connection can be reused."""
 
 _ABOUT_FORM = ("bad_request", "images", "not_found", "overloaded")
 """Kinds of failures that may be about the form of a request."""
 
 _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
-"""Headers the package takes from the environment; they are for OpenAI only."""
+"""Headers that the package takes from the environment; they are for OpenAI only."""
 
 
 class _RefusedError(Exception):
-    """Raised for an HTTP status other than success, with the beginning of its body."""
+    """Raised for an HTTP status that is not a success, with the beginning of the body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(status)
@@ -79,14 +79,14 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _OpenAnswer:
-    """A response with a successful status, and its reader."""
+    """A response with a successful status, and the reader of its body."""
 
     response: httpx2.Response
     body: AsyncGenerator[bytes, None]
     answer: AnswerReader
 
     def told_beside(self, asked: str) -> Iterator[Delta]:
-        """Yield what a gateway's headers report as deltas: another model that answered, and the cost."""
+        """Yield what a gateway reports besides the reply: another model that answered, and the cost."""
         if self.answer.model not in ("", asked):
             yield AnsweredDelta(self.answer.model)
         try:
@@ -105,11 +105,11 @@ class _OpenAnswer:
 
 
 class FailureNames(NamedTuple):
-    """What a sentence about a failure names, and the secrets that it must not show."""
+    """The names that messages about failures use, and the secrets that they must not show."""
 
     provider: str = "openai"
     key_hint: str = "OPENAI_API_KEY"
-    """The variable of the key."""
+    """The environment variable with the key."""
     secrets: tuple[str, ...] = ()
 
 
@@ -117,8 +117,8 @@ class FormatClient:
     """A `ModelClient` for one provider in one wire format.
 
     `base_url` is the address to which the format's endpoint is appended. `api_key` may be empty.
-    `stall_timeout` is the longest time without a byte, in seconds. `key_hint` names the environment variable
-    for the key. Errors are `ModelError`s that name cause and fix and never a key.
+    `stall_timeout` is the longest time without a byte, in seconds. Errors are `ModelError`s that name cause
+    and fix but never a key.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class FormatClient:
         names: FailureNames | None = None,
         spoken: Callable[[str], SpokenDialect] | None = None,
     ) -> None:
-        """`spoken` returns the dialect of a model by its name."""
+        """Create the client. `spoken` returns the dialect of a model, given by its name."""
         self._format = wire_format
         self._url = _endpoint(base_url, wire_format.endpoint)
         self._key = (api_key or "").strip()
@@ -156,9 +156,9 @@ class FormatClient:
         self._starting = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Send a request and read the answer. Closing or cancelling it closes the connection.
+        """Send a request and yield the answer. Closing or cancelling the generator closes the connection.
 
-        A request refused for its form is repaired and sent again, before anything is yielded.
+        A request refused for its form is repaired and sent again before anything is yielded.
         """
         opened, deltas = await self._begin(request)
         turn_ends = perf_counter() + SLICE
@@ -183,7 +183,7 @@ class FormatClient:
             await client.close()
 
     def _given_headers(self) -> Mapping[str, str]:
-        """Return the headers of the format, after checking that the key is valid in a header."""
+        """Return the headers of the format, with the key only if it is valid in a header."""
         return self._format.headers(self._key if _is_header_value(self._key) else "")
 
     async def _begin(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
@@ -221,7 +221,7 @@ class FormatClient:
     async def _repair_request(
         self, request: ModelRequest, dialect: Dialect, body: bytes, error: ModelError, trial: RequestTrial
     ) -> ModelRequest:
-        """Return the request in another form. Raises `error` if no permitted form remains."""
+        """Return the request in another form. Raises `error` if there is no form left to try."""
         if error.kind not in _ABOUT_FORM or not (error.said or error.words):
             raise error
         trial.sendings += 1
@@ -315,7 +315,7 @@ class FormatClient:
     def _connect(self) -> AsyncOpenAI:
         """Return a client of the `openai` package.
 
-        Slow, because it imports the package and loads certificates; meant for a thread.
+        Slow, because it imports the package and loads certificates; for use in a thread.
         """
         import httpx2
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
@@ -344,7 +344,7 @@ class FormatClient:
         )
 
     def _request_headers(self) -> dict[str, Any]:
-        """Return headers that suppress those that the package sends only for OpenAI."""
+        """Return headers that remove those that the package would send but only OpenAI should get."""
         from openai import Omit
 
         own = {name.lower() for name in self._own_headers}
@@ -353,7 +353,7 @@ class FormatClient:
 
 
 def _certificate_places() -> tuple[str, str]:
-    """Return the paths of the certificate file and the certificate folder that the environment names."""
+    """Return the certificate file and the certificate folder that the environment names, or empty texts."""
     return os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", "")
 
 
@@ -366,7 +366,7 @@ def _certificates(trust_env: bool, _file: str, _folder: str) -> ssl.SSLContext:
 
 
 async def _refuse(response: httpx2.Response) -> None:
-    """Read a bounded part of the body and raise, if the status is not a success."""
+    """Read a limited part of the body and raise `_RefusedError`, unless the status is a success."""
     if response.status_code < 300:
         return
     body = bytearray()
@@ -376,13 +376,13 @@ async def _refuse(response: httpx2.Response) -> None:
                 body += piece
                 if len(body) > MAX_ERROR_BODY:
                     break
-    except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
+    except Exception:  # noqa: BLE001, RUF100 - the status is known; the body only adds details
         log.debug("the body of an error answer was incomplete", exc_info=True)
     raise _RefusedError(response.status_code, response.headers, bytes(body))
 
 
 def _endpoint(base_url: str, endpoint: str) -> str:
-    """Return the full address of an endpoint.
+    """Return the full address of an endpoint; empty if `base_url` is malformed.
 
     The query of `base_url` is kept for gateways. An endpoint that it already contains is not added again.
     """

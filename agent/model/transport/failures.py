@@ -1,7 +1,7 @@
 """Failures of a provider as one `ModelError` with a cause and a fix.
 
-No message ever contains an API key: keys and control bytes are removed from a provider's text, and it is
-shortened, before a person reads it.
+No message ever contains an API key: keys and control characters are removed from a provider's text, and it is
+shortened, before the user reads it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _OUTPUT_TEXT = lazy_pattern(
 _PAGE = lazy_pattern(r"<(?:!doctype\s+html|html|head|body|center|h1|title)\b[^>]*>", re.IGNORECASE)
 _TITLE = lazy_pattern(r"<(?:title|h1)\b[^>]*>(.{1,300}?)</", re.IGNORECASE | re.DOTALL)
 _OUTAGE = lazy_pattern(r"\b[45]\d\d\b|gateway|unavailable|time-?out|denied|forbidden|error", re.IGNORECASE)
-"""Titles of pages that a gateway quotes; others may be of the conversation."""
+"""Matches titles of error pages that a gateway quotes; other pages may be part of the conversation."""
 _NO_KEY = lazy_pattern(
     r"\bauth(?:entication)?_error\b|\bno api[ _-]?key (?:was )?(?:passed|provided|given|sent)", re.I
 )
@@ -59,7 +59,7 @@ _NO_MODEL = lazy_pattern(
     re.I,
 )
 _ABOUT_THE_PERSON = (401, 402, 404, 405, 407, 410, 413, 429)
-"""Statuses that mean what they say also in the page of a proxy."""
+"""Statuses that keep their meaning even in the page of a proxy."""
 
 _STATUS_KINDS: dict[int, ModelErrorKind] = {
     401: "auth",
@@ -99,11 +99,11 @@ class Complaint:
     words: str = ""
     status: int | None = None
     page: str | None = None
-    """Title of the web page in it, if any: then a proxy answered, not the provider."""
+    """The title of the web page in it, if there is one: then a proxy answered, not the provider."""
 
 
 def read_complaint(body: bytes) -> Complaint:
-    """Return the complaint in an error body, whether it is JSON, a page or empty."""
+    """Return the description of a failure in an error body, whether it is JSON, a page or empty."""
     text = body.decode("utf-8", "replace").strip()
     try:
         data = json.loads(text)
@@ -113,7 +113,7 @@ def read_complaint(body: bytes) -> Complaint:
 
 
 def complaint_of(data: Any) -> Complaint:
-    """Return the complaint in an error object of any usual shape."""
+    """Return the description of a failure in an error object of any usual form."""
     if isinstance(data, list):
         data = next((item for item in data if isinstance(item, dict)), {})
     if not isinstance(data, Mapping):
@@ -135,7 +135,7 @@ def complaint_of(data: Any) -> Complaint:
 
 
 def _plain(text: str, words: str = "", status: int | None = None) -> Complaint:
-    """Return a complaint. A web page in its text is replaced by the title, after any text before the page."""
+    """Return a description of a failure. An error page in the text is replaced by its title."""
     page = _PAGE.search(text[:1_000])
     if page is None:
         return Complaint(text, words, status)
@@ -148,7 +148,7 @@ def _plain(text: str, words: str = "", status: int | None = None) -> Complaint:
 
 
 def _inner(data: Mapping[str, Any]) -> Any:
-    """Return the part of a body that holds the complaint, or the body itself."""
+    """Return the part of a body that describes the failure, or the body itself."""
     for name in ("error", "errors", "base_resp"):
         part = data.get(name)
         if name == "errors" and isinstance(part, list):
@@ -210,7 +210,7 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
 
 
 def is_complaint(payload: Mapping[str, Any]) -> bool:
-    """Return whether an object inside an answer reports an error rather than a piece of the answer."""
+    """Return whether an object in an answer reports an error and is not a piece of the answer."""
     if payload.get("error"):
         return True
     if payload.get("choices") is not None:
@@ -227,7 +227,7 @@ def is_complaint(payload: Mapping[str, Any]) -> bool:
 
 
 DETAIL = 300
-"""Characters of a provider's own words that are passed on."""
+"""The maximum number of characters of a provider's text in a message."""
 
 _KEY_LIKE = lazy_pattern(
     r"\b(?:sk|pk|rk|key|gsk|xai|hf|nvapi|AIza)[-_][^\s\"',;]{6,}|\bBearer\s+\S+|\S*\*{3,}\S*"
@@ -245,20 +245,20 @@ _NOWHERE = lazy_pattern(
     r"|cannot (?:post|get)\b|no (?:such |matching )?(?:route|path|handler|url)\b|method not allowed",
     re.IGNORECASE,
 )
-"""What servers say of an address where nothing is; other sentences are about the model."""
+"""Matches answers from an address that does not exist; other sentences are about the model."""
 
 _BEHIND = lazy_pattern(
     r"\blitellm\.(?!RateLimit)\w+: (?:litellm\.\w+: )?\w+Exception\b|\bprovider returned error\b",
     re.IGNORECASE,
 )
-"""Words of gateways that hand on what the provider behind them said."""
+"""Matches texts of gateways that quote the provider behind them."""
 _OF_THE_GATEWAY = ("auth", "billing", "not_found")
-"""Kinds that are about the gateway's own key, account or settings then."""
+"""Kinds of failures that then concern the gateway's own key, account or settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Turns the failures of one provider into errors for a person.
+    """Turns the failures of one provider into errors for the user.
 
     `provider` is empty for an address that is not a provider yet; `title` is the name of the wire format;
     `key_hint` names the environment variable that holds the key; `stall_timeout` is in seconds.
@@ -271,7 +271,7 @@ class Failures:
     api_key: str
     stall_timeout: float
     secrets: tuple[str, ...] = ()
-    """Further texts that are never repeated."""
+    """Further secrets that messages must not show."""
 
     def refusal_error(
         self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
@@ -294,7 +294,7 @@ class Failures:
         return self._error(complaint, status, wait, dialect or load(DEFAULT))
 
     def in_stream(self, payload: Mapping[str, Any]) -> ModelError:
-        """Return the error for a failure reported inside an answer that had begun."""
+        """Return the error for a failure reported in the middle of an answer."""
         complaint = complaint_of(payload)
         dialect = load(DEFAULT)
         limited = kind_of(complaint, complaint.status, dialect) == "rate_limit"
@@ -311,7 +311,7 @@ class Failures:
     def bad_reply(self, what: str, found: str = "") -> ModelError:
         """Return the error for a response that is not a reply.
 
-        `what` describes what came instead, `found` quotes it.
+        `what` describes the response, `found` quotes it.
         """
         shown = f": {self.clean(found)}" if found.strip() else ""
         return ModelError(
@@ -321,8 +321,8 @@ class Failures:
         )
 
     def transport(self, error: BaseException) -> ModelError:
-        """Return the error for a failed connection. `error` is from the HTTP library, directly or as a
-        cause.
+        """Return the error for a failed connection, from an exception of the HTTP library or one caused by
+        it.
         """
         chain = list(_causes(error))
         names = {type(cause).__name__ for cause in chain}
@@ -358,11 +358,11 @@ class Failures:
 
     @property
     def address(self) -> str:
-        """Return the base URL without secrets."""
+        """The base URL without secrets."""
         return self.clean(plain_address(self.base_url))
 
     def setting(self, name: str, value: str) -> str:
-        """Return the command that changes a setting of this provider."""
+        """Return the shell command that changes a setting of this provider."""
         return f"`hermes config set providers.{self.provider}.{name} {value}`"
 
     def _unreachable(self, reason: str, mend: str) -> ModelError:
@@ -467,7 +467,7 @@ class Failures:
                 return "try again later or choose another model: `hermes --model NAME`"
 
     def clean(self, text: str) -> str:
-        """Return a provider's `text` for display: short, on one line, without keys."""
+        """Return a provider's `text` for display: on one line, shortened, without keys."""
         for secret in (self.api_key, *self.secrets):
             text = text.replace(secret, "[key]") if len(secret) > 3 else text
         text = _KEY_LIKE.sub("[key]", redact(text[: DETAIL * 4]))
@@ -476,7 +476,7 @@ class Failures:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """Return `error` and all its causes, with groups expanded."""
+    """Return `error` and its causes, at most 50, with exception groups expanded."""
     found: list[BaseException] = []
     waiting = [error]
     while waiting and len(found) < 50:

@@ -1,8 +1,9 @@
 """Events of the Responses API, read as deltas.
 
-A reply is a list of items: texts, calls, and reasoning, which is returned sealed if it is encrypted. Events
-name their item by a number or an id. Some servers give neither, some give all items one number, and some give
-another id in every event. Servers that send only the whole response at the end are supported too.
+A reply is a list of items: texts, calls, and reasoning, which is returned as a sealed part if it is
+encrypted. Events refer to their item by a number or an id. Some servers send neither, some give all items one
+number, and some use another id in every event. Servers that send only the whole response at the end are
+supported too.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from agent.model.transport.answer import HalfCharacters
 from agent.model.transport.chunks import usage_of
 
 PHASE = "phase"
-"""Type of a sealed part with the purpose of the text after it; not a separate item."""
+"""The type of a sealed part that holds the purpose (`phase`) of the text after it; not a separate item."""
 
 _FILTERED = frozenset({"content_filter", "safety"})
-"""Reasons of an incomplete response that object to its content; all others mean that it was cut."""
+"""Reasons of an incomplete response that concern its content; all others mean that it was cut off."""
 
 _KINDS = (
     ("function_call", "function_call"),
@@ -38,26 +39,26 @@ _KINDS = (
     ("content_part", "message"),
     ("reasoning", "reasoning"),
 )
-"""Parts of event names that reveal the kind of the item."""
+"""Beginnings of event names, and the kind of item that each implies."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """The known parts of one item while its events arrive."""
+    """The parts of one item that are known while its events arrive."""
 
     kind: str
     number: int = -1
-    """Of a call: its position among the calls of the reply."""
+    """The position of a call among the calls of the reply; -1 for other items."""
     call_id: str = ""
     named: bool = False
     announced: bool = False
-    """True if an event has opened it before any of its content."""
+    """True if an event has opened the item before any of its content."""
     done: bool = False
     sealed: bool = False
     place: tuple[int, int] = (0, 0)
-    """Characters of text and calls of the reply that came before it."""
+    """The characters of text, and the calls, that come before it in the reply."""
     written: set[Any] = field(default_factory=set)
-    """Parts of its content, by their numbers, of which something has come."""
+    """The numbers of the parts of its content of which something has arrived."""
 
 
 class ItemReader:
@@ -111,7 +112,7 @@ class ItemReader:
                 return self._end(event) if self.is_reply(event) else []
 
     def flush(self) -> list[Delta]:
-        """Return the held-back deltas at the end of the stream."""
+        """Return deltas for characters that were left incomplete at the end of the stream."""
         return self._halves.flush()
 
     def is_reply(self, document: dict[str, Any]) -> bool:
@@ -130,7 +131,7 @@ class ItemReader:
     # Items
 
     def _open_item(self, event: dict[str, Any], stated: dict[str, Any]) -> _Item:
-        """Return the item that an event opens. If it is already open, that item is returned."""
+        """Return the item that an event opens, or that is already open under the same id."""
         known = self._by_id.get(_id(event, stated))
         if known is not None and not known.done:
             return known
@@ -202,9 +203,9 @@ class ItemReader:
                 return []
 
     def _end(self, response: dict[str, Any]) -> list[Delta]:
-        """Return the deltas that follow from the whole response.
+        """Return the deltas that result from the whole response.
 
-        They are parts that were not streamed, the reason for the end, and the token count.
+        They are parts that were not streamed, and the token count. The reason for the end is recorded.
         """
         self.over = True
         output = response.get("output")

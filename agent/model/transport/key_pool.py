@@ -16,10 +16,10 @@ from agent.model.protocol import Delta, ModelClient, ModelRequest
 log = logging.getLogger(__name__)
 
 REST = 60.0
-"""Seconds that a key rests after a refusal that names no time."""
+"""Seconds that a key is not used after a refusal that names no time."""
 LONGEST_REST = 3_600.0
 LASTING = frozenset({"auth", "billing"})
-"""Refusals that last for the whole session."""
+"""Kinds of refusals that last for the whole session."""
 REFUSALS = LASTING | {"rate_limit"}
 
 
@@ -28,11 +28,12 @@ class _Key:
     variable: str
     client: ModelClient
     rests_until: float = 0.0
-    """On the clock of the pool; infinite for an unusable key."""
+    """When it may be used again, by the pool's clock; infinite for an unusable key."""
 
 
 class KeyPool:
-    """A `ModelClient` over several clients of one model. Each client has one key, named by its variable.
+    """A `ModelClient` that uses several clients for one model. Each client has one key, named by its
+    variable.
 
     `tell` is called once for each key that has become unusable. `clock` returns seconds.
     """
@@ -72,9 +73,9 @@ class KeyPool:
             await key.client.aclose()
 
     def _turn(self) -> list[_Key]:
-        """Return the keys to try, the current one first, without keys that wait after a refusal.
+        """Return the keys to try, the current one first, without keys that must wait after a refusal.
 
-        If all of them wait, all are returned, the one that waits shortest first.
+        If all must wait, only the key with the shortest wait is returned.
         """
         now = self._clock()
         order = self._keys[self._at :] + self._keys[: self._at]
@@ -92,8 +93,8 @@ class KeyPool:
         self._at = (self._keys.index(key) + 1) % len(self._keys)
 
     def _worst(self, refusals: list[ModelError]) -> ModelError:
-        """Return the refusal to report if all keys failed: the temporary one with the shortest wait, if any
-        is temporary.
+        """Return the error to report if all keys were refused: a temporary one, with the shortest wait, if
+        possible.
         """
         passing = [error for error in refusals if error.kind not in LASTING]
         if not passing:

@@ -1,4 +1,4 @@
-"""Fetching one complete reply, with attempts, back-off and fallback models."""
+"""Fetching one complete reply, with retries, increasing delays and fallback models."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from agent.model.wire_format import Wire
 log = logging.getLogger(__name__)
 
 LARGE = 32_000
-"""Characters of a reply from which on it is read to its end off the event loop."""
+"""The number of characters of a reply above which its decoding is finished off the event loop."""
 
 LEAST_LIMIT = 16
-"""Tokens of an output limit that every server takes; a smaller one is not always sent as it is."""
+"""The smallest output limit in tokens that every server accepts; smaller ones are not always sent."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRoute:
-    """One model that can answer, and its wire form. `name` is its name for a person."""
+    """One model that can answer, and its wire form. `name` is its label as it is shown."""
 
     name: str
     model: str
@@ -58,18 +58,18 @@ class ModelRoute:
     searched: tuple[ToolSpec, ...] = ()
     """Tools that requests do not show, but that may be called."""
     images: bool = True
-    """True if the model is sent images; if not, it reads that there were some."""
+    """True if the model is sent images; otherwise a sentence tells it that there were some."""
     usual_output: int | None = None
-    """Output limit if none is known, for formats that require a limit."""
+    """The output limit if the request has none, for formats that require a limit."""
     watched: WatchedModel | None = None
-    """The model with the watch of its server, if that is asked for its models."""
+    """The model with the watch of its server, if the server is queried for its models."""
     spoken: SpokenDialect = field(default_factory=SpokenDialect)
     """The dialect of the model, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """A complete reply. `route` names its route; `broken` has the meaning as in `DecodedReply`."""
+    """A complete reply. `route` names its route; `broken` is as in `DecodedReply`."""
 
     text: str
     reasoning: str
@@ -80,17 +80,17 @@ class ModelReply:
     repairs: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
     sealed: Sealed | None = None
-    """Parts the provider needs back byte for byte."""
+    """Parts that the provider needs back byte for byte."""
     raw: Mapping[str, Any] | None = None
-    """The sent `text`, `reasoning` and `calls`, if the reply differs from them."""
+    """The `text`, `reasoning` and `calls` as they were received, if the reply differs from them."""
     answered: str = ""
-    """The model that answered, if the server names another one than requested."""
+    """The model that answered, if the server reports another one than requested; otherwise empty."""
     tokens: Mapping[str, Any] | None = None
-    """Ids of tokens, `prompt`, `output` and `logprobs`, if the server sent them."""
+    """Token ids and log probabilities (`prompt`, `output`, `logprobs`), if the server sent them."""
 
 
 class ReplyListener(Protocol):
-    """Receives the progress of a reply. All methods return quickly."""
+    """An object that receives the progress of a reply. All methods return quickly."""
 
     def start(self, route: ModelRoute, attempt: int) -> None:
         """Handle the start of a request; `attempt` counts from 1 on each route."""
@@ -99,10 +99,10 @@ class ReplyListener(Protocol):
         """Show a delta. It belongs to the reply only if no `discard` follows."""
 
     def discard(self, reason: str) -> None:
-        """Discard everything shown since `start`."""
+        """Discard everything that was shown since `start`."""
 
     def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
-        """Announce attempt `attempt` after `delay` seconds on `route`, perhaps the next route."""
+        """Announce attempt `attempt` in `delay` seconds on `route`, which may be the next route."""
 
 
 async def fetch_reply(
@@ -116,9 +116,9 @@ async def fetch_reply(
 ) -> ModelReply:
     """Return the reply of the first route that gives one.
 
-    A temporary failure is retried on its route from the start; nothing of a failed attempt gets into the
-    reply. Then the next route is used. Raises the first route's last `ModelError` if all routes fail. If the
-    conversation is too large (kind `overflow`), it is raised at once.
+    A temporary failure is retried on its route from the start; nothing from a failed attempt gets into the
+    reply. Then the next route is used. Raises the first route's last `ModelError` if all routes fail. An
+    error of kind `overflow` (the conversation is too large) is raised at once.
     """
     if not routes:
         raise ValueError("no route to a model")
@@ -147,15 +147,16 @@ async def fetch_reply(
 
 
 ASIDE = 180.0
-"""Seconds a question beside the conversation may take, including retries."""
+"""Seconds that a request outside the conversation may take, including retries."""
 
 
 async def ask_aside(
     route: ModelRoute, system: str, messages: Sequence[Message], most: int, retries: int = 1
 ) -> ModelReply:
-    """Ask a model beside the conversation, without tools, for a reply of at most `most` tokens.
+    """Send a model a request outside the conversation, without tools; return a reply of at most `most`
+    tokens.
 
-    Nobody watches. Raises `TimeoutError` after `ASIDE` seconds, and `ModelError`.
+    Its progress is not shown. Raises `TimeoutError` after `ASIDE` seconds, and `ModelError`.
     """
     route = replace(route, wire=Wire(route.wire.format, codec_for("native")), tools=())
     framer = route.wire.framer()
@@ -201,7 +202,7 @@ async def _attempt(
 
 
 class _ReplyReader:
-    """Collects the reply of one attempt."""
+    """Collects the deltas of one attempt into a reply."""
 
     def __init__(self, route: ModelRoute, listener: ReplyListener, request: ModelRequest) -> None:
         self.has_shown = False
@@ -275,7 +276,7 @@ class _ReplyReader:
         return replace(reply, raw=self._raw(reply), tokens=tokens, answered=self._answered)
 
     def _is_cut(self) -> bool:
-        """Return whether the reply reached the output limit. Some servers call such a reply complete."""
+        """Return whether the reply reached the output limit. Some servers report such a reply as complete."""
         whole = self._finish in ("stop", "tool_calls", "unknown")
         return whole and self._most >= LEAST_LIMIT and (self._usage.output or 0) >= self._most
 
@@ -311,13 +312,13 @@ class _ReplyReader:
 def _decode_safely(read: Callable[[], T]) -> T:
     """Return the decoder's result.
 
-    A failure of the decoder is raised as a bad reply, which can be retried.
+    A failure of the decoder is raised as a `ModelError` of kind `bad_reply`, which can be retried.
     """
     try:
         return read()
     except ModelError:
         raise
-    except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
+    except Exception:  # noqa: BLE001, RUF100 - whatever a decoder raises is a bad reply
         log.exception("a reply could not be decoded")
         raise ModelError(
             "bad_reply", "The model's reply could not be read (the log has the details); try again."
@@ -342,7 +343,7 @@ def _reply(
 
 @asynccontextmanager
 async def _closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Provide a stream inside this context, and close it afterwards if it can be closed."""
+    """Yield the stream, and close it at the end of the context if it can be closed."""
     try:
         yield deltas
     finally:

@@ -1,4 +1,4 @@
-"""Waiting for a provider: requested pauses, retries, and the queue of requests of many agents."""
+"""Waiting for a provider: requested delays, retries, and the queue of requests of many agents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from agent.errors import RETRYABLE, ModelError
 from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST_RESET = 600.0
-"""Seconds beyond which the reset of a limit is not waited for: nobody waits for the limit of a day."""
+"""The longest wait in seconds for the reset of a limit: no one waits for the limit of a day."""
 _EPOCH = 1_000_000_000
-"""Seconds from which on a number is a moment, not a time to wait."""
+"""Seconds from which on a number is a point in time and not a duration."""
 
 _RENAMED = lazy_pattern(r"(?:^|.*[-_])retry[-_]?after(?P<ms>[-_]?(?:ms|milliseconds))?(?:[-_]?seconds?)?")
 _PART = lazy_pattern(
@@ -40,8 +40,7 @@ def asked_wait(
 ) -> float | None:
     """Return the seconds that a provider asks to wait; None if it names no readable time.
 
-    `headers` have lower-case names. The body, and the headers on the reset of limits, are used only for a
-    refusal because of too many requests.
+    The body, and the headers on the reset of limits, are used only if `status` is 429 (too many requests).
     """
     now = now or datetime.now(UTC)
     named = {name.lower(): value for name, value in headers.items()}
@@ -62,9 +61,7 @@ def _waits(headers: Mapping[str, str], now: datetime) -> Iterator[float | None]:
 
 
 def _reset(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds until limits are reset: until the last exhausted one, else until the next one of
-    all.
-    """
+    """Return the seconds until limits are reset: the last exhausted one or, if none is, the next one."""
     used_up: list[float] = []
     others: list[float] = []
     for name, value in headers.items():
@@ -90,9 +87,9 @@ def _in_body(body: str) -> float | None:
 
 
 def _seconds(value: str, now: datetime) -> float | None:
-    """Return the seconds that a text means; None if it is unreadable.
+    """Return the seconds until the time that a text means; None if it is unreadable.
 
-    It may be a number, a duration such as `6m0s`, or a time in one of three forms.
+    It may be a number, a duration such as `6m0s`, or a point in time in one of three forms.
     """
     if (number := _number(value)) is not None:
         if number < _EPOCH:
@@ -136,29 +133,29 @@ def _number(value: str) -> float | None:
 
 
 def is_long_limit(error: ModelError) -> bool:
-    """Return whether a provider refuses requests for so long that nobody waits."""
+    """Return whether a provider will refuse requests for longer than `LONGEST_RESET`."""
     return error.kind == "rate_limit" and (error.retry_after or 0.0) > LONGEST_RESET
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Exponential back-off with jitter. All times are in seconds."""
+    """Exponentially increasing delays with a random part. All times are in seconds."""
 
     retries: int
-    """How often one request is tried again."""
+    """The maximum number of retries of one request."""
     base: float = 0.5
-    """Upper limit of the first delay; it doubles with each attempt."""
+    """The upper limit of the first delay; it doubles with each attempt."""
     cap: float = 30.0
-    """Upper limit of every delay of our own choice."""
+    """The upper limit of delays that the provider did not ask for."""
     asked_cap: float = 120.0
-    """Upper limit of a delay the provider asks for."""
+    """The upper limit of a delay that the provider asks for."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
         """Return the seconds to wait after a failed attempt (counted from 1); None to give up.
 
         Half of the delay is fixed and half is random, so that many clients do not retry at the same time. If
         the provider asks for a wait, the delay is at least that long, up to `asked_cap`. A limit that lasts
-        longer than `LONGEST_RESET` is not waited for: each try before its end would be refused.
+        longer than `LONGEST_RESET` is not waited for: each retry before its end would be refused.
         """
         if error.kind not in RETRYABLE or attempt > self.retries or is_long_limit(error):
             return None
@@ -172,18 +169,18 @@ class RetryPolicy:
 T = TypeVar("T")
 
 STORM = 20
-"""How often more than usual a request is tried again that came too early: the throttle does the waiting."""
+"""Additional retries of a request that was refused for its rate: the throttle makes it wait."""
 
 
 class PausedError(ModelError):
-    """Raised if an answer was aborted because its agent is paused; it is requested again afterwards."""
+    """Raised if an answer was aborted because its agent was paused; it is requested again later."""
 
     def __init__(self) -> None:
         super().__init__("cut", "The agent is paused.")
 
 
 class Pause:
-    """The pause state of one agent. `waited` is called with the seconds of each pause."""
+    """The pause state of one agent. `waited` is called with the length of each pause in seconds."""
 
     def __init__(self, waited: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._waited = waited
@@ -198,7 +195,7 @@ class Pause:
         return not self._flows.is_set()
 
     def begin(self) -> None:
-        """Abort the running answer, and hold back further requests until `end`."""
+        """Abort the running answer, and hold back further requests until `end` is called."""
         if self.on:
             return
         self._since = self._clock()
@@ -207,7 +204,7 @@ class Pause:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def end(self) -> None:
-        """End the pause, so that held back requests are sent."""
+        """End the pause, so that requests held back are sent."""
         if self.on:
             self._waited(self._clock() - self._since)
             self._flows.set()
@@ -231,7 +228,7 @@ class Pause:
 
 
 class NoPause(Pause):
-    """Replaces `Pause` for an agent that can be interrupted but not paused."""
+    """A replacement for `Pause` for an agent that can be interrupted but not paused."""
 
     def __init__(self) -> None:
         super().__init__(lambda _seconds: None)
@@ -242,7 +239,7 @@ class NoPause(Pause):
 
 @dataclass(frozen=True, slots=True)
 class PatientPolicy(RetryPolicy):
-    """Retries after each pause of the agent, and after long series of refusals."""
+    """A policy that also retries after each pause of the agent, and after long series of rate limits."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
         """Return the delay of `RetryPolicy`; 0 if the pause or the throttle makes the request wait anyway."""
@@ -257,16 +254,16 @@ FIRST_GAP = 0.5
 """Seconds between two requests after the first refusal."""
 
 LARGEST_GAP = 30.0
-"""Seconds between two requests at most."""
+"""The maximum number of seconds between two requests."""
 
 LONGEST_WAIT = 120.0
-"""Seconds that a provider's own wish counts at most."""
+"""The upper limit in seconds of a wait that the provider asks for."""
 
 RECOVERY = 0.8
-"""Factor of the gap after an answer: a dozen answers after a single refusal remove it."""
+"""The factor by which an answer reduces the gap: a dozen answers remove that of a single refusal."""
 
 NO_GAP = 0.05
-"""Seconds below which a gap does not count."""
+"""Seconds below which a gap becomes zero."""
 
 
 class Throttle:
@@ -284,10 +281,10 @@ class Throttle:
         self._opens = clock()
         self._slowed = float("-inf")
         self.gap = 0.0
-        """Seconds between two requests now."""
+        """The present number of seconds between two requests."""
 
     async def admit(self) -> float:
-        """Wait until the next request may be sent, in the order of the calls; return that time, for
+        """Wait until the next request may be sent, in the order of the calls; return the time for
         `record_refusal`.
         """
         async with self._line:
@@ -298,8 +295,8 @@ class Throttle:
             return now
 
     def record_refusal(self, admitted: float, retry_after: float | None = None) -> None:
-        """Increase the time between requests after a refusal. `admitted` is the time at which the request was
-        admitted.
+        """Increase the time between requests after a refusal. `admitted` is what `admit` returned for the
+        request.
         """
         now = self._clock()
         if admitted > self._slowed:
@@ -317,7 +314,7 @@ class Throttle:
 
 
 class NoThrottle(Throttle):
-    """Replaces `Throttle` for an agent whose requests do not wait for others."""
+    """A replacement for `Throttle` for an agent whose requests do not wait for others."""
 
     async def admit(self) -> float:
         return 0.0

@@ -64,7 +64,7 @@ def open_meaning(store: Store, settings: Settings, environ: Mapping[str, str]) -
 def embedder_of(
     settings: Settings, environ: Mapping[str, str], secrets: Mapping[str, str]
 ) -> Embedder | None:
-    """Return the source of vectors that the settings name; None if they name none. Raises `ConfigError`."""
+    """Return the source of embeddings that the settings choose, or None. Raises `ConfigError`."""
     wanted = settings.recall.embeddings.strip()
     if wanted == OFF:
         return None
