@@ -1,4 +1,4 @@
-"""What model servers report about their models, and detection of restarts of the servers."""
+"""Reports of model servers about their models, and detection of restarts of the servers."""
 
 from __future__ import annotations
 
@@ -341,9 +341,7 @@ class WatchedModel:
         return None if self.target == before else self.target
 
     async def other(self, model: str) -> Target | None:
-        """Return another model of the server's list; None if it is not listed. A gateway may use it for the
-        answer.
-        """
+        """Return another model on the server's list, which may have answered; None if it is not listed."""
         if not await self._watch.lists(self.target.model, model):
             return None
         alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False, listed=())

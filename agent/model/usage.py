@@ -120,7 +120,7 @@ class Meter:
         return self._ratio
 
     def add(self, usage: Usage, size: int, route: str = "") -> None:
-        """Add the usage of one request. `size` is that of its messages and tools, in characters or bytes."""
+        """Add the usage of a request. `size` is that of its messages and tools, in characters or bytes."""
         self._requests += 1
         self._input += max(usage.input or 0, 0)
         self._output += max(usage.output or 0, 0)

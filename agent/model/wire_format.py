@@ -142,7 +142,7 @@ def never_blank(content: str, role: str) -> str:
 
 
 def wire_name(name: str) -> str:
-    """Return a tool's name in a form that providers accept. Models may have invented names in the history."""
+    """Return a tool's name in a form that providers accept: models may have invented names in the past."""
     safe = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
     return safe[:_NAME_LENGTH] or UNNAMED
 

@@ -75,7 +75,7 @@ class Pool(Protocol):
 
 
 class LocalPool:
-    """At most `count` local processes, started when there is work for them. They inherit `lock`."""
+    """At most `count` local processes, started when there is work. They inherit the descriptor `lock`."""
 
     def __init__(self, conditions: Conditions, count: int, lock: int) -> None:
         self._workers = [_Worker(conditions, lock) for _ in range(count)]

@@ -140,7 +140,7 @@ def with_image(task: BatchTask, base: Path) -> BatchTask:
 
 
 def budget_of(given: object) -> Budget:
-    """Read a budget from a mapping of measured quantities to limits. Raises `ConfigError` with a clause."""
+    """Return a budget from a mapping of measures to limits. Raises `ConfigError` with a clause."""
     if not isinstance(given, Mapping):
         raise ConfigError("`budget` is a mapping, such as {tokens: 20000}")
     values: dict[str, Any] = {}
@@ -190,7 +190,7 @@ def _printable(given: Mapping[str, Any], name: str) -> str:
 
 
 def _checks(given: object) -> tuple[Check, ...]:
-    """Read the checks of a task. Characters that cannot occur in a command or path are refused."""
+    """Return the checks of a task. Raises `ConfigError`, also for characters that no command can contain."""
     checks, left = checks_of(given), [given]
     while left:
         match left.pop():

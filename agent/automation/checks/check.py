@@ -325,7 +325,7 @@ async def _run_check(check: Check, evidence: Evidence) -> tuple[bool | None, str
 
 
 def _check_content(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
-    """Check an answer or a file without starting a process. Raises `PatternError`."""
+    """Return the result and a detail of a check that starts no process. Raises `PatternError`."""
     if check.kind == "json_schema":
         return holds(check.given, evidence.answer)
     if check.kind == "file":

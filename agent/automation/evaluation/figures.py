@@ -34,7 +34,7 @@ CONFIDENCE = 0.95
 
 
 def pass_at(k: int, runs: int, passed: int) -> float:
-    """Estimate the chance that at least one of `k` runs passes, if `passed` of `runs` did.
+    """Return an estimate of the chance that at least one of `k` runs passes, if `passed` of `runs` did.
 
     The estimate is unbiased.
     """
@@ -44,7 +44,7 @@ def pass_at(k: int, runs: int, passed: int) -> float:
 
 
 def wilson(passed: int, runs: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the Wilson confidence interval of a proportion; (0, 1) without runs."""
+    """Return the Wilson confidence interval of the proportion `passed` of `runs`; (0, 1) without runs."""
     if not runs:
         return 0.0, 1.0
     z = 1.959964 if confidence == CONFIDENCE else _quantile(confidence)
@@ -62,7 +62,7 @@ def _quantile(confidence: float) -> float:
 
 
 def bootstrap(values: Sequence[float], seed: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return a bootstrap confidence interval for the mean of `values`."""
+    """Return a bootstrap confidence interval for the mean of `values`; (0, 0) without values."""
     if len(values) < 2:
         return (values[0], values[0]) if values else (0.0, 0.0)
     draw = random.Random(seed)
@@ -111,7 +111,7 @@ def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
 def kappa(pairs: Sequence[tuple[str, str]]) -> float:
     """Return Cohen's kappa, the agreement of two raters beyond chance.
 
-    It is 0.0 if both raters gave the same single label every time.
+    It is 0.0 without pairs, or if both raters gave the same single label every time.
     """
     if not pairs:
         return 0.0
@@ -122,7 +122,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, float]:
-    """Return a bootstrap confidence interval for `kappa`."""
+    """Return a 95 % bootstrap confidence interval for `kappa`; (-1, 1) for fewer than two pairs."""
     if len(pairs) < 2:
         return -1.0, 1.0
     draw = random.Random(seed)
@@ -131,9 +131,10 @@ def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, 
 
 
 def bounded_text(path: Path, largest: int, shorter: str) -> str:
-    """Read a UTF-8 file of at most `largest` bytes. `shorter` says in the error how to shorten the file.
+    """Return the text of a UTF-8 file of at most `largest` bytes. `shorter` tells in the error how to shorten
+    it.
 
-    Raises `ConfigError` naming the file and the error.
+    Raises `ConfigError`, which names the file and the error.
     """
     try:
         with path.open("rb") as file:
@@ -150,17 +151,17 @@ def bounded_text(path: Path, largest: int, shorter: str) -> str:
 
 
 ENOUGH = 0.6
-"""Agreement beyond chance below which figures of a judge do not count."""
+"""The lowest kappa (agreement beyond chance) with which a judge's scores are reliable."""
 FEWEST = 20
-"""Pairs below which agreement with them says too little."""
+"""The fewest pairs with which a judge's agreement can be measured."""
 _BUNDLED = Path(__file__).with_name("pairs.jsonl")
 _MOST_BYTES = 50_000_000
-"""Bytes of a file of pairs that are read."""
+"""The maximum size in bytes of a file of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers to a prompt and the one that people prefer: `a`, `b` or `tie`."""
+    """Two answers to a prompt, and the answer that people prefer: `a`, `b` or `tie`."""
 
     id: str
     prompt: str
@@ -170,7 +171,7 @@ class LabelledPair:
 
 
 class PairsUnreadableError(HermesError):
-    """Error: a file of labelled pairs cannot be used."""
+    """Raised if a file of labelled pairs cannot be used."""
 
     exit_code = ExitCode.USAGE
 
@@ -190,18 +191,18 @@ class CalibrationSet:
 
 
 def bundled_pairs() -> CalibrationSet:
-    """Return the 100 pairs that ship with the program."""
+    """Return the pairs that are part of the program."""
     return CalibrationSet("bundled", tuple(read_pairs(_BUNDLED.read_text("utf-8"), _BUNDLED.name)))
 
 
 def pairs_in(path: Path) -> CalibrationSet:
-    """Return the pairs of a file. Raises `ConfigError` or `PairsUnreadableError` naming the fault."""
+    """Return the pairs in a file. Raises `ConfigError` or `PairsUnreadableError`, which name the error."""
     text = bounded_text(path, _MOST_BYTES, "use fewer pairs")
     return CalibrationSet(path.name, tuple(read_pairs(text, path.name)))
 
 
 def read_pairs(text: str, name: str) -> Sequence[LabelledPair]:
-    """Return pairs from JSON lines. Raises `PairsUnreadableError` naming the line."""
+    """Return the pairs in lines of JSON. Raises `PairsUnreadableError`, which names the line."""
     found: list[LabelledPair] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -231,9 +232,10 @@ def _pair(line: str, number: int, name: str) -> LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """The agreement of a judge with labels.
+    """How well a judge agrees with labels.
 
-    `agreement` is the share of equal verdicts, and `kappa` corrects it for chance.
+    `agreement` is the share of equal verdicts, and `kappa` corrects it for chance. `interval` belongs to
+    `kappa`.
     """
 
     pairs: int
@@ -241,13 +243,13 @@ class JudgeAgreement:
     kappa: float
     interval: tuple[float, float]
     disagreed: float
-    """Share of pairs on which the judge changed its mind with the order; they count as ties."""
+    """The share of pairs for which the verdict changed with the order; they count as ties."""
     abstained: float = 0.0
-    """Share of pairs on which it gave no verdict that can be read; they count as ties."""
+    """The share of pairs for which a verdict was unreadable; they count as ties."""
 
     @property
     def counts(self) -> bool:
-        """Return whether the agreement is high enough to rely on this judge."""
+        """True if the agreement is high enough to rely on this judge."""
         return self.kappa >= ENOUGH and self.pairs >= FEWEST
 
     def doubt(self) -> str:
@@ -271,9 +273,9 @@ class Calibration:
 
     model: str
     source: str
-    """What the set is called."""
+    """The name of the set of pairs."""
     measured: str
-    """When, as an ISO time with zone."""
+    """When it was measured, as an ISO time with zone."""
     agreement: JudgeAgreement
 
     def to_json(self) -> dict[str, Any]:
@@ -286,7 +288,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Calibration:
-        """Read data written by `to_json`. Raises `KeyError`, `TypeError` or `ValueError` for invalid data."""
+        """Return the calibration from data of `to_json`. Raises `KeyError`, `TypeError` or `ValueError`."""
         low, high = given["interval"]
         agreement = JudgeAgreement(
             pairs=int(given["pairs"]),
@@ -304,10 +306,10 @@ async def agreement_of(
     seed: int = 0,
     told: Callable[[int], None] = lambda done: None,
 ) -> JudgeAgreement:
-    """Ask the judge about every pair, and compare its verdicts with the labels.
+    """Let the judge compare every pair; return how well its verdicts agree with the labels.
 
-    `told` receives the number of finished pairs after each one. Raises `HermesError` if the judge cannot be
-    asked.
+    `told` receives the number of finished pairs after each pair. Raises `HermesError` if the judge cannot be
+    used.
     """
     turns = asyncio.Semaphore(at_once)
     done = 0
@@ -340,7 +342,7 @@ async def agreement_of(
 log = logging.getLogger(__name__)
 
 Told = Callable[[str, int, int], None]
-"""Hears the name of the judge, how many pairs are done and of how many; at first before it is asked."""
+"""Receives the name of the judge, the number of finished pairs, and the number of all pairs."""
 
 
 async def calibrate(
@@ -352,10 +354,11 @@ async def calibrate(
     again: bool = False,
     told: Told = lambda model, done, pairs: None,
 ) -> Calibration:
-    """Measure how well a judge agrees with `pairs`, or with the bundled ones if that is None.
+    """Measure how well a judge agrees with `pairs`, or with the bundled ones if that is None; return the
+    result.
 
     An empty `model` means the default model. Earlier results are reused unless `again` is set. Raises
-    `HermesError` if the judge cannot be asked.
+    `HermesError` if the judge cannot be used.
     """
     home = Home.locate(dict(environ))
     loaded = await asyncio.to_thread(load, home, environ)
@@ -389,7 +392,7 @@ def _read_calibration(place: Path) -> Calibration | None:
 
 
 def _keep(place: Path, made: Calibration) -> None:
-    """Store a calibration for the next run, if possible."""
+    """Store a calibration for the next run. Errors are only logged."""
     new = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         private_folder(place.parent)
@@ -405,7 +408,7 @@ def _keep(place: Path, made: Calibration) -> None:
 RESULT = "result.json"
 VERSION = 1
 _LARGEST = 500_000_000
-"""Bytes of a result that is read."""
+"""The maximum size in bytes of a result file that is read."""
 _OF_ALL = ("suite", "runs", "seed", "model", "version")
 _TEXTS = ("task", "outcome", "session", "error")
 _COUNTS = ("run", "calls", "tokens")
@@ -413,7 +416,7 @@ _COUNTS = ("run", "calls", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """The numbers of one run of one task. `score` is the share of passed checks, `cost` is in US dollars."""
+    """The figures of one run of one task. `score` is the share of passed checks, `cost` is in US dollars."""
 
     task: str
     run: int
@@ -430,12 +433,12 @@ class RunFigures:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether a model judged the run."""
+        """True if a model judged the run."""
         return any(str(check["check"]).removeprefix("not ").startswith("judge: ") for check in self.checks)
 
     @property
     def why(self) -> str:
-        """Return why a run did not pass: its error, else the first failed check, else its outcome."""
+        """The reason why a run did not pass: its error, the first failed check, or its outcome."""
         broken = next((check for check in self.checks if check["passed"] is False), None)
         if self.error or broken is None:
             return self.error or self.outcome
@@ -446,8 +449,8 @@ class RunFigures:
 class SuiteResult:
     """All runs of a suite, and the conditions under which they ran.
 
-    `skills` and `memory` say whether sessions could use those of the home folder. `judge` is the agreement of
-    the judging model with labelled pairs.
+    `skills` and `memory` tell whether sessions could use those of the home folder. `judge` is the agreement
+    of the judging model with labelled pairs.
     """
 
     suite: str
@@ -475,14 +478,14 @@ class SuiteResult:
         return self.judge.agreement.doubt()
 
     def by_task(self) -> dict[str, list[RunFigures]]:
-        """Return the runs of each task."""
+        """Return the runs of each task, by task name."""
         found: dict[str, list[RunFigures]] = {}
         for each in self.runs_of_tasks:
             found.setdefault(each.task, []).append(each)
         return found
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers for all runs: shares with their confidence intervals, and sums."""
+        """Return the figures for all runs: shares with a confidence interval, and sums."""
         tasks = self.by_task()
         rates = [fmean(run.passed for run in runs) for runs in tasks.values()]
         passed = sum(each.passed for each in self.runs_of_tasks)
@@ -517,7 +520,7 @@ class SuiteResult:
 
 
 def figures_of(task: str, run: int, result: TaskResult) -> RunFigures:
-    """Return the numbers for a result of the batch runner."""
+    """Return the figures for a result of the batch runner."""
     told = [check for check in result.checks if check.passed is not None]
     done = result.outcome == "done"
     score = (sum(bool(check.passed) for check in told) / len(told) if told else 1.0) if done else 0.0
@@ -538,7 +541,7 @@ def figures_of(task: str, run: int, result: TaskResult) -> RunFigures:
 
 
 def read_result(where: Path) -> SuiteResult:
-    """Return the result stored in a file or folder. Raises `ConfigError`."""
+    """Return the result stored in a file, or in a folder. Raises `ConfigError`."""
     path = where / RESULT if where.is_dir() else where
     try:
         with path.open("rb") as file:
@@ -556,7 +559,7 @@ def read_result(where: Path) -> SuiteResult:
 
 
 def _result(given: Any) -> SuiteResult:
-    """Read the result of `to_json`. Raises `ValueError`, `KeyError` or `TypeError` for invalid data."""
+    """Return the result in data of `to_json`. Raises `ValueError`, `KeyError` or `TypeError`."""
     runs = [_run(each) for each in given["results"]]
     named = {name: given[name] for name in _OF_ALL}
     named |= {"skills": given.get("skills", True), "memory": given.get("memory", False)}
@@ -591,7 +594,7 @@ def _run(given: Mapping[str, Any]) -> RunFigures:
 def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
     """Check the types of fields.
 
-    Raises `TypeError` for a wrong type, and `ValueError` for a number that is out of range.
+    Raises `TypeError` for a wrong type, and `ValueError` for a number out of range.
     """
     for name in names:
         value = fields[name]
@@ -607,12 +610,12 @@ def sort_figures(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
 
 
 LEVEL = 0.01
-"""Below this chance a difference counts."""
+"""The p-value below which a difference is significant."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultComparison:
-    """A comparison of two results.
+    """A comparison of two results, A and B.
 
     `difference` is the pass rate of B minus that of A, over the tasks that both have.
     """
@@ -624,15 +627,15 @@ class ResultComparison:
     significant: bool
     better: Literal["A", "B", "none"]
     worse: tuple[str, ...]
-    """Tasks that pass less often in B."""
+    """Tasks that passed less often in B."""
     improved: tuple[str, ...]
     tokens: float
-    """Tokens of B for each of A."""
+    """The tokens used in B, divided by those used in A."""
     only_in_one: tuple[str, ...]
     doubt: str = ""
-    """Why scores of a judge in one of them do not count; empty where they do, or where none judged."""
+    """Why a judge's scores in one of them are not reliable; empty if they are, or if there was no judge."""
     conditions: tuple[str, ...] = ()
-    """What differs between them beside the model: `skills`, `memory`, `judge`."""
+    """Conditions that differ between them besides the model: `skills`, `memory`, `judge`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -652,7 +655,7 @@ class ResultComparison:
 
 
 def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultComparison:
-    """Compare `first` (A) with `second` (B) task by task. Raises `ConfigError` if the suites differ."""
+    """Compare `first` (A) with `second` (B). Raises `ConfigError` if they have no tasks in common."""
     if first.suite != second.suite:
         raise ConfigError(f"A is of the suite {first.suite}, B of {second.suite}; compare runs of one suite.")
     old, new = first.by_task(), second.by_task()

@@ -23,7 +23,7 @@ _COLUMNS = ("Score", "Calls", "Tokens", "Seconds")
 
 
 def page(result: SuiteResult) -> str:
-    """Return the complete HTML page. Untrusted text is escaped."""
+    """Return the complete HTML page about a result. Untrusted text is escaped."""
     summary = result.summary()
     judged, grey = result.judged_tasks(), bool(result.doubt())
     low, high = summary["interval"]
@@ -53,7 +53,7 @@ def page(result: SuiteResult) -> str:
 
 
 def _conditions(result: SuiteResult) -> str:
-    """Return the conditions of the result in one line."""
+    """Return the conditions of the result as one line of text."""
     tasks, runs = len(result.by_task()), len(result.runs_of_tasks)
     parts = [
         plural(tasks, "task"),
@@ -75,7 +75,7 @@ def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _judge(result: SuiteResult) -> str:
-    """Describe how well the judging model agrees with labelled pairs, and whether its scores are reliable."""
+    """Return HTML on how well the judging model agrees with labelled pairs, and whether it is reliable."""
     judged = len(result.judged_tasks())
     if not judged:
         return '<h2>Judge</h2><p class="dim">No judge.</p>'
@@ -103,9 +103,9 @@ def _judge(result: SuiteResult) -> str:
 
 
 def _outcome(run: RunFigures) -> str:
-    """Return the outcome of a run in the words of `result.json`.
+    """Return the outcome of a run in words.
 
-    A run with the outcome "done" may still have failed its checks.
+    A run with the outcome `done` may still have failed its checks.
     """
     if run.passed:
         return "passed"
@@ -129,7 +129,7 @@ def _row(name: str, runs: list[RunFigures], *, grey: bool) -> str:
 
 
 def _plot(result: SuiteResult) -> str:
-    """Draw a bar for each task with the share of its passed runs."""
+    """Return an SVG bar chart of the share of passed runs of each task."""
     tasks = list(result.by_task().items())
     unsure = result.judged_tasks() if result.doubt() else frozenset[str]()
     width, height, gap = 1000, 90, 2
@@ -162,7 +162,7 @@ _STOPS = {"done": "stop", "budget": "max_tokens"}
 def inspect_log(
     result: SuiteResult, paths: Mapping[str, Sequence[Node]], created: str, version: str
 ) -> dict[str, Any]:
-    """Return the log in the form of Inspect.
+    """Return a result as a log in the format of Inspect.
 
     `paths` are the nodes of each session with secrets masked; `created` is an ISO time with a time zone.
     """
@@ -241,7 +241,7 @@ def _sample(figures: RunFigures, path: Sequence[Node], model: str) -> dict[str, 
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a chat-completions message to the form of Inspect."""
+    """Return a message in the chat-completions form in the form of Inspect."""
     message: dict[str, Any] = {"role": given["role"], "content": given.get("content") or ""}
     if given["role"] == "assistant":
         message["source"] = "generate"

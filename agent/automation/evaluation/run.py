@@ -1,4 +1,4 @@
-"""The run of a suite: its tasks as a batch, the numbers in `result.json`, and a report in the same folder."""
+"""The run of a suite: its tasks as a batch, the figures in `result.json`, and a report in the same folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTES = ("MEMORY.md", "USER.md")
 
 @dataclass(frozen=True, slots=True)
 class SuiteConditions:
-    """The conditions of all runs in a folder.
+    """The conditions that all runs in a folder share.
 
     Runs under different conditions are never combined in one result.
     """
@@ -39,7 +39,7 @@ class SuiteConditions:
     suite: str
     model: str
     judge: str
-    """The model that judges; empty where none does."""
+    """The model that judges; empty if there is none."""
     skills: bool
     memory: bool
 
@@ -58,7 +58,7 @@ async def run_suite(
     judge: Calibration | None = None,
     told: Callable[[BatchProgress], None] = lambda progress: None,
 ) -> SuiteResult:
-    """Run every task `runs` times. Calling it again with equal arguments resumes a stopped run.
+    """Run every task `runs` times, and return the result. A call with equal arguments resumes a stopped run.
 
     With `memory`, sessions can read the notes of the home folder but not write any, so that tasks do not
     influence each other. `judge` is the calibration of the judging model. Raises `HermesError` if the folder
@@ -101,7 +101,7 @@ async def require_folder(
 ) -> None:
     """Raise `ConfigError` if a folder holds runs made under other conditions.
 
-    A different judge is allowed.
+    Another judge is allowed.
     """
 
     def look() -> None:
@@ -115,7 +115,7 @@ async def require_folder(
 
 
 def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
-    """Return the displayed name of the tested model, or `chosen` if it cannot be determined."""
+    """Return the label of the tested model, or `chosen` if it cannot be determined."""
     try:
         return resolve(load(home, environ).settings, environ, chosen or None)[0].label
     except HermesError:
@@ -123,7 +123,7 @@ def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
 
 
 def _settings(loaded: LoadedSettings, *, skills: bool, memory: bool) -> dict[str, Any]:
-    """Return the settings of all sessions: skills and notes can be read but not changed."""
+    """Return settings for all sessions: skills and notes can be read but not changed."""
     return {
         "skills": {"enabled": skills and loaded.settings.skills.enabled},
         "memory": {"enabled": memory and loaded.settings.memory.enabled},
@@ -134,7 +134,7 @@ def _settings(loaded: LoadedSettings, *, skills: bool, memory: bool) -> dict[str
 def _prepare(results: ResultFolder, conditions: SuiteConditions, home: Home) -> None:
     """Create the folder with a record of the conditions and a copy of the home's notes.
 
-    Raises `ConfigError`.
+    Raises `ConfigError`, also if the folder was used under other conditions.
     """
     path = results.root / _CONDITIONS
     try:

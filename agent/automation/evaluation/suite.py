@@ -16,16 +16,16 @@ from agent.errors import ConfigError
 from tools.kit.yaml_text import MappingNode, Node, SequenceNode, YamlError, YamlForm, compose_yaml, load_yaml
 
 LARGEST = 20_000_000
-"""Bytes of a file."""
+"""The maximum size of a file in bytes."""
 _MOST_VALUES = 1_000_000
-"""Values in a file, counted after aliases are expanded."""
+"""The maximum number of values in a file, with aliases expanded."""
 _DEEPEST = 64
 
 
 def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
-    """Read the mapping in a file; empty for an empty file. `known` are the allowed keys.
+    """Return the mapping in a YAML file; empty for an empty file. `known` are the allowed keys, None for any.
 
-    Raises `ConfigError` naming the file and the error.
+    Raises `ConfigError`, which names the file and the error.
     """
     text = bounded_text(path, LARGEST, "put long texts into `workspace` of the task")
     given = _parse_yaml(path, text)
@@ -52,9 +52,9 @@ def _parse_yaml(path: Path, text: str) -> Any:
 
 
 def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = None) -> int:
-    """Count the values in a YAML node, following aliases.
+    """Return the number of values in a YAML node, with aliases expanded.
 
-    Raises `ConfigError` for too many values and for duplicate keys.
+    Raises `ConfigError` for too many values, too deep nesting, and duplicate keys.
     """
     known = {} if known is None else known
     if id(node) in known:
@@ -80,7 +80,7 @@ def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = N
 
 _MOST_RUNS = 1_000
 _LONGEST_NAME = 200
-"""Bytes of the name of a task: the folders of its runs are called after it."""
+"""The maximum length in bytes of a task's name, which its folders contain."""
 _BUNDLED = Path(__file__).with_name("suites")
 
 
@@ -95,7 +95,7 @@ class SuiteTask:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite: its tasks by name, and how often each is run.
+    """A suite: its tasks in order of their names, and how often each is run.
 
     `pairs` are used to calibrate its judge; None means the bundled pairs.
     """
@@ -108,19 +108,19 @@ class Suite:
 
     @property
     def has_judge(self) -> bool:
-        """Return whether a model judges any of its tasks."""
+        """True if a model judges any of its tasks."""
         return any(check.kind == "judge" for each in self.tasks for check in each.task.checks)
 
 
 def bundled_suites() -> list[str]:
-    """Return the names of the suites that ship with the program."""
+    """Return the names of the suites that are part of the program."""
     return sorted(path.name for path in _BUNDLED.iterdir() if (path / "suite.yaml").is_file())
 
 
 def read_suite(where: str) -> Suite:
-    """Read a suite, given by its folder or by the name of a bundled suite.
+    """Return a suite, given by its folder or by the name of a bundled suite.
 
-    Raises `ConfigError` naming the file and the error.
+    Raises `ConfigError`, which names the file and the error.
     """
     root = Path(where)
     if not (root / "suite.yaml").is_file() and where in bundled_suites():

@@ -1,4 +1,4 @@
-"""The jobs of a home folder and of a session, with a check that their skills and toolsets exist."""
+"""The jobs of a Hermes home folder and of a session, with a check that their skills and toolsets exist."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 MAIL_SECONDS = 120
 LONGEST_MESSAGE = 3_900
-"""Characters of an output that go into a message: its beginning."""
+"""The maximum number of characters of an output in a message; the rest is left out."""
 
 _NO_FILE = "no regular file"
 
 Permit = Callable[[Action], Awaitable[None]]
 Send = Callable[[JobRun, str, str, str, Permit], Awaitable[object]]
-"""Sends a text of a run to a target under a title, if the gate lets it. Raises `ToolError`."""
+"""Sends the text of a run to a target under a title, if the gate permits it. Raises `ToolError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDelivery:
-    """Delivers stored outputs. Every delivery passes the permission gate; no person is asked."""
+    """Delivers stored outputs. Every delivery passes the permission gate; the user is not asked."""
 
     commands: UnattendedCommands
     send: Send
 
     async def __call__(self, job: Job, run: JobRun) -> str:
-        """Deliver an output. Returns a sentence about a failure; empty if there was none."""
+        """Deliver the output of a run. Return a sentence about a failure; empty if there was none."""
         kind, _, target = job.intent.deliver.partition(":")
         text = run.output or run.error
         cwd = await asyncio.to_thread(working_folder, job.intent.cwd)
@@ -83,12 +83,12 @@ class JobDelivery:
 
 
 def working_folder(cwd: str) -> Path:
-    """Return the resolved working folder of a job. Reads the disk."""
+    """Return the resolved working folder of a job, by default the user's home. Reads the disk."""
     return Path(cwd or Path.home()).resolve()
 
 
 def resolve_target(cwd: Path, target: str) -> Path:
-    """Return the file that a delivery names, with links resolved.
+    """Return the file named by a delivery, with links resolved.
 
     Reads the disk. Raises `ScheduleError`.
     """
@@ -106,12 +106,12 @@ def resolve_target(cwd: Path, target: str) -> Path:
 
 
 def write_action(path: Path) -> WritePath:
-    """Return the gate action for a delivery into a file."""
+    """Return the action for which the gate decides about a delivery to a file. Reads the disk."""
     return WritePath(tool="write_file", path=path, creates=not path.exists())
 
 
 def append(path: Path, text: str) -> None:
-    """Append a text to a regular file, which is created if missing. Raises `OSError`."""
+    """Append a text to a regular file, which is created if missing. Raises `OSError`, also for a link."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The path was resolved before it was judged: a link that came since is not followed,
     # and a pipe not waited for.
@@ -123,7 +123,7 @@ def append(path: Path, text: str) -> None:
 
 
 def _section(job: Job, run: JobRun, text: str) -> str:
-    """Return an output under a heading, as written to a file."""
+    """Return an output under a heading, as it is written to a file."""
     due = datetime.fromtimestamp(run.due / 1000).astimezone().isoformat(" ", "minutes")
     return f"## {job.title}, {due}\n\n{text.rstrip()}\n\n"
 
@@ -137,7 +137,7 @@ def _shorten(text: str, run: JobRun) -> str:
 async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
     """Return a sentence for each action of a job that the gate would refuse now.
 
-    Only actions that need no model are checked. If the delivery cannot work, the sentence says so.
+    Only actions that need no model are checked. If the delivery cannot work, a sentence says so.
     """
     try:
         actions = await asyncio.to_thread(lambda: list(_effects(intent)))
@@ -153,7 +153,7 @@ async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> t
 
 
 def _effects(intent: JobIntent) -> Iterator[tuple[str, Action]]:
-    """Yield title and gate action of each action of a job that needs no model.
+    """Yield name and gate action of each action of a job that needs no model.
 
     Reads the disk. Raises `ScheduleError`.
     """
@@ -174,12 +174,12 @@ _MOST_NAMED = 40
 
 @dataclass(frozen=True, slots=True)
 class JobNeeds:
-    """Checks that the skills and toolsets named by jobs exist, using the current settings."""
+    """Checks that the skills and toolsets named by jobs exist with the current settings."""
 
     home: Home
 
     async def require(self, intent: JobIntent) -> None:
-        """Raise `ScheduleError` naming the first missing skill or toolset, and the available ones."""
+        """Raise `ScheduleError`, naming the first skill or toolset that does not exist."""
         if problem := await asyncio.to_thread(self.missing, intent):
             raise ScheduleError(problem)
 
@@ -218,7 +218,7 @@ def _missing_skill(home: Home, settings: Settings, folder: Path, intent: JobInte
 
 
 def missing_toolset(home: Home, settings: Settings, folder: Path, names: Sequence[str]) -> str:
-    """Return a sentence about the first name that is neither toolset nor tool; empty if all are. Reads
+    """Return a sentence about the first name that is neither toolset nor tool; empty if there is none. Reads
     files.
     """
     from tools.discovery import discover
@@ -242,9 +242,7 @@ def missing_toolset(home: Home, settings: Settings, folder: Path, names: Sequenc
 
 
 def _external_toolsets(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
-    """Return the names of toolsets and tools of MCP servers and plugins, which only open sessions
-    register.
-    """
+    """Return names of toolsets and tools of MCP servers and plugins, which only open sessions register."""
     from agent.integrations.mcp.catalog import PREFIX, plain_name
     from agent.integrations.mcp.server_config import declared_servers
     from agent.integrations.plugins.shelf import find_agreed
@@ -272,11 +270,11 @@ def _list_text(names: Iterable[str]) -> str:
 CLOSED = "Nothing runs while Hermes is closed; `hermes cron install` sets up what does."
 _NAMES = frozenset(field.name for field in fields(JobIntent))
 _NAMED = frozenset({"skills", "toolsets", "context_from", "cwd"})
-"""What decides about things that have to be there."""
+"""Fields of a job that name things that must exist."""
 
 
 class JobBook:
-    """The jobs of a home folder. All methods raise `HermesError`."""
+    """The jobs of a Hermes home folder. All methods raise `HermesError`."""
 
     def __init__(
         self,
@@ -286,7 +284,7 @@ class JobBook:
         *,
         needs: JobNeeds | None = None,
     ) -> None:
-        """Open the jobs in a database.
+        """Create the access to the jobs in a database.
 
         `folder` holds the locks of runners. `needs` checks that the skills and toolsets of a new job exist.
         """
@@ -299,7 +297,7 @@ class JobBook:
         return int(self._clock())
 
     def is_watched(self) -> bool:
-        """Return whether some process is running due jobs."""
+        """Return whether a process is running that carries out due jobs."""
         return lease(self._folder).is_held()
 
     async def jobs(self) -> list[Job]:
@@ -307,11 +305,11 @@ class JobBook:
         return await self._database.read(table.jobs)
 
     async def job(self, id: str) -> Job:
-        """Return the job with an id, the start of an id, or a name."""
+        """Return the job with this id, beginning of an id, or name."""
         return await self._database.read(lambda c: table.job(c, id))
 
     async def add(self, wanted: Mapping[str, Any]) -> Job:
-        """Store a new job, given by the fields of `JobIntent`."""
+        """Store a new job, given by the fields of `JobIntent`, and return it."""
         intent = apply_changes(JobIntent(schedule="", zone=machine_zone()), wanted)
         now = self._now()
         await self._require(intent)
@@ -347,39 +345,39 @@ class JobBook:
             await self._needs.require(intent)
 
     async def pause(self, id: str) -> Job:
-        """Pause a job until it is resumed."""
+        """Pause a job until it is resumed; return it."""
         await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "paused", self._now()))
 
     async def resume(self, id: str) -> Job:
-        """Resume a paused job. Its schedule starts again from now."""
+        """Resume a paused job and return it. Its schedule starts again from now."""
         await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "active", self._now()))
 
     async def remove(self, id: str) -> Job:
-        """Remove a job and its runs."""
+        """Remove a job and its runs; return it."""
         return await self._database.write(lambda c: table.remove(c, id))
 
     async def put_back(self, job: Job, runs: Sequence[JobRun]) -> Job:
-        """Restore a removed job together with its runs."""
+        """Restore a removed job together with its runs; return it."""
         return await self._database.write(lambda c: table.put_back(c, job, runs, self._now()))
 
     async def ask_for(self, id: str, why: str = "asked") -> JobRun:
-        """Request a run of a job now; a runner will carry it out."""
+        """Request a run of a job now, for a runner to carry out; return the run."""
         now = int(self._clock() * 1000)
         return await self._database.write(lambda c: table.ask_for(c, id, now, why))
 
     async def runs(self, id: str = "", count: int = 20) -> list[JobRun]:
-        """Return the newest runs of a job, or of all jobs."""
+        """Return the newest runs of a job, or of all jobs, at most `count`."""
         found = (await self.job(id)).id if id else ""
         return await self._database.read(lambda c: table.runs_of(c, found, count))
 
     async def run(self, id: int) -> JobRun:
-        """Return one run."""
+        """Return the run with this id."""
         return await self._database.read(lambda c: table.run(c, id))
 
     async def notices(self) -> list[tuple[Job, JobRun]]:
-        """Return runs whose output is not shown yet, and mark them as shown."""
+        """Return the runs whose output is to be shown and was not yet, and mark them as shown."""
         now = self._clock()
 
         def work(connection: table.Connection) -> list[tuple[Job, JobRun]]:
@@ -393,14 +391,14 @@ class JobBook:
         return await self._database.write(work)
 
     async def waits(self) -> tuple[bool, float | None]:
-        """Return whether any job or run is pending, and when the next one is due (seconds since the
-        epoch).
+        """Return whether any job or run is pending, and when the next one is due, in seconds since the epoch
+        or None.
         """
         return await self._database.read(partial(table.waits, now=self._clock()))
 
 
 def apply_changes(before: JobIntent, wanted: Mapping[str, Any]) -> JobIntent:
-    """Return the job's definition with the wanted changes. Raises `ScheduleError`. Pure."""
+    """Return a job's definition with changes. Raises `ScheduleError` for an invalid change. Pure."""
     values: dict[str, Any] = {}
     for name, value in wanted.items():
         if name not in _NAMES:
@@ -446,7 +444,7 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
 
 
 class SessionJobs(JobKeeper):
-    """Implements `JobKeeper` for one session.
+    """Scheduled jobs as the tools of one session access them (`JobKeeper`).
 
     New jobs work in the session's workspace unless they name another folder.
     """

@@ -1,4 +1,4 @@
-"""Schedules of jobs as a person writes them: cron fields, durations, plain words."""
+"""Schedules of jobs as users write them: cron fields, durations, plain words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ORDER = "minute hour day-of-month month day-of-week"
 _NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
 _COMMON_YEARS = (2001, 2002, 2003, 2009, 2010, 2005, 2006)
 _LEAP_YEARS = (2000, 2004, 2008, 2012, 2016, 2020, 2024)
-"""A year of each kind there is: leap or not, and the weekday it begins with."""
+"""Example years of every kind: leap year or not, beginning with each weekday."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CronFields:
 
     @cached_property
     def has_fixed_times(self) -> bool:
-        """Return whether the expression names times of day: neither minute nor hour has a wildcard."""
+        """True if the expression names times of day: neither minute nor hour begins with a wildcard."""
         minute, hour, *_ = self.text.split()
         return not minute.startswith("*") and not hour.startswith("*")
 
@@ -94,7 +94,7 @@ class CronFields:
             day += step
 
     def never_comes(self) -> bool:
-        """Return whether no day of any year matches."""
+        """Return whether the expression matches no day of any year."""
         simulated = self._simulation
         for year in _LEAP_YEARS + _COMMON_YEARS:
             for month in sorted(simulated.months):
@@ -106,7 +106,7 @@ class CronFields:
 
 @lru_cache(maxsize=1024)
 def parse_cron(text: str) -> CronFields:
-    """Parse an expression or a nickname. Raises `ScheduleError` that names the field and the fix."""
+    """Parse an expression or a nickname. Raises `ScheduleError`, which names the field and the fix."""
     from cronsim import CronSim, CronSimError
 
     words = text.split()
@@ -169,7 +169,7 @@ def _complaint(words: list[str], said: str) -> str:
 
 
 def _problem(index: int, term: str) -> str:
-    """Return what is wrong with one term of a list; empty if it is valid."""
+    """Return a clause on what is wrong with one term of a list; empty if it is valid."""
     low, high = _LIMITS[index]
     if not term:
         return "a comma has nothing beside it; leave the comma out"
@@ -235,7 +235,7 @@ UNITS = {
     "d": ("day", 86400),
     "w": ("week", 604800),
 }
-"""Name of a unit and its seconds, by its letter."""
+"""The name of a unit of time and its seconds, by letter."""
 LONGEST_DURATION = timedelta(days=3660)
 MOST_DIGITS = 12
 FORM = "give a number and a unit: 30m, 2h, 1d (s, m, h, d, w)"
@@ -261,12 +261,12 @@ def unit_seconds(word: str) -> int:
 
 
 def looks_like_duration(text: str) -> bool:
-    """Return whether a lower-case text begins with a number and a word like a unit, even an invalid one."""
+    """Return whether the lower-case text is a number followed by words, such as a unit."""
     return re.fullmatch(r"[-+]?[0-9][0-9.,]* ?[a-z][a-z0-9 ]*", text, re.ASCII) is not None
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a duration from lower-case text. Raises `ScheduleError`."""
+    """Parse a duration from lower-case text. Raises `ScheduleError` if it is invalid, 0 or too long."""
     if not _WHOLE.fullmatch(text):
         raise ScheduleError(f"{text[:40]!r} is not a duration; {FORM}.")
     total = 0
@@ -378,7 +378,7 @@ _AMOUNT = lazy_pattern(
 
 @dataclass(frozen=True, slots=True)
 class SingleTime:
-    """One time of day for a single run.
+    """A time of day for a single run.
 
     The day is `days` after the day of the request, or the first day that matches `fields`.
     """
@@ -387,7 +387,7 @@ class SingleTime:
     minute: int
     days: int | None
     fields: str
-    """Five fields of cron; they count where `days` is None."""
+    """Five cron fields, which are used if `days` is None."""
 
 
 def in_fields(lower: str) -> str:
@@ -464,7 +464,7 @@ def single_time(lower: str) -> SingleTime | None:
 
 
 def in_numbers(lower: str) -> str:
-    """Convert a duration in words or decimals to whole numbers, such as `half an hour` to `1800s`.
+    """Convert a duration in words or decimals to whole seconds, such as `half an hour` to `1800s`.
 
     Other text is returned unchanged.
     """
@@ -484,7 +484,7 @@ def in_numbers(lower: str) -> str:
 
 
 def _days(text: str) -> str | None:
-    """Convert names of days to a cron field; None if the text is something else."""
+    """Convert names of days to a cron field; None if the text is anything else."""
     if (known := _DAY_SETS.get(text.removesuffix("s"))) is not None:
         return known
     span = re.fullmatch(r"([a-z]+) ?(?:-|to|through) ?([a-z]+)", text)
@@ -515,7 +515,7 @@ def _fields(times: str, day_of_month: str, days: str, part: str = "") -> str:
 def _clock(text: str, part: str = "") -> list[tuple[int, int]]:
     """Parse times of day; return hour and minute of each.
 
-    `part` is the part of the day that decides between morning and evening.
+    `part` is the part of the day that decides between morning and evening. Raises `ScheduleError`.
     """
     return list(dict.fromkeys(_time(each.strip(), part) for each in re.split(r",? and |,", text)))
 
@@ -537,7 +537,7 @@ def _time(text: str, part: str) -> tuple[int, int]:
 
 Kind = Literal["once", "interval", "cron"]
 LONGEST = 200
-"""Characters of a schedule."""
+"""The maximum number of characters of a schedule."""
 SHORTEST_INTERVAL = timedelta(minutes=1)
 FORMS = (
     "write 30m, every 2h, every weekday at 9, tomorrow at 9am, five cron fields such as 0 9 * * 1-5, "
@@ -559,22 +559,22 @@ class Schedule:
     """A parsed schedule. Exactly one of `delay`, `at`, `local`, `every`, `cron` and `single` is set."""
 
     text: str
-    """As it was written, without odd spaces."""
+    """The schedule as it was written, with single spaces."""
     zone: str
     kind: Kind
     delay: timedelta | None = None
-    """Once, so long after it was asked."""
+    """For a single run: the time from the request to the run."""
     at: datetime | None = None
-    """Once, at an instant (UTC)."""
+    """For a single run: an instant in UTC."""
     local: datetime | None = None
-    """Once, at a wall time (naive) of the zone."""
+    """For a single run: a local time (naive) in the time zone."""
     every: timedelta | None = None
     cron: CronFields | None = None
     single: SingleTime | None = None
-    """Once, at a time of the clock that counts from when it was asked."""
+    """For a single run: a time of day, whose date depends on that of the request."""
 
     def explain(self) -> str:
-        """Return the schedule in words: `Every 2 hours`, `At 09:00`, `Once, 30 minutes from now`."""
+        """Return the schedule in words: `Every 2 hours`, `At 09:00`, `Once, after 30 minutes`."""
         if self.every is not None:
             return f"Every {say_duration(self.every)}"
         if self.delay is not None:
@@ -597,7 +597,7 @@ class Schedule:
     def instant(self) -> datetime:
         """Return the instant (UTC) of a schedule with a fixed time.
 
-        Raises `ScheduleError` if it is outside the calendar.
+        Raises `ScheduleError` if it is outside the supported years.
         """
         if self.at is not None:
             return self.at
@@ -689,7 +689,7 @@ def _at(found: Schedule, match: re.Match[str]) -> Schedule:
 
 
 def parse_moment(text: str, zone_name: str) -> datetime:
-    """Parse an ISO time as an instant in UTC. Without an offset it is a local time of the zone.
+    """Parse an ISO time as an instant in UTC. Without an offset it is a local time in the time zone.
 
     Raises `ScheduleError`.
     """

@@ -1,4 +1,4 @@
-"""Heartbeats: files of requests (HEARTBEAT.md) that are checked regularly, and the jobs that handle them."""
+"""Heartbeats: regular checks of request files (HEARTBEAT.md), and the jobs that handle the requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FILE = "HEARTBEAT.md"
 MOST = 6_000
-"""Characters of HEARTBEAT.md that are read."""
+"""The maximum number of characters of HEARTBEAT.md that are read."""
 MOST_MAIL = 2_000
 _ITEM = re.compile(
     r"^\s*[-*] +(?:\[ \] +)?([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:]{5,8}\S*)?)\s+(.+)$", re.MULTILINE
@@ -40,7 +40,7 @@ _ITEM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MailSaid:
-    """The output of the mail command, or a sentence on why it could not run."""
+    """The output of the mail command, or a sentence on why there is none."""
 
     text: str = ""
     problem: str = ""
@@ -52,37 +52,37 @@ Mail = Callable[[str], Awaitable[MailSaid]]
 
 @dataclass
 class HeartbeatState:
-    """What the last check of a heartbeat found."""
+    """The result of the last check of a heartbeat."""
 
     last: float = 0.0
     text: str = ""
-    """Digest of HEARTBEAT.md."""
+    """The SHA-256 digest of HEARTBEAT.md."""
     files: dict[str, str] = field(default_factory=dict)
-    """Stamps of watched files."""
+    """The time, size and inode of each watched file, as text; `none` if it cannot be read."""
     alive: list[str] = field(default_factory=list)
-    """Watched processes that ran."""
+    """The pid files of watched processes that were running."""
     told: list[str] = field(default_factory=list)
-    """Items that came due."""
+    """The dated items that were already given as reasons."""
     problem: str = ""
-    """What was wrong with the mail command."""
+    """The last problem with the mail command; empty if there was none."""
     flaw: str = ""
-    """Why HEARTBEAT.md was not read, as it was told last."""
+    """The last notice on why HEARTBEAT.md was not used; empty if there was none."""
     asked: list[str] = field(default_factory=list)
-    """Reasons that the run `run` was given; they count as used when it got an answer."""
+    """The reasons that were given to the run `run`. They are given again if that run fails unanswered."""
     run: int = 0
     waiting: list[str] = field(default_factory=list)
-    """Reasons that no run was given yet."""
+    """Reasons that have not been given to any run yet."""
 
     @staticmethod
     def load(path: Path) -> HeartbeatState | None:
-        """Return the stored state; None before the first beat."""
+        """Return the stored state; None if there is none, or if it is invalid."""
         try:
             return HeartbeatState(**json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
     def save(self, path: Path) -> None:
-        """Store the state."""
+        """Write the state to a file, whose folder is created."""
         private_folder(path.parent)
         part = path.with_suffix(".part")
         part.write_text(json.dumps(asdict(self)), "utf-8")
@@ -91,9 +91,9 @@ class HeartbeatState:
 
 
 def is_active(active: str, now: datetime) -> bool:
-    """Return whether a local time is within a range such as `08:00-22:00`. An empty range is always active.
+    """Return whether a local time is within a range such as `08:00-22:00`, or the range is empty.
 
-    Pure.
+    A range may go past midnight. Pure.
     """
     if not active:
         return True
@@ -103,7 +103,7 @@ def is_active(active: str, now: datetime) -> bool:
 
 
 def read_heartbeat(folder: Path) -> str:
-    """Return the content of a folder's HEARTBEAT.md; empty if there is none."""
+    """Return the first part of a folder's HEARTBEAT.md; empty if it is missing or cannot be read."""
     try:
         with (folder / FILE).open("rb") as file:
             return file.read(MOST * 4).decode("utf-8", "replace")[:MOST].strip()
@@ -119,7 +119,7 @@ async def beat(
     settings: HeartbeatSettings,
     mail: Mail,
 ) -> tuple[list[str], HeartbeatState]:
-    """Check for reasons to ask the model. Returns the reasons, and the state found. Reads files."""
+    """Check for reasons to ask the model. Returns the reasons and the new state. Reads files and mail."""
     files = {name: _stamp(folder, name) for name in settings.watch}
     seen = HeartbeatState(
         last=now,
@@ -153,7 +153,7 @@ async def beat(
 
 
 def due_items(text: str, now: float) -> list[tuple[str, str]]:
-    """Return those dated items of HEARTBEAT.md, such as `- 2030-01-31T09:00 call Ana`, that are due. Pure."""
+    """Return the time and text of due items of HEARTBEAT.md such as `- 2030-01-31T09:00 call Ana`. Pure."""
     moment = datetime.fromtimestamp(now, UTC)
     found: list[tuple[str, str]] = []
     for at, item in _ITEM.findall(text):
@@ -166,7 +166,7 @@ def due_items(text: str, now: float) -> list[tuple[str, str]]:
 
 
 def message(text: str, reasons: list[str]) -> str:
-    """Return the message that asks the model to handle these reasons. Pure."""
+    """Return the prompt that asks the model to handle these reasons. Pure."""
     listed = "\n".join(f"- {each}" for each in reasons)
     return (
         f"This is a heartbeat. What happened since the last one:\n{listed or '- you were asked for'}\n\n"
@@ -184,7 +184,7 @@ def _stamp(folder: Path, name: str) -> str:
 
 
 def _runs(folder: Path, pid_file: str) -> bool:
-    """Return whether the process in a pid file is running."""
+    """Return whether the process whose id is in a pid file is running."""
     try:
         os.kill(int((folder / Path(pid_file).expanduser()).read_text().strip()), 0)
     except PermissionError:
@@ -198,7 +198,7 @@ MAIL_SECONDS = 60
 
 
 class Heartbeats:
-    """All heartbeats of a home folder: that of the folder itself and those of projects."""
+    """All heartbeats: that of the home folder and those of the projects in the settings."""
 
     def __init__(
         self,
@@ -213,7 +213,8 @@ class Heartbeats:
         self._clock = clock
 
     async def look(self) -> float | None:
-        """Check the heartbeats that are due, and return when the next one is due (seconds, UTC).
+        """Check the heartbeats that are due, and return when the next one is due (seconds since the epoch,
+        UTC).
 
         Returns None if there are no heartbeats.
         """
@@ -246,9 +247,9 @@ class Heartbeats:
         return following
 
     def _plan(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
-        """Return whether the heartbeat can be skipped now, and when it is next due.
+        """Return whether the check can be skipped now, and when the next one is due.
 
-        The time is None as long as the file has a flaw.
+        The time is None while the file has a flaw.
         """
         is_active_now = is_active(self._settings.active, datetime.fromtimestamp(now))
         if flaw:
@@ -262,7 +263,7 @@ class Heartbeats:
     async def _beat(
         self, folder: Path, id: str, text: str, flaw: str, state: HeartbeatState | None, now: float
     ) -> HeartbeatState:
-        """Check one heartbeat, wake the model or send a notice, and return the state to store."""
+        """Check one heartbeat, request a run or store a notice, and return the state to store."""
         place = await asyncio.to_thread(self._place, folder)
         if flaw:
             before = state or HeartbeatState()
@@ -281,12 +282,12 @@ class Heartbeats:
     def _place(self, folder: Path) -> Path:
         """Return the working folder of a heartbeat.
 
-        It is the project, or for the home's heartbeat a private folder that commands may use.
+        It is the project; for the heartbeat of the home folder it is a private folder that commands may use.
         """
         return folder if folder != self._home.root else private_folder(self._home.scratch / HEARTBEAT)
 
     async def _mail(self, folder: Path, command: str) -> MailSaid:
-        """Return the output of the mail command, or why there is none."""
+        """Return the output of the mail command, or the reason why there is none."""
         from agent.automation.unattended.commands import UnattendedCommands
 
         commands = UnattendedCommands(home=self._home, surface="cron", environ=os.environ)
@@ -299,9 +300,9 @@ class Heartbeats:
         return MailSaid(ended.output)
 
     async def _tell(self, folder: Path, id: str, why: str, problem: str, prompt: str, now: float) -> bool:
-        """Store a notice about a heartbeat's problem without asking a model.
+        """Store a notice about a problem with a heartbeat, without asking a model.
 
-        Returns False if a run is active; the next check then sends the notice.
+        Returns False if a run is active, in which case nothing is stored and the next check tries again.
         """
 
         def work(connection: table.Connection) -> None:
@@ -319,7 +320,7 @@ class Heartbeats:
     def _heartbeat_job(
         self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float
     ) -> Job:
-        """Return the job that represents a heartbeat in the store."""
+        """Return the job that represents a heartbeat in the database."""
         intent = JobIntent(
             schedule=f"every {say_duration(timedelta(seconds=int(self._settings.interval)))}",
             zone="UTC",
@@ -339,7 +340,7 @@ class Heartbeats:
     ) -> None:
         """Request a run for the given reasons, and for those that an earlier run left unanswered.
 
-        If a run is active, the reasons wait for the next check.
+        If a run is active, the reasons are kept for the next check.
         """
 
         def work(connection: table.Connection) -> None:
@@ -363,7 +364,7 @@ class Heartbeats:
 
 
 def _flaw(file: Path, text: str) -> str:
-    """Return why HEARTBEAT.md must not be shown to the model, as a sentence; empty if it may be. Pure."""
+    """Return a sentence on why the model must not see HEARTBEAT.md; empty if it may. Pure."""
     for finding in scan(text):
         if finding.severity in ("high", "critical"):
             return (
@@ -374,7 +375,7 @@ def _flaw(file: Path, text: str) -> str:
 
 
 def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:
-    """Return the reasons that the model did not answer in the last run, and whether that run is
+    """Return the reasons of the last run if it failed before the model read them, and whether it is
     unfinished.
     """
     if not seen.asked:
@@ -390,6 +391,6 @@ def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> t
 
 
 async def last_session(database: Database, id: str) -> str:
-    """Return the session in which a heartbeat continues; empty before its first run."""
+    """Return the session in which a heartbeat continues; empty if no recent run has one."""
     runs = await database.read(lambda c: table.runs_of(c, id, 10))
     return next((each.session for each in runs if each.session), "")

@@ -1,4 +1,4 @@
-"""Jobs and their runs as data. A job stores its schedule as a person wrote it, with a time zone."""
+"""Jobs and their runs as data. The schedule of a job is stored as the user wrote it, with a time zone."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ RunState = Literal["waiting", "running", "done", "failed", "skipped", "interrupt
 LONGEST_PROMPT = 20_000
 MOST_JITTER = 86_400
 HEARTBEAT = "heartbeat"
-"""How the ids of the jobs begin that a heartbeat keeps."""
+"""The prefix of the ids of jobs that belong to heartbeats."""
 DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET, or a messenger such as telegram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobIntent:
-    """The definition of a job, as a person gave it."""
+    """The definition of a job, as the user gave it."""
 
     schedule: str
     zone: str
@@ -48,30 +48,30 @@ class JobIntent:
     missed: Missed = "once"
     overlap: Overlap = "skip"
     jitter: int = 0
-    """Seconds by which a run is late at most; which, follows from job and due time."""
+    """The maximum delay of a run in seconds. The actual delay depends only on the job and the due time."""
     repeat: int | None = None
     until: str = ""
-    """ISO; nothing is due after it."""
+    """An ISO time, after which the job is never due; empty for no end."""
     deliver: str = "notice"
     skills: tuple[str, ...] = ()
     model: str = ""
     toolsets: tuple[str, ...] = ()
     cwd: str = ""
     script: str = ""
-    """A command in place of a prompt; no model is asked."""
+    """A command that is run instead of asking a model; empty for a job with a prompt."""
     context_from: tuple[str, ...] = ()
-    """Jobs whose last outputs come before the prompt."""
+    """Jobs whose last outputs are put before the prompt."""
     allow: tuple[str, ...] = ()
-    """Rules of permissions that allow beside those of the person, for its runs."""
+    """Permission rules that apply to the runs, in addition to the user's own rules."""
 
     def parse(self) -> Schedule:
-        """Return the parsed schedule. Raises `ScheduleError`."""
+        """Return the parsed schedule. Raises `ScheduleError` if it is invalid."""
         return parse_schedule(self.schedule, self.zone)
 
     def last_instant(self) -> datetime | None:
-        """Return the instant (UTC) after which the job is never due; None without an end.
+        """Return the instant (UTC) after which the job is never due; None if it has no end.
 
-        Raises `ScheduleError`.
+        Raises `ScheduleError` if the end is invalid.
         """
         return parse_moment(self.until, self.zone) if self.until else None
 
@@ -81,12 +81,12 @@ class JobIntent:
         return self.schedule, self.zone, self.until
 
     def to_json(self) -> str:
-        """Return the definition as JSON text for the store."""
+        """Return the definition as JSON text."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> JobIntent:
-        """Read the result of `to_json`. Unknown names and values of a wrong type are ignored."""
+        """Return the definition in JSON text. Unknown names and values of a wrong type are ignored."""
         try:
             stored = json.loads(text)
         except ValueError:
@@ -105,7 +105,7 @@ class JobIntent:
 
 @lru_cache(maxsize=1024)
 def unreadable(schedule: str, zone: str, until: str) -> str:
-    """Return why the due times of a job cannot be computed, without the fix; empty if they can.
+    """Return why the due times of a job cannot be computed; empty if they can be.
 
     The first call is slow.
     """
@@ -120,7 +120,7 @@ def unreadable(schedule: str, zone: str, until: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A stored job. Times are seconds (UTC)."""
+    """A stored job. Times are in seconds since the epoch (UTC)."""
 
     id: str
     intent: JobIntent
@@ -132,25 +132,25 @@ class Job:
 
     @property
     def title(self) -> str:
-        """The job's name, else the beginning of its prompt or script."""
+        """The job's name, or the beginning of its prompt or script if it has no name."""
         words = " ".join((self.intent.name or self.intent.prompt or self.intent.script).split())
         return shorten(words, 60)
 
     @property
     def is_used_up(self) -> bool:
-        """Return whether the job has run as often as its `repeat` allows."""
+        """True if the job has run as often as its `repeat` allows."""
         return self.intent.repeat is not None and self.runs >= self.intent.repeat
 
     @property
     def beats(self) -> bool:
-        """Return whether the job stands for a heartbeat, whose runs start only for a reason or on request."""
+        """True if the job belongs to a heartbeat. Its runs start only for a reason, or on request."""
         return self.id.startswith(HEARTBEAT)
 
     @property
     def problem(self) -> str:
-        """A sentence with the fix if the job's times can no longer be parsed.
+        """A sentence with the fix if the job's due times can no longer be computed.
 
-        The text is empty without such a problem, or if the job has ended.
+        It is empty without such a problem, or if the job has ended.
         """
         if self.state == "done" or not (why := unreadable(*self.intent.timing)):
             return ""
@@ -175,7 +175,7 @@ class JobRun:
     id: int
     job: str
     due: int
-    """Milliseconds (UTC)."""
+    """Milliseconds since the epoch (UTC)."""
     why: str
     state: RunState
     earliest: int
@@ -191,11 +191,11 @@ class JobRun:
 
     @property
     def is_beat(self) -> bool:
-        """Return whether the run belongs to a heartbeat."""
+        """True if the run belongs to a heartbeat."""
         return self.job.startswith(HEARTBEAT)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the receipt as a JSON object: reason, due, started, ended, usage, refusals."""
+        """Return the run as a JSON object: its times, state and receipt, without its output."""
         return {
             "id": self.id,
             "job": self.job,
@@ -214,16 +214,16 @@ class JobRun:
 
 
 def iso(seconds: float | None) -> str | None:
-    """Return a time as ISO in UTC, whole seconds."""
+    """Return a time as ISO text in UTC, in whole seconds; None for None."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0).isoformat()
 
 
 def full_delivery(deliver: str) -> str:
-    """Return the complete form of a delivery target. Pure.
+    """Return the full form of a delivery target. Pure.
 
-    A messenger alone gets `message:` in front, and `send_message` becomes `message`.
+    A messenger such as `telegram` gets the prefix `message:`, and `send_message` becomes `message`.
     """
     from agent.core.config.sections import MessengerSettings
 
@@ -233,7 +233,7 @@ def full_delivery(deliver: str) -> str:
 
 
 def unknown_delivery(deliver: str) -> str:
-    """Return a sentence about a delivery target that is none; empty for one, in its short form too. Pure."""
+    """Return a sentence on why a text is not a delivery target; empty if it is one. Pure."""
     full = full_delivery(deliver)
     if full in ("notice", "none") or re.match(r"(file|mail|message):.", full):
         return ""
@@ -241,13 +241,13 @@ def unknown_delivery(deliver: str) -> str:
 
 
 def delivery_rule(deliver: str) -> str:
-    """Return the permission rule that allows a delivery's message; empty if it sends none. Pure."""
+    """Return the permission rule that a delivery by message needs; empty for other deliveries. Pure."""
     kind, _, target = full_delivery(deliver).partition(":")
     return f"message({target.strip()})" if kind == "message" and target.strip() else ""
 
 
 def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
-    """Complete and check the definition of a new job. Pure.
+    """Return the checked definition of a new job, with the full form of its delivery target. Pure.
 
     Raises `ScheduleError` if it is invalid or never due from `now` on.
     """
@@ -260,9 +260,9 @@ def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
 
 
 def check_intent(intent: JobIntent) -> JobIntent:
-    """Complete and check the definition of a job, whenever it is due.
+    """Return the checked definition of a job, with the full form of its delivery target. Pure.
 
-    Raises `ScheduleError` if it is invalid. Pure.
+    Raises `ScheduleError` if it is invalid; it may never be due.
     """
     from agent.knowledge.injection import scan_order
 
@@ -298,14 +298,14 @@ def check_intent(intent: JobIntent) -> JobIntent:
 
 
 END = datetime(9999, 1, 1, tzinfo=UTC)
-"""Where the calendar ends for steps of the clock."""
+"""The last instant that steps through the calendar can reach."""
 DAY = timedelta(days=1)
 
 
 def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = None) -> Iterator[datetime]:
     """Yield the instants (UTC) strictly after `after` at which a schedule is due, in order.
 
-    `anchor` is when the schedule began (for a delay or an interval); by default it is `after`.
+    `anchor` is when a delay or an interval began; by default it is `after`.
     """
     after = after.astimezone(UTC)
     start = after if anchor is None else anchor.astimezone(UTC)
@@ -332,12 +332,12 @@ def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = Non
 def next_due(
     schedule: Schedule, after: datetime, count: int, anchor: datetime | None = None
 ) -> list[datetime]:
-    """Return the first `count` instants of `due_after`, or fewer if there are not that many."""
+    """Return the first `count` instants of `due_after`, or all of them if there are fewer."""
     return list(islice(due_after(schedule, after, anchor), count))
 
 
 def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
-    """Return when a single time of day is due that was requested at `start`; None if never."""
+    """Return the instant of a single time of day that was requested at `start`; None if there is none."""
     if single.days is None:
         return next(_wall_occurrences(parse_cron(single.fields), where, start), None)
     day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
@@ -382,8 +382,9 @@ def _elapsed_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> 
 
 
 def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
-    """Yield periods with a constant UTC offset, from `begin` to the end of its month (UTC): start, end and
-    offset.
+    """Yield periods with a constant UTC offset, from `begin` to the end of its month (UTC).
+
+    Each is given as start, end and offset.
     """
     month = begin.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     after_it = (month + timedelta(days=32)).replace(day=1)
@@ -395,7 +396,7 @@ def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, dat
 
 
 MOST = 10_000
-"""Instants that can be asked for at once."""
+"""The maximum number of instants that can be requested at once."""
 DEFAULT_COUNT = 5
 
 
@@ -419,12 +420,12 @@ class Answer:
     schedule: str
     kind: Kind
     next: tuple[datetime, ...]
-    """Aware, with the offset of the zone; never to be compared with each other."""
+    """Aware times with the offset of the zone. They must not be compared with each other."""
     text: str
 
 
 def ask(question: Question) -> Answer:
-    """Return the answer to a question. Raises `ScheduleError`."""
+    """Return the answer to a question. Raises `ScheduleError` if the question is invalid."""
     if not 1 <= question.count <= MOST:
         raise ScheduleError(f"The count {question.count} is out of range; ask for 1 to {MOST}.")
     schedule = parse_schedule(question.schedule, question.zone)
@@ -435,13 +436,13 @@ def ask(question: Question) -> Answer:
 
 
 MOST_AT_ONCE = 100
-"""Missed runs that are made up for."""
+"""The maximum number of missed runs of a job that are made up for."""
 _FIRST_LOOK = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class DueTime:
-    """A due time of a job, and the time at which its run begins (seconds, UTC).
+    """A due time of a job, and the time at which its run begins (seconds since the epoch, UTC).
 
     Jitter can delay the beginning.
     """
@@ -449,25 +450,25 @@ class DueTime:
     due: int
     begins: int
     period: int | None
-    """Seconds to the next due time of the schedule."""
+    """Seconds to the next due time of the schedule; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueDecision:
-    """The decision on due times whose beginning has passed."""
+    """The decision which of the due times that have begun are run."""
 
     run: tuple[tuple[DueTime, str], ...]
-    """Those that run, oldest first, and why: `due` or `missed`."""
+    """The due times that are run, oldest first, each with `due` or `missed`."""
     skip: tuple[tuple[DueTime, str, str], ...]
-    """Those that do not run, oldest first: `due` or `missed`, and the reason as a person reads it."""
+    """The due times that are not run, each with `due` or `missed`, and the reason for the user."""
     looked: int
-    """The newest due time (seconds, UTC) that is decided about; nothing up to it is due again."""
+    """The newest due time (seconds, UTC) with a decision. Earlier ones are not due again."""
     next: int | None
-    """When the next due time begins (seconds, UTC)."""
+    """When the next due time begins (seconds, UTC); None if there is none."""
 
 
 def instant(seconds: int) -> datetime:
-    """Return seconds since the epoch as an aware datetime."""
+    """Return the aware datetime (UTC) of a number of seconds since the epoch."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -490,7 +491,7 @@ def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
 def following(job: Job, after: int) -> int | None:
     """Return when the first due time strictly after `after` begins (seconds, UTC).
 
-    None means that the job has used up its `repeat` or is never due again.
+    Returns None if the job has used up its `repeat` or is never due again.
     """
     if job.is_used_up:
         return None
@@ -509,9 +510,9 @@ def never_due(job: Job) -> ScheduleError:
 
 
 def newest_due_times(job: Job, now: int) -> list[DueTime]:
-    """Return the newest due times that have begun since the last check, oldest first.
+    """Return the newest due times that have begun since the last decision, oldest first.
 
-    The list has at most one entry more than can be run.
+    There are at most `MOST_AT_ONCE + 1` of them.
     """
     looked, end, last = instant(job.looked), instant(now), job.intent.last_instant()
     if last is not None:
@@ -532,9 +533,10 @@ def newest_due_times(job: Job, now: int) -> list[DueTime]:
 
 
 def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
-    """Decide about all due times that have begun by `now`.
+    """Return the decision on the due times that have begun by `now`.
 
-    `grace` is in seconds; `busy` means that a run of the job is still unfinished.
+    A run is late after `grace` seconds, or half a period if that is less. `busy` means that a run of the job
+    is unfinished.
     """
     due = newest_due_times(job, now)
     looked = due[-1].due if due else job.looked
@@ -570,9 +572,9 @@ def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tupl
 
 
 def delay(job: str, due: int, jitter: int, period: int | None) -> int:
-    """Return by how many seconds jitter delays a run.
+    """Return the number of seconds by which jitter delays a run.
 
-    The delay of a run is always the same, and shorter than the time to the next run.
+    It is always the same for a job and due time, and shorter than the time to the next one.
     """
     most = jitter if period is None else min(jitter, period - 1)
     return crc32(f"{job} {due}".encode()) % (most + 1)

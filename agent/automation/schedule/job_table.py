@@ -1,4 +1,4 @@
-"""Jobs and their runs in the store."""
+"""The database tables of jobs and their runs."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _RUN = ", ".join(field.name for field in fields(JobRun))
 _JOBS = "SELECT id, intent, state, anchor, looked, next, runs FROM jobs"
 MOST_CUTS = 3
 KEPT_RUNS = 200
-"""Runs of one job whose receipts are kept."""
+"""The number of runs of each job that are kept."""
 LOOKED_AT_AGAIN = 3600
-"""Seconds until a job whose schedule no longer parses is looked at again."""
+"""Seconds until a job whose due times cannot be computed is checked again."""
 BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
-"""Seconds until a delivery that failed is tried again."""
+"""Seconds to wait after each failed attempt to deliver."""
 
 
 def jobs(connection: Connection) -> list[Job]:
-    """Return all jobs, the next due one first and finished ones last."""
+    """Return all jobs, sorted by next due time; finished ones are last."""
     rows = connection.execute(f"{_JOBS} ORDER BY state = 'done', next IS NULL, next, id")
     return [_job(row) for row in rows]
 
 
 def job(connection: Connection, id: str) -> Job:
-    """Return the job with an id, the start of an id, or a name. Raises `ScheduleError`."""
+    """Return the job with an id, a name or a unique start of an id. Raises `ScheduleError`."""
     row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
     if row is not None:
         return _job(row)
@@ -73,7 +73,7 @@ def _job(row: tuple[Any, ...]) -> Job:
 
 
 def add(connection: Connection, intent: JobIntent, now: int) -> Job:
-    """Store a new job. Raises `ScheduleError` if its name is used by another job."""
+    """Store a new job and return it. Raises `ScheduleError` if another job has its name."""
     require_free(connection, intent.name)
     new = Job(
         id=secrets.token_hex(4), intent=intent, state="active", anchor=now, looked=now, next=None, runs=0
@@ -90,7 +90,7 @@ def require_free(connection: Connection, name: str, owner: str = "") -> None:
 
 
 def store_job(connection: Connection, changed: Job) -> Job:
-    """Write a job, replacing its stored version."""
+    """Insert or replace a job, and return it."""
     connection.execute("REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(changed))
     return changed
 
@@ -101,7 +101,7 @@ def _row(job: Job) -> tuple[Any, ...]:
 
 
 def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job:
-    """Pause or resume a job. Runs that were due during the pause are not carried out later."""
+    """Pause or resume a job and return it. Runs due during a pause are not made up for."""
     found = job(connection, id)
     if found.state == state:
         return found
@@ -113,7 +113,7 @@ def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job
 
 
 def remove(connection: Connection, id: str) -> Job:
-    """Delete a job and its runs."""
+    """Delete a job and its runs, and return the job. Raises `ScheduleError` if it does not exist."""
     found = job(connection, id)
     connection.execute("DELETE FROM jobs WHERE id = ?", (found.id,))
     connection.execute("DELETE FROM job_runs WHERE job = ?", (found.id,))
@@ -121,7 +121,7 @@ def remove(connection: Connection, id: str) -> Job:
 
 
 def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
-    """Restore a removed job with its runs. Runs that were due in the meantime are not carried out later.
+    """Restore a deleted job with its runs. Runs that were due in the meantime are not made up for.
 
     Raises `ScheduleError` if another job now has its name.
     """
@@ -143,7 +143,7 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
 
 
 def decide_due(connection: Connection, now: int, grace: float) -> int:
-    """Claim all due runs, with one row for each job and due time. Returns how many runs are waiting."""
+    """Store a run for each due time that has begun, as waiting or skipped. Returns how many are waiting."""
     rows = connection.execute(
         f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
     ).fetchall()
@@ -157,7 +157,7 @@ def decide_due(connection: Connection, now: int, grace: float) -> int:
 
 
 def _put_off(connection: Connection, broken: Job, now: int, why: str) -> None:
-    """Report once, as a failed run, why a job's due times cannot be computed.
+    """Store one failed run that tells why a job's due times cannot be computed.
 
     The job is checked again later, since its time zone may become available.
     """
@@ -207,7 +207,7 @@ def _claim(connection: Connection, id: str, at: DueTime, why: str, state: str, e
 
 
 def ask_for(connection: Connection, id: str, now_ms: int, why: str = "asked") -> JobRun:
-    """Request a run now, regardless of the schedule. Raises `ScheduleError` if a run is active."""
+    """Request a run now, and return it. Raises `ScheduleError` if a run is active."""
     found = job(connection, id)
     busy = connection.execute(
         "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (found.id,)
@@ -232,9 +232,9 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 
 
 def run(connection: Connection, id: int) -> JobRun:
-    """Return one run.
+    """Return the run with an id.
 
-    Raises `ScheduleError` if it no longer exists, for example after its job was removed.
+    Raises `ScheduleError` if it does not exist, for example after its job was deleted.
     """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
@@ -248,9 +248,7 @@ def _run(row: tuple[Any, ...]) -> JobRun:
 
 
 def open_runs(connection: Connection) -> list[JobRun]:
-    """Return unfinished runs: first those that have begun, then the others in the order of their due
-    times.
-    """
+    """Return all unfinished runs: first those that have begun, then the others, each sorted by due time."""
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE state IN ('waiting', 'running') ORDER BY state, due, id"
     )
@@ -258,7 +256,7 @@ def open_runs(connection: Connection) -> list[JobRun]:
 
 
 def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
-    """Return the newest runs of a job, newest first; of all jobs if `id` is empty."""
+    """Return the newest `count` runs of a job, newest first; of all jobs if `id` is empty."""
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE ? IN ('', job) ORDER BY due DESC, id DESC LIMIT ?", (id, count)
     )
@@ -266,9 +264,9 @@ def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
 
 
 def begin(connection: Connection, id: int, now: float) -> JobRun | None:
-    """Start a run, or resume an interrupted one.
+    """Mark a run as started, or as resumed after an interruption, and return it.
 
-    Returns None if the run does not exist, has ended, or must not start now.
+    Returns None if it does not exist, has ended, was interrupted too often, or must wait for another run.
     """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
@@ -290,7 +288,7 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
 
 
 def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
-    """Return whether another run of the same job must end first; that run may be an interrupted one."""
+    """Return whether a running or interrupted run of the same job must end before this one."""
     row = connection.execute(
         "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
         f"AND {_intent_sql('overlap', 'skip')} != 'parallel'",
@@ -300,7 +298,7 @@ def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
 
 
 def _intent_sql(name: str, default: str) -> str:
-    """Return SQL for a value in a job's definition.
+    """Return an SQL expression for a value in a job's definition.
 
     For invalid JSON it gives the default, so that the query does not fail for all jobs.
     """
@@ -308,7 +306,7 @@ def _intent_sql(name: str, default: str) -> str:
 
 
 def in_session(connection: Connection, id: int, session: str) -> None:
-    """Record the session in which a run works."""
+    """Store the session in which a run works."""
     connection.execute("UPDATE job_runs SET session = ? WHERE id = ?", (session, id))
 
 
@@ -322,7 +320,7 @@ def end(
     receipt: Mapping[str, Any],
     delivery: str,
 ) -> None:
-    """Record the end of a run: its result, and whether it must be delivered."""
+    """Store the end and result of a run. `delivery` is `waiting` if its output must be delivered."""
     connection.execute(
         "UPDATE job_runs SET state = ?, ended = ?, output = ?, error = ?, receipt = ?, delivery = ? "
         "WHERE id = ? AND state = 'running'",
@@ -333,7 +331,7 @@ def end(
 def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
     """Return the runs whose output must be delivered now, each with its job.
 
-    `kinds` is `notice` for notices only, and anything else for all other deliveries.
+    If `kinds` is `notice`, these are only those of jobs that deliver notices, else only those of other jobs.
     """
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
@@ -350,7 +348,7 @@ def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job
 
 
 def note_delivery(connection: Connection, id: int, now: float, problem: str) -> None:
-    """Record an attempt to deliver. If `problem` is not empty, the delivery is retried later."""
+    """Store the result of a delivery. After a problem it is retried later, up to a limit."""
     row = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
         # The job was removed meanwhile.
@@ -369,7 +367,7 @@ def note_delivery(connection: Connection, id: int, now: float, problem: str) -> 
 
 
 def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
-    """Return whether any job or run is pending, and when the next one is due (seconds since the epoch)."""
+    """Return whether anything is pending, and the time at which the first of it is due (seconds, UTC)."""
     (soonest,) = connection.execute("SELECT min(next) FROM jobs WHERE state = 'active'").fetchone()
     (earliest,) = connection.execute(
         "SELECT min(earliest) FROM job_runs WHERE state IN ('waiting', 'running')"
@@ -383,7 +381,7 @@ def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
 
 
 def next_after(connection: Connection, now: float) -> float | None:
-    """Return the earliest future time at which a job or run becomes due (seconds, UTC)."""
+    """Return the earliest time after `now` at which a job, run or delivery is due; None if there is none."""
     (soonest,) = connection.execute(
         "SELECT min(due) FROM (SELECT next AS due FROM jobs WHERE state = 'active' "
         "UNION ALL SELECT earliest FROM job_runs WHERE state = 'waiting' "
@@ -397,5 +395,5 @@ RUNNER = "runner"
 
 
 def lease(folder: Path) -> SessionLock:
-    """Return the lock that only one runner of a home can hold."""
+    """Return the lock that only one job runner of a home folder can hold."""
     return SessionLock(folder, RUNNER)

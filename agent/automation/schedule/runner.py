@@ -1,4 +1,4 @@
-"""The job runner: claims due runs, carries them out, resumes interrupted ones, and delivers results.
+"""The job runner: claims due runs, executes them, resumes interrupted ones, and delivers results.
 
 Several processes may do this at once. One unique row claims each due time. A run belongs to the process that
 holds its lock, which the kernel releases if the process dies. A run that is marked `running` but has a free
@@ -27,11 +27,11 @@ from agent.errors import HermesError
 log = logging.getLogger(__name__)
 
 TAKE_OVER = 10.0
-"""Seconds after which a runner that waits looks whether the lease is free."""
+"""Seconds between checks of a waiting runner whether the lock of the active runner is free."""
 OTHERS_RUN = 0.5
-"""Seconds after which a run that another process carries out is looked at again."""
+"""Seconds between checks of a run that another process executes."""
 MOST_DELIVERIES = 8
-"""Outputs that are handed on at once: of each job one at a time, in their order."""
+"""The maximum number of deliveries at once. Those of one job are made one after the other."""
 SILENT = ("[SILENT]", "HEARTBEAT_OK")
 """Answers that are not delivered."""
 
@@ -47,46 +47,46 @@ class JobOutcome:
 
 
 _BEAT = ""
-"""The key of the beat among deliveries; no job is called so."""
+"""The key of the heartbeat check among the deliveries. No job has this id."""
 
 Note = Callable[[str], Awaitable[None]]
-"""Keeps the session that a run works in."""
+"""Stores the session in which a run works."""
 Work = Callable[[Job, JobRun, Note], Awaitable[JobOutcome]]
 Deliver = Callable[[Job, JobRun], Awaitable[str]]
-"""Hands the output on; a sentence about what went wrong, empty if nothing did."""
+"""Delivers the output of a run. Returns a sentence about the problem; empty if it was delivered."""
 
 
 @dataclass(kw_only=True)
 class JobRunner:
-    """Checks the clock and carries out due jobs. An object can be used only once."""
+    """Executes due jobs. Each object can be used only once."""
 
     database: Database
     folder: Path
     work: Work
     deliver: Deliver
     told: Callable[[Job, JobRun], None] = lambda _job, _run: None
-    """Hears of each run that is over."""
+    """Receives each run that has ended."""
     clock: Callable[[], float] = time.time
     tick: float = 15.0
     grace: float = 120.0
     at_once: int = 2
     beat: Callable[[], Awaitable[float | None]] | None = None
-    """Lets the heartbeat look; seconds (UTC) of the next beat, None where there is no heartbeat."""
+    """Checks the heartbeats. Returns when the next one is due (seconds, UTC); None if there are none."""
     _tasks: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
-    """Runs under way."""
+    """Active runs, by id."""
     _beside: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
-    """Deliveries under way, by job, and the beat: none of them stops the clock being looked at."""
+    """Active deliveries by job id, and the active heartbeat check. They run in the background."""
     _beats: float | None = field(init=False, default=None)
     _looked_after: float = field(init=False, default=-math.inf)
-    """When the heartbeat was last let look, by the clock of the event loop."""
+    """When the heartbeats were last checked, by the clock of the event loop."""
     _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    """Something that was under way when the clock was looked at is over."""
+    """Set when a run, a delivery or a heartbeat check ends."""
     _failure: BaseException | None = field(init=False, default=None)
     _awaited: set[int] = field(init=False, default_factory=set)
-    """Runs that somebody waits for and `told` did not hear of."""
+    """Runs that a caller waits for and that `told` has not received yet."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Carry out due jobs until stopped. While another runner holds the lease, wait for it.
+        """Execute due jobs until `stop` is set. While another runner is active, wait for it.
 
         At the end, active runs are interrupted so that they can be resumed later, and deliveries are
         completed.
@@ -108,14 +108,14 @@ class JobRunner:
                 holds.release()
 
     async def once(self) -> None:
-        """Carry out the jobs that are due now, and wait for them."""
+        """Execute the jobs that are due now, and wait for them."""
         self._looked_after = -math.inf
         await self._finish_due()
 
     async def carry_through(self, id: int) -> JobRun:
-        """Carry out due jobs until the run `id` has ended, in this or another process.
+        """Execute due jobs until the run `id` has ended, in this or another process, and return it.
 
-        `told` receives the run in either case. Raises `ScheduleError` if the job is removed in the meantime.
+        `told` receives the run in either case. Raises `ScheduleError` if its job is deleted in the meantime.
         """
         self._awaited.add(id)
         await self.once()
@@ -138,7 +138,7 @@ class JobRunner:
 
     @asynccontextmanager
     async def _waiting_for_deliveries(self) -> AsyncIterator[None]:
-        """On exit, wait for active deliveries and heartbeats. Cancelling the wait interrupts them."""
+        """On exit, wait for active deliveries and heartbeat checks. Cancelling the wait cancels them."""
         try:
             yield
             while self._beside:
@@ -174,7 +174,7 @@ class JobRunner:
         return self.tick if soonest is None else max(0.05, min(self.tick, soonest - now))
 
     async def _look(self) -> None:
-        """Claim due runs, and start them as well as pending deliveries."""
+        """Claim due runs, and start pending runs, deliveries and the heartbeat check."""
         self._raise_failure()
         self._ended.clear()
         now = self.clock()
@@ -192,7 +192,7 @@ class JobRunner:
         await self._hand_on()
 
     def _look_after(self) -> None:
-        """Check heartbeats if the next one is due, or if one tick has passed since the last check."""
+        """Start a heartbeat check if one is due, or if one tick has passed since the last check."""
         at = asyncio.get_running_loop().time()
         is_due = self._beats is not None and self._beats <= self.clock()
         if self.beat is None or _BEAT in self._beside or not (is_due or at - self._looked_after >= self.tick):
@@ -206,7 +206,7 @@ class JobRunner:
     def _start(
         self, key: str, work: Coroutine[Any, Any, None], release: Callable[[], None] = lambda: None
     ) -> None:
-        """Start a delivery or the beat in the background."""
+        """Start a delivery or the heartbeat check in the background. `release` is called at its end."""
         task = self._beside[key] = asyncio.get_running_loop().create_task(work)
 
         def over(task: asyncio.Task[None]) -> None:
@@ -238,9 +238,9 @@ class JobRunner:
         task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        """Note that something has ended. If it raised, the store has failed and the runner ends.
+        """Handle the end of a task. An unexpected error means that the database failed; it ends the runner.
 
-        Otherwise a run of which the end is not stored would be begun again and again.
+        Otherwise a run whose end is not stored would be started again and again.
         """
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()
@@ -284,7 +284,7 @@ class JobRunner:
     async def _said_before(self, run: JobRun, outcome: JobOutcome) -> bool:
         """Return whether the previous run of a heartbeat failed with the same message.
 
-        The person has already received that message.
+        The user has already received that message.
         """
         if outcome.state != "failed" or outcome.output:
             return False
@@ -308,7 +308,7 @@ class JobRunner:
                     self._start(job.id, self._deliver(job, run), held.pop_all().close)
 
     async def _still_waits(self, id: int) -> bool:
-        """Return whether the run is still undelivered and its job still exists."""
+        """Return whether the run still exists and its output must still be delivered."""
         try:
             return (await self.database.read(lambda c: table.run(c, id))).delivery == "waiting"
         except HermesError:

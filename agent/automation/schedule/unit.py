@@ -1,4 +1,4 @@
-"""Automatic start of `hermes cron run`, by a systemd user unit or a crontab line."""
+"""Installation of `hermes cron run` as a systemd user unit or a crontab line."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from agent.errors import HermesError
 
 UNIT = "hermes-cron.service"
 _NONE_YET = ("no crontab", "no such file")
-"""What `crontab -l` says where there is none: that of cronie, Debian and macOS, and that of BusyBox."""
+"""Messages of `crontab -l` if there is no crontab: of cronie, Debian and macOS, and of BusyBox."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Files and commands that make jobs run automatically; a person sees them before they are installed."""
+    """Files and commands that make jobs run automatically. The user sees them before they are used."""
 
     way: str
     """`systemd` or `crontab`."""
     path: Path | None
-    """The file that is written; None: the crontab is."""
+    """The file that is written; None if the crontab is changed instead."""
     text: str
-    """What is written."""
+    """The content of the file, or the line added to the crontab."""
     commands: tuple[tuple[str, ...], ...]
-    """What is run then."""
+    """Commands that are run after the file was written."""
     note: str = ""
-    """What a person has to know of it."""
+    """Information for the user; may be empty."""
 
     def carry_out(self) -> None:
-        """Write the files and run the commands. Blocks. Raises `HermesError`."""
+        """Write the file and run the commands, or change the crontab. Blocks. Raises `HermesError`."""
         try:
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,9 +67,9 @@ class Installation:
 
 
 def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
-    """Return how to install automatic runs on this machine.
+    """Return how automatic runs can be installed on this machine.
 
-    `config` is the user's settings folder (`~/.config`).
+    `config` is the user's settings folder (`~/.config`). If `systemd` is None, it is used if available.
     """
     program = shutil.which("hermes")
     begin = [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "app.main"]

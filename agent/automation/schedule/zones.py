@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from agent.errors import ConfigError
 
 PROBE = timedelta(hours=6)
-"""No two changes of a zone lie closer together."""
+"""An interval shorter than that between any two offset changes of a zone."""
 SECOND = timedelta(seconds=1)
 LONGEST_NAME = 64
 LOCALTIME = Path("/etc/localtime")
@@ -24,14 +24,14 @@ FOLDER = "zoneinfo/"
 
 
 class ScheduleError(ConfigError):
-    """Error: a schedule, a zone or a time cannot be used. The text is one sentence with the fix."""
+    """Raised if a schedule, zone or time is invalid. The message is one sentence with the fix."""
 
 
 @lru_cache(maxsize=1024)
 def _find_zone(name: str) -> ZoneInfo | str:
     """Return the zone, or a sentence on why it does not exist.
 
-    Cached, because suggestions take milliseconds.
+    The result is cached, because suggestions take milliseconds.
     """
     if name and len(name) <= LONGEST_NAME and name.isascii() and name.isprintable():
         try:
@@ -55,7 +55,7 @@ def _short(text: str) -> str:
 
 
 def zone(name: str) -> ZoneInfo:
-    """Return the zone of an IANA name. Raises `ScheduleError` that suggests the nearest name."""
+    """Return the zone with an IANA name. Raises `ScheduleError`, which suggests a similar name."""
     found = _find_zone(name)
     if isinstance(found, str):
         raise ScheduleError(found)
@@ -63,7 +63,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def machine_zone() -> str:
-    """Return the IANA name of this machine's zone: `TZ`, `/etc/localtime`, `/etc/timezone`, else UTC."""
+    """Return the IANA name of this machine's zone, from `TZ`, `/etc/localtime` or `/etc/timezone`, or UTC."""
     given = os.environ.get("TZ", "").removeprefix(":")
     candidates = [given.rpartition(FOLDER)[2]]
     try:

@@ -18,15 +18,15 @@ from agent.errors import ConfigError, HermesError
 from agent.model.addresses import is_loopback
 
 _COMPRESSED = 1_024
-"""Bytes from which on a body is compressed, as the API's own environments do it."""
+"""The size in bytes from which a request body is compressed, as in Atropos's own environments."""
 _TRIES, _PAUSE = 5, 0.5
 _WAITING = 2.0
-"""Seconds between two looks whether a trainer has come, or has room."""
+"""Seconds between checks whether a trainer has started, or its queue has room."""
 _TIMEOUT = 60.0
 
 
 class AtroposError(HermesError):
-    """Error: the API cannot be reached or rejects the data."""
+    """Raised if the API cannot be reached, rejects the data or gives an invalid answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class AtroposClient:
             waited += _WAITING
 
     async def room(self, env_id: int, most: int) -> None:
-        """Wait until fewer than `most` groups are queued for the trainer."""
+        """Wait until fewer than `most` groups are queued for the trainer. There is no time limit."""
         while True:
             said = await self._request("GET", "/status-env", {"env_id": env_id})
             waiting = said.get("queue_size")

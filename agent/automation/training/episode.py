@@ -1,8 +1,8 @@
-"""Episodes of a training environment: a task, the model's turns, and the reward.
+"""Episodes of a training environment, their rewards and token ids; and the training of prompt prefixes.
 
-Training of prompts: a gradient bandit that chooses among prompt prefixes. It needs no GPU. The policy is a
-softmax over preferences. After each group of rollouts, the preference of each tried prefix changes by its
-score minus the mean score so far (REINFORCE with a baseline).
+The training of prefixes is a gradient bandit, which needs no GPU. The policy is a softmax over preferences.
+After each group of rollouts, the preference of each tried prefix changes by its score minus the mean score so
+far (REINFORCE with a baseline).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ PROVIDER, MODEL = "policy", "policy"
 
 
 class ActionError(HermesError):
-    """Error: an action cannot be read, or is not possible now."""
+    """Raised if an action is invalid, or not possible now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The result of an action. `reward` is None until the end, and always if the task has no checks."""
+    """The result of an action. `reward` is None before the end, and always if the task has no checks."""
 
     observation: Mapping[str, Any]
     reward: float | None = None
@@ -83,7 +83,7 @@ class EpisodeState:
 
 @dataclass(slots=True)
 class Episode:
-    """Works through tasks, one at a time. `number` is part of the URL that the engine uses as its model."""
+    """Runs tasks, one at a time, with the trainer as the model. `number` is part of that model's URL."""
 
     tasks: Sequence[NumberedTask]
     conditions: Conditions
@@ -96,9 +96,9 @@ class Episode:
     _next: int = 0
 
     async def reset(self, given: Mapping[str, Any]) -> Observed:
-        """Begin a task, chosen by its name in `task`, else by `seed`, else the next one.
+        """Start a task and return the first observation.
 
-        Raises `ActionError`.
+        The task is chosen by its name in `task`, by `seed`, or as the next one. Raises `ActionError`.
         """
         task = self._choose_task(given)
         await self.aclose()
@@ -117,7 +117,7 @@ class Episode:
     async def step(self, action: Mapping[str, Any]) -> Observed:
         """Use an action as the model's answer; return the engine's next request, or the end.
 
-        Raises `ActionError`.
+        Raises `ActionError` if the action is invalid, or no request waits for one.
         """
         if self._work is None or self.state.done:
             raise ActionError("There is no episode; reset first.")
@@ -131,13 +131,13 @@ class Episode:
         return await self._observe()
 
     async def ask(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Wait for the next action and return it as the model's answer to the engine's request."""
+        """Wait for the next action, and return it as the answer to a model request of the engine."""
         asked = _Asked(body, asyncio.get_running_loop().create_future())
         await self._asked.put(asked)
         return await asked.answer
 
     async def aclose(self) -> None:
-        """End the current task."""
+        """Cancel the current task."""
         work, self._work = self._work, None
         if work is not None and not work.done():
             work.cancel()
@@ -160,7 +160,7 @@ class Episode:
         return self.tasks[(self._next - 1) % len(self.tasks)]
 
     async def _observe(self) -> Observed:
-        """Wait until the engine sends its next request or has ended."""
+        """Wait until the engine sends its next request or has ended, and return the observation."""
         assert self._work is not None
         waiting = asyncio.ensure_future(self._asked.get())
         try:
@@ -173,7 +173,7 @@ class Episode:
         return self._end(self._work.result())
 
     def _shown_of(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new messages in a request; with the first request also the tools."""
+        """Return the new messages in a request; for the first request also the tools."""
         messages = list(body.get("messages") or ())
         first = self._shown == 0
         whole = self._shown >= len(messages)
@@ -196,7 +196,7 @@ class Episode:
 
 
 def reward_of(result: TaskResult) -> float | None:
-    """Return the share of passed checks; 0 for an unfinished task, None if there are no checks."""
+    """Return the share of checks that passed; 0 for an unfinished task, None if no check has a result."""
     if result.outcome != "done":
         return 0.0
     told = [each for each in result.checks if each.passed is not None]
@@ -204,7 +204,8 @@ def reward_of(result: TaskResult) -> float | None:
 
 
 def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the message in an action: `{message}` as in chat completions, or `{text, tool_calls}`.
+    """Return the message and token ids in an action: `{message}` as in chat completions, or `{text,
+    tool_calls}`.
 
     Raises `ActionError`.
     """
@@ -227,7 +228,7 @@ def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokens_of(given: object) -> Mapping[str, Any]:
-    """Return the token ids of an action; empty if it has none. Raises `ActionError`."""
+    """Return the token ids of an action; empty if it has none. Raises `ActionError` if they are invalid."""
     if given is None:
         return {}
     told = given if isinstance(given, Mapping) else {}
@@ -266,7 +267,7 @@ def _call(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def completion_of(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert an answer to a chat completion, with token ids if the action had them."""
+    """Return an answer as a chat completion, with token ids if the action had them."""
     message, tokens = answer["message"], answer["tokens"]
     choice: dict[str, Any] = {
         "index": 0,
@@ -287,16 +288,16 @@ def completion_of(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MASKED = -100
-"""What stands in a mask for a token that the model did not write."""
+"""The value in a mask for a token that the model did not write."""
 NO_LOGPROB = 1.0
-"""What stands for the log probability of a token that the model did not write."""
+"""The value instead of a log probability for a token that the model did not write."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
     """A session as the token ids that its model read and wrote.
 
-    `logprobs` is None if the server returned none.
+    `logprobs` is None unless the server returned them for every answer.
     """
 
     tokens: tuple[int, ...]
@@ -333,14 +334,14 @@ def sequence_of(path: Sequence[Node]) -> TokenSequence | None:
 
 _KEY = "HERMES_POLICY_KEY"
 _PATIENCE = 86_400
-"""Seconds that a trainer may take for an action."""
+"""The maximum time in seconds that a trainer may take for an action."""
 _MOST_EPISODES = 64
 
 
 def read_environment(where: str) -> list[NumberedTask]:
     """Return the tasks of an environment: a task file, a suite folder, or a bundled suite.
 
-    Raises `ConfigError`.
+    Raises `ConfigError` if it cannot be read.
     """
     path = Path(where)
     if path.is_file():
@@ -354,13 +355,13 @@ def read_environment(where: str) -> list[NumberedTask]:
 
 @dataclass(slots=True)
 class Arena:
-    """Episodes that share one folder. Only the engine knows `key`, which permits requests for actions."""
+    """Episodes that share one result folder. `key` is the secret with which the engine requests actions."""
 
     tasks: Sequence[NumberedTask]
     folder: ResultFolder
     conditions: Conditions
     address: str
-    """Where the engine asks for actions."""
+    """The base URL at which the engine requests actions."""
     key: str
     episodes: dict[str, Episode] = field(default_factory=dict)
 
@@ -376,7 +377,7 @@ class Arena:
         return made
 
     async def leave(self, episode: Episode) -> None:
-        """Close an episode."""
+        """Close an episode and cancel its task."""
         self.episodes.pop(episode.number, None)
         await episode.aclose()
 
@@ -385,7 +386,7 @@ class Arena:
             await self.leave(each)
 
     async def score(self, session: str) -> dict[str, Any]:
-        """Return the score of a session, with tokens and masks if the actions had token ids.
+        """Return the score of an ended session, with tokens and masks if its actions had token ids.
 
         Raises `HermesError`.
         """
@@ -406,7 +407,7 @@ class Arena:
 def open_arena(
     where: str, folder: Path, environ: Mapping[str, str], address: str, key: str, approve: ModeName | None
 ) -> Arena:
-    """Open an arena whose engine requests actions at the URL `address`. Blocks. Raises `HermesError`."""
+    """Return an arena whose engine requests actions at the URL `address`. Blocks. Raises `HermesError`."""
     home, results = Home.locate(dict(environ)), ResultFolder(folder)
     tasks = read_environment(where)
     try:
@@ -452,7 +453,7 @@ def softmax(preferences: Sequence[float]) -> list[float]:
 def update_preferences(
     preferences: Sequence[float], arms: Sequence[int], scores: Sequence[float], baseline: float, rate: float
 ) -> list[float]:
-    """Return the preferences after a group of rollouts, moved along the gradient of the expected score.
+    """Return the preferences after a group of rollouts, changed along the gradient of the expected score.
 
     Pure.
     """
@@ -524,7 +525,7 @@ def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesEr
 
 
 def _refuse_unanswered(step: int, results: Sequence[TaskResult]) -> None:
-    """Raise `HermesError` if the model answered in no rollout of a step: all scores would be zero."""
+    """Raise `HermesError` if the model answered in no rollout of a step, so that all scores would be zero."""
     if all(each.outcome == "failed" and not each.usage.get("requests") for each in results):
         raise HermesError(
             f"The model answered in no rollout of step {step}, and the training continues with the same line "
@@ -558,9 +559,9 @@ def _with_prefix(task: NumberedTask, way: str, key: str) -> BatchTask:
 
 
 def write_steps(path: Path, steps: Sequence[Any]) -> None:
-    """Write the finished steps of a training, data classes; a failed or killed write leaves the former ones.
+    """Write the finished steps of a training, given as data classes, to a file. Blocks. Raises `OSError`.
 
-    Blocks. Raises `OSError`.
+    If writing fails, the previous file is kept.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(asdict(each)) + "\n" for each in steps)

@@ -1,4 +1,4 @@
-"""Rollouts for training, and their conversion to training data for Tinker."""
+"""Rollouts for training, and the training of a model's weights with them at Tinker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RolloutGroup:
 
     @property
     def tells(self) -> bool:
-        """Return whether the scores differ, because only then the group is useful for training."""
+        """True if the scores differ; only then the group is useful for training."""
         return len({each.score for each in self.rollouts}) > 1
 
     @property
@@ -63,7 +63,7 @@ class RolloutGroup:
     def scored_data(self, env_id: int) -> dict[str, Any]:
         """Return the group in the form of the Atropos trajectory API.
 
-        It must have token ids (`has_tokens`).
+        All its rollouts must have token ids (`has_tokens`).
         """
         sequences = [each.sequence for each in self.rollouts if each.sequence is not None]
         told = all(each.logprobs is not None for each in sequences)
@@ -89,7 +89,7 @@ async def roll_out(
     token_ids: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Work on every task `size` times. `each` is awaited with a group once all its attempts have ended.
+    """Attempt every task `size` times. `each` is awaited with a group once all its attempts have ended.
 
     `settings` are those of the sessions. Calling it again with equal arguments resumes. Raises `HermesError`.
     """
@@ -159,7 +159,7 @@ async def _rollouts(folder: ResultFolder, results: Sequence[TaskResult]) -> tupl
 
 
 def _api_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a message to the API's form, which always has `content`."""
+    """Return a message in the API's form, which always has `content`."""
     return {**message, "content": message.get("content") or ""}
 
 
@@ -169,7 +169,7 @@ _Answer = TypeVar("_Answer")
 
 
 class TinkerError(HermesError):
-    """Error: Tinker cannot be reached or rejects the data."""
+    """Raised if Tinker cannot be reached or rejects the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Completion:
     output: tuple[int, ...]
     logprobs: tuple[float, ...]
     is_whole: bool
-    """Whether it ended by itself, not at the limit."""
+    """True if the model ended the text, False if the token limit did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def data_of(groups: Sequence[RolloutGroup]) -> list[WeightDatum]:
     """Return the training data of groups whose scores differ. Pure.
 
     The advantage of a rollout is its score minus the group's mean. Tokens that the model did not write have
-    no advantage, so that nothing is learned from them.
+    the advantage 0, so that nothing is learned from them.
     """
     found: list[WeightDatum] = []
     for group in groups:
@@ -257,7 +257,7 @@ class TinkerWeights:
         return found
 
     async def aclose(self) -> None:
-        """End the session at Tinker; saved weights remain."""
+        """End the session at Tinker. Saved weights remain."""
         await asyncio.to_thread(lambda: self._service.close().result())
 
     async def renew(self) -> None:
@@ -269,7 +269,7 @@ class TinkerWeights:
     async def sample(
         self, messages: Sequence[Mapping[str, Any]], limit: int, temperature: float
     ) -> Completion:
-        """Return the next message of a plain-text conversation, of at most `limit` tokens."""
+        """Return the model's next message in a plain-text conversation, of at most `limit` tokens."""
         types, sampler = self._tinker.types, self._sampler
 
         def sample_once() -> Completion:
@@ -292,7 +292,7 @@ class TinkerWeights:
         return [int(each) for each in made]
 
     async def learn(self, data: Sequence[WeightDatum], learning_rate: float) -> dict[str, float]:
-        """Take one training step with these data and return the service's metrics."""
+        """Take one training step with these data, and return Tinker's metrics."""
         types, client = self._tinker.types, self._client
 
         def train_once() -> dict[str, float]:
@@ -316,7 +316,7 @@ class TinkerWeights:
         return await _call_tinker(self._tinker, train_once)
 
     async def keep(self, name: str) -> str:
-        """Save weights and optimizer at the service, and return the path of the saved state."""
+        """Save the weights and the state of the optimizer at Tinker, and return their path there."""
         return await _call_tinker(
             self._tinker, lambda: str(self._client.save_state(name, overwrite=True).result().path)
         )
@@ -335,7 +335,7 @@ PATH = "/v1/chat/completions"
 _MOST_HEAD, _MOST_BODY = 65_536, 32_000_000
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""What a request body is answered with."""
+"""Returns the body of the response to a request body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +370,7 @@ async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
 async def _answer_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, key: str
 ) -> bool:
-    """Answer one request. Returns whether the connection stays open."""
+    """Answer one request. Returns True if the connection stays open."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     pairs = (line.partition(":") for line in lines[1:])
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -402,7 +402,7 @@ async def _send(writer: asyncio.StreamWriter, status: int, body: Mapping[str, An
 STEPS = "training.jsonl"
 _KEY = "HERMES_POLICY_KEY"
 _PATIENCE = 3_600
-"""Seconds that an answer of the weights may take."""
+"""The maximum time in seconds for an answer of the model."""
 
 
 class TrainedWeights(Protocol):
@@ -421,12 +421,12 @@ class TrainedWeights(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPlan:
-    """How long to train. `reply` is the maximum number of tokens in an answer."""
+    """The extent of a training. `reply` is the maximum number of tokens in an answer."""
 
     steps: int
     group: int
     tasks: int = 4
-    """Tasks of one step."""
+    """The number of tasks in each step."""
     learning_rate: float = 1e-4
     reply: int = 2_048
     temperature: float = 1.0
@@ -440,14 +440,14 @@ class WeightStep:
     tasks: tuple[str, ...]
     scores: tuple[tuple[float, ...], ...]
     data: int
-    """Rollouts that something was learned from."""
+    """The number of rollouts that were used as training data."""
     tokens: int
     figures: Mapping[str, float]
     saved: str
 
 
 def steps_before(folder: Path) -> list[WeightStep]:
-    """Return the steps that are already finished, so that training continues after them. Blocks."""
+    """Return the finished steps, after which training continues; empty if the file is unreadable. Blocks."""
     try:
         lines = (folder / STEPS).read_text("utf-8").splitlines()
         return [WeightStep(**json.loads(line)) for line in lines]
@@ -532,7 +532,7 @@ async def _roll_out(
 async def _learn(
     number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
-    """Take one training step with the results of the rollouts.
+    """Take one training step with the results of the rollouts, and save the weights.
 
     Raises `HermesError` if a rollout was interrupted, because it would count as a bad one, or if it has no
     token ids.

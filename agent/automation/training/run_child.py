@@ -1,4 +1,4 @@
-"""Process that trains for a session or inspects environments. Its order comes on standard input.
+"""The process that trains for a session or inspects environments. Its order is a line on standard input.
 
 A training run continues after the session has ended. All other orders are answered with one line of JSON.
 """
@@ -40,7 +40,7 @@ _SHOWN = 10
 
 
 def main() -> None:
-    """Carry out the order from standard input."""
+    """Execute the order from standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     order = json.loads(sys.stdin.readline())
@@ -72,7 +72,7 @@ def _environments(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of an environment: one of the person's, a bundled one, or one at a readable path."""
+    """Return the content of an environment: one of the user's, a bundled one, or one at a given path."""
     where, own = order.get("path"), Path(order["folder"]) / order["name"]
     if where is None and "/" not in order["name"] and own.exists():
         where = str(own)
@@ -139,7 +139,7 @@ def _train(order: Mapping[str, Any], answers: TextIO) -> None:
 
 
 async def _train_until_over(run: TrainingRun, configuration: TrainingConfiguration) -> None:
-    """Train until done or stopped by a signal, and record the outcome."""
+    """Train until done or stopped by a signal, and store the outcome."""
     work = asyncio.ensure_future(_result(run, configuration))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
@@ -208,7 +208,7 @@ def _options(configuration: TrainingConfiguration) -> BatchOptions:
 
 
 def configuration_of(given: Mapping[str, Any]) -> TrainingConfiguration:
-    """Read a stored configuration. Raises `ConfigError`."""
+    """Return the configuration with the given values. Raises `ConfigError` if one is invalid."""
     found = TrainingConfiguration()
     for name, value in given.items():
         found = edit_configuration(found, name, value)

@@ -1,4 +1,4 @@
-"""Training service of a home folder, with which a session's agent starts, follows and stops runs.
+"""The training service of a home folder, with which a session's agent starts, follows and stops runs.
 
 A separate process does the work and outlives the session. That process opens sessions itself, so this module
 must not import it.
@@ -44,34 +44,34 @@ _PROMPTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfiguration:
-    """The configuration of a training run. What rollouts may do depends on permissions, not on this."""
+    """The configuration of a training run. The permissions of rollouts are not part of it."""
 
     environment: str = ""
-    """A suite that ships, a task file or the folder of a suite."""
+    """A bundled suite, a task file, or the folder of a suite."""
     trainer: Trainer = "prompts"
     prompts: tuple[str, ...] = _PROMPTS
-    """Ways to put a task, of which the trainer of prompts finds the best."""
+    """Prefixes of the prompt, of which the trainer `prompts` finds the best."""
     steps: int = 10
     group: int = 4
-    """Rollouts of one task in a step."""
+    """The number of rollouts of each task in a step."""
     jobs: int = 2
-    """Rollouts at once."""
+    """The maximum number of rollouts at once."""
     rate: float = 2.0
-    """Rate of learning of the trainer of prompts."""
+    """The learning rate of the trainer `prompts`."""
     learning_rate: float = 0.0001
-    """Rate of learning of weights."""
+    """The learning rate of the trainer `tinker`."""
     rank: int = 32
-    """Rank of the adapter that is trained beside the weights."""
+    """The rank of the LoRA adapter that is trained."""
     base_model: str = ""
     """The model that Tinker trains."""
     model: str = ""
-    """The model that works on the tasks; empty: that of the session."""
+    """The model that works on the tasks; empty for the model of the session."""
     max_tokens: int = 200_000
-    """What all rollouts may use together."""
+    """The maximum number of tokens that all rollouts may use together."""
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration as stored and shown."""
+        """Return the configuration as a JSON object."""
         return {**asdict(self), "prompts": list(self.prompts)}
 
 
@@ -89,7 +89,7 @@ FIELDS = tuple(each.name for each in fields(TrainingConfiguration))
 
 
 def edit_configuration(configuration: TrainingConfiguration, name: str, value: Any) -> TrainingConfiguration:
-    """Return the configuration with one field changed. Raises `ConfigError`."""
+    """Return the configuration with one field changed. Raises `ConfigError` if it is invalid."""
     if name not in FIELDS:
         raise ConfigError(f"There is no field {name[:40]!r}; there are {', '.join(FIELDS)}.")
     check = _CHECKS.get(type(getattr(configuration, name)), _text)
@@ -133,7 +133,7 @@ _CHECKS: Mapping[type, Callable[[str, Any], Any]] = {
 
 
 def read_configuration(path: Path) -> TrainingConfiguration:
-    """Return the stored configuration; the default if it is missing or unreadable. Blocks."""
+    """Return the stored configuration; the default if it is missing or invalid. Blocks."""
     try:
         given = json.loads(path.read_text("utf-8"))
         configuration = TrainingConfiguration()
@@ -159,7 +159,7 @@ _LOG_TAIL = 2_000
 
 
 def run_lock(folder: Path) -> SessionLock:
-    """Return the lock that a run's process holds as long as it lives."""
+    """Return the lock that the process of a run holds while it lives."""
     return SessionLock(folder, "run")
 
 
@@ -194,11 +194,11 @@ class TrainingRun:
         write_json(self.folder / RECORD, {**before, **changes})
 
     def note_ended(self, state: RunState, error: str = "", result: Mapping[str, Any] | None = None) -> None:
-        """Record how the run ended."""
+        """Store the outcome of the run. Raises `OSError`."""
         self.note(state=state, error=error, result=dict(result or {}), ended=time.time())
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return the results of the run's steps. A partly written line is ignored."""
+        """Return the results of the finished steps. Invalid lines are ignored."""
         try:
             lines = (self.folder / STEPS).read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
@@ -212,7 +212,7 @@ class TrainingRun:
         return found
 
     def log_tail(self) -> str:
-        """Return the end of the process's output."""
+        """Return the end of the process's output; empty if there is none."""
         try:
             return (self.folder / LOG).read_text("utf-8", "replace")[-_LOG_TAIL:].strip()
         except OSError:
@@ -220,14 +220,14 @@ class TrainingRun:
 
 
 def find_run(folder: Path, id: str) -> TrainingRun:
-    """Return the run with an id. Raises `ConfigError`."""
+    """Return the run with an id. Raises `ConfigError` if there is none."""
     if not re.fullmatch(r"[0-9a-f]{8}", id) or not (folder / id / RECORD).is_file():
         raise ConfigError(f"There is no training run {id[:40]!r}; rl_list_runs shows them.")
     return TrainingRun(folder / id)
 
 
 def all_runs(folder: Path) -> list[TrainingRun]:
-    """Return all runs, newest first. Blocks."""
+    """Return all runs in a folder, newest first. Blocks."""
     found = [path.parent for path in folder.glob(f"*/{RECORD}")]
     return [TrainingRun(each) for each in sorted(found, key=_start_time, reverse=True)]
 
@@ -241,10 +241,10 @@ def _start_time(folder: Path) -> float:
 
 _CHILD = "import sys; sys.path[:] = {path!r}; from agent.automation.training.run_child import main; main()"
 _PATIENCE = 15.0
-"""Seconds until a run that was told to stop is ended the hard way."""
+"""Seconds after which a run that was asked to stop is killed."""
 _MOST_TESTED, _MOST_GROUP = 10, 16
 _TEST_TOKENS = 20_000
-"""Tokens of one rollout of a test, at most."""
+"""The number of tokens per rollout in the budget of a test."""
 
 
 class SessionTraining(TrainingKeeper):
@@ -373,11 +373,11 @@ class SessionTraining(TrainingKeeper):
 
     @property
     def _own(self) -> Path:
-        """The folder of the person's environments."""
+        """The folder of the user's environments."""
         return self._folder / "environments"
 
     def _without_tinker(self) -> str:
-        """Return why weights cannot be trained; empty if they can."""
+        """Return a sentence on why weights cannot be trained; empty if they can."""
         if find_spec("tinker") is None:
             return missing("Training weights", "tinker")
         if not self._tinker_key:
@@ -422,7 +422,7 @@ class SessionTraining(TrainingKeeper):
             await asyncio.to_thread(run.note_ended, "failed", "The process that trains ended at once.")
 
     async def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a process that answers one order, and return its answer."""
+        """Run a process that answers one order, and return its answer. Raises `ToolError`."""
         process = await self._process(asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
         try:
             said, _ = await process.communicate(json.dumps(order).encode() + b"\n")
@@ -463,7 +463,7 @@ async def _order(process: asyncio.subprocess.Process, order: Mapping[str, Any]) 
 
 
 def _status_json(run: TrainingRun) -> dict[str, Any]:
-    """Return the status of a run. Blocks."""
+    """Return the status of a run as a JSON object. Blocks."""
     record, steps = run.record(), run.steps()
     configuration = record.get("configuration") or {}
     told: dict[str, Any] = {

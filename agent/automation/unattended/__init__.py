@@ -1,1 +1,1 @@
-"""Commands that run without a person present."""
+"""Commands that run without a user who could be asked."""

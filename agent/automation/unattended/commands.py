@@ -1,8 +1,8 @@
-"""Commands run without a person: job scripts, mail commands and checks. Each passes the gate and runs
-sandboxed.
+"""Commands that run while no user can be asked: job scripts, mail commands and checks.
 
-A command that needs approval is refused, and the refusal says where a rule could allow it. Changes in its
-folder are not recorded for undo, because the command owns the folder.
+Each needs permission and runs in a sandbox. A command that would need the user's approval is refused, and the
+refusal tells where a rule could allow it. Changes in its folder are not recorded for undo, because the
+command owns the folder.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from agent.safety.sandbox.boundary import SessionBoundary
 
 MOST_OUTPUT = 200_000
-"""Bytes that are kept of what a command prints: its end."""
+"""The maximum number of bytes of output that are kept, from its end."""
 TOOK_TOO_LONG = 124
 NOT_STARTED = 126
 
@@ -53,13 +53,13 @@ class CommandEnd:
     code: int
     output: str
     note: str = ""
-    """What the boundary kept it from, as sentences."""
+    """Sentences on actions that the sandbox blocked; empty if there were none."""
     refused: str = ""
-    """Why it was not started at all, as sentences."""
+    """Sentences on why the command was not started; empty if it was."""
 
     @property
     def summary(self) -> str:
-        """The exit code, the last line of output, and a note on what was blocked."""
+        """The exit code, the last line of output, and a note on what was blocked; or the refusal."""
         if self.refused:
             return self.refused
         lines = self.output.strip().splitlines()
@@ -69,9 +69,10 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnattendedCommands:
-    """Runs commands for one surface. `approve` is a mode that overrides settings and permissions.
+    """Runs commands for one surface, such as `cron`. `approve` overrides the mode in settings and
+    permissions.
 
-    With `offline`, commands have no network, whatever the settings say.
+    With `offline`, commands have no network, whatever the settings are.
     """
 
     home: Home
@@ -81,7 +82,7 @@ class UnattendedCommands:
     offline: bool = False
 
     def refusal_text(self, error: DeniedError) -> str:
-        """Return the reason of a refusal and, if a rule could allow the action, where to write that rule."""
+        """Return the reason for a refusal and, if a rule could allow the action, where to write that rule."""
         if error.extra.get("outcome") != "nobody":
             return str(error)
         return f"{error} A rule for the surface `{self.surface}` in permissions.yaml can allow it."
@@ -96,10 +97,11 @@ class UnattendedCommands:
         allow: Sequence[str] = (),
         why: str = "",
     ) -> CommandEnd:
-        """Run a shell command in `folder`, with `data` as its input.
+        """Run a shell command in `folder` for at most `seconds`, with `data` as its input, and return the
+        result.
 
-        `allow` are rules in addition to the person's; `why` is the reason in the audit log. A failing command
-        does not raise. Secrets in its output are masked.
+        `allow` are rules in addition to the user's; `why` is the reason in the audit log. A refused or
+        failing command does not raise. Secrets in its output are masked.
         """
         loaded = await asyncio.to_thread(self._load, folder)
         try:
@@ -244,13 +246,13 @@ class UnattendedCommands:
 
 
 def _scratch(home: Home) -> Path:
-    """Create a private folder for one command."""
+    """Create a private folder for one command, and return its path."""
     private_folder(home.scratch)
     return Path(tempfile.mkdtemp(prefix="command-", dir=home.scratch)).resolve()
 
 
 def _command_action(boundary: SessionBoundary, command: str, folder: Path) -> tuple[RunCommand, Need]:
-    """Return the gate action of a command, and the network access that it gets if allowed."""
+    """Return the action for the permission check of a command, and the access it gets if allowed."""
     network = boundary.asks_for_network(command, folder)
     action = RunCommand(tool="terminal", command=command, cwd=folder, network=network)
     hosts = boundary.hosts_named(command, folder)
@@ -258,7 +260,7 @@ def _command_action(boundary: SessionBoundary, command: str, folder: Path) -> tu
 
 
 async def _talk(process: asyncio.subprocess.Process, data: bytes, kept: bytearray) -> int:
-    """Send a process its input, read its output into `kept`, and return its exit code."""
+    """Send a process its input, keep the end of its output in `kept`, and return its exit code."""
     assert process.stdin is not None and process.stdout is not None
     feeding = asyncio.ensure_future(_feed(process.stdin, data))
     try:

@@ -15,7 +15,7 @@ from tools.services.training_keeper import TrainingKeeper
 
 TOOLSET = "rl"
 _UNATTENDED = ("batch", "cron")
-"""Surfaces whose sessions may be rollouts themselves, or run while nobody looks."""
+"""Kinds of sessions that may be rollouts themselves, or run without a user."""
 
 
 def offer_training(base: SharedServices) -> TrainingKeeper | None:
@@ -37,7 +37,7 @@ def offer_training(base: SharedServices) -> TrainingKeeper | None:
 
 
 def session_jobs(base: SharedServices, workspace: Path) -> JobKeeper:
-    """Return the jobs of the home for an agent that works in `workspace`."""
+    """Return the jobs of the home folder for an agent that works in `workspace`."""
     book = JobBook(base.store.database, base.home.schedule, needs=JobNeeds(base.home))
     later = UnattendedCommands(home=base.home, surface="cron", environ=os.environ)
     return SessionJobs(book, workspace, later)

@@ -317,7 +317,7 @@ class HalfCharacters:
         self._halves: dict[object, str] = {}
 
     def whole(self, text: str, channel: object) -> str:
-        """Return `text` without lone surrogates. One at the end is held back; others become U+FFFD."""
+        """Return `text` without lone surrogates. A first half at its end is kept; others become U+FFFD."""
         if text.isascii() and not self._halves:
             return text
         text = self._halves.pop(channel, "") + text

@@ -120,7 +120,7 @@ class ItemReader:
         return document.get("object") == "response" and isinstance(document.get("output"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the error of an event, or of a failed response in it; None without one."""
+        """Return the error in an event, or in the failed response in it; None if there is no error."""
         if event.get("type") == "error" or (event.get("error") and "output" not in event):
             return event
         response = event if self.is_reply(event) else _dict(event.get("response"))
@@ -150,7 +150,7 @@ class ItemReader:
         return item
 
     def _item(self, event: dict[str, Any], stated: Mapping[str, Any] | None = None) -> _Item:
-        """Return an event's item: by its id, the id of its call, its number, or the order of opening."""
+        """Return an event's item, found by its id, its call's id, its number, or the order; or a new one."""
         kind = _string((stated or {}).get("type")) or _kind(str(event.get("type", "")))
         name, number = _id(event, stated or {}), _count(event.get("output_index"))
         known = self._by_id.get(name)
@@ -230,7 +230,7 @@ class ItemReader:
         return deltas if counted == Usage() else [*deltas, UsageDelta(counted)]
 
     def _seal(self, item: _Item, stated: dict[str, Any], place: tuple[int, int] | None = None) -> list[Delta]:
-        """Return encrypted reasoning unchanged. If it arrives late, `place` is its position in the reply."""
+        """Return encrypted reasoning as a sealed part. `place` is its position if it arrives late."""
         if item.sealed or not stated.get("encrypted_content"):
             return []
         item.sealed = True

@@ -186,7 +186,7 @@ class _Unheard:
 async def _attempt(
     route: ModelRoute, request: ModelRequest, listener: ReplyListener, attempt: int
 ) -> ModelReply:
-    """Send one request on one route. Raises `ModelError`, after telling the listener to discard the reply."""
+    """Return the reply to one request on one route. Raises `ModelError`, after discarding what was shown."""
     listener.start(route, attempt)
     reader = _ReplyReader(route, listener, request)
     try:

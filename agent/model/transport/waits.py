@@ -113,7 +113,7 @@ def _date(value: str) -> datetime | None:
 
 
 def _duration(text: str) -> float | None:
-    """Return the seconds of a text such as `1m2.5s`, `20 seconds` or `500ms`; None for other texts."""
+    """Return the seconds in a text such as `1m2.5s`, `20 seconds` or `500ms`; None for other texts."""
     total, at = None, 0
     for part in _PART.finditer(text):
         if text[at : part.start()].strip():
@@ -242,7 +242,7 @@ class PatientPolicy(RetryPolicy):
     """A policy that also retries after each pause of the agent, and after long series of rate limits."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
-        """Return the delay of `RetryPolicy`; 0 if the pause or the throttle makes the request wait anyway."""
+        """Return the delay of `RetryPolicy`, or 0 if the pause or the throttle delays the request anyway."""
         if isinstance(error, PausedError):
             return 0.0
         if error.kind == "rate_limit" and attempt <= self.retries + STORM and not is_long_limit(error):
