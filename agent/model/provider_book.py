@@ -51,7 +51,7 @@ def provider_rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
 
 
 def provider_row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
-    """Return the row of one provider. Raises `ConfigError` if there is no provider with this name."""
+    """Return the row of one provider. Raises `ConfigError` if none has this name."""
     for row in provider_rows(home, loaded):
         if row["name"] == name:
             return row

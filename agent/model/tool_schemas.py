@@ -253,7 +253,7 @@ def _type(value: Any) -> Any:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the part of the schema to which a reference points; None if there is no such part."""
+    """Return the part of the schema to which a reference points; None if it is missing."""
     if not reference.startswith("#"):
         return None
     found: Any = root

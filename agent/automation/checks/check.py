@@ -506,7 +506,7 @@ async def open_judge(
 ) -> AsyncIterator[Judge]:
     """Open a judge with the named model, or with the default model if `model` is empty.
 
-    `metered` adds accounting to a route. Raises `ConfigError` if there is no model.
+    `metered` adds accounting to a route. Raises `ConfigError` without a model.
     """
     plan = await plan_routes(loaded.settings, loaded.environ, model or None, home=home)
     closers: list[Any] = []

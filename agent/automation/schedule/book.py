@@ -377,7 +377,7 @@ class JobBook:
         return await self._database.read(lambda c: table.run(c, id))
 
     async def notices(self) -> list[tuple[Job, JobRun]]:
-        """Return the runs whose output is to be shown and was not yet, and mark them as shown."""
+        """Return the runs whose notices were not shown yet, and mark them as shown."""
         now = self._clock()
 
         def work(connection: table.Connection) -> list[tuple[Job, JobRun]]:

@@ -81,7 +81,7 @@ class AtroposClient:
             waited += _WAITING
 
     async def room(self, env_id: int, most: int) -> None:
-        """Wait until fewer than `most` groups are queued for the trainer. There is no time limit."""
+        """Wait until fewer than `most` groups are queued for the trainer. It has no time limit."""
         while True:
             said = await self._request("GET", "/status-env", {"env_id": env_id})
             waiting = said.get("queue_size")

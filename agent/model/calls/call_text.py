@@ -475,7 +475,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 def _json_value(text: str, at: int) -> tuple[Any, int]:
     """Return the JSON value at `at`, repaired if necessary, and the position after it.
 
-    The value is None if there is no valid one.
+    The value is None if none is valid.
     """
     if text.startswith("{{", at):
         # Templates write the braces of an example like this.

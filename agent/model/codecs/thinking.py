@@ -34,7 +34,7 @@ _ANY = _either(OPENING + CLOSING)
 
 
 def behind_thought(text: str) -> tuple[str, str] | None:
-    """Return `text` before and after the last tag that closes reasoning; None if there is no such tag."""
+    """Return `text` before and after the last tag that closes reasoning; None without such a tag."""
     ends = list(_ANY_CLOSE.finditer(text))
     return (text[: ends[-1].start()], text[ends[-1].end() :]) if ends else None
 

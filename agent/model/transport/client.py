@@ -221,7 +221,7 @@ class FormatClient:
     async def _repair_request(
         self, request: ModelRequest, dialect: Dialect, body: bytes, error: ModelError, trial: RequestTrial
     ) -> ModelRequest:
-        """Return the request in another form. Raises `error` if there is no form left to try."""
+        """Return the request in another form. Raises `error` if no form is left to try."""
         if error.kind not in _ABOUT_FORM or not (error.said or error.words):
             raise error
         trial.sendings += 1

@@ -120,7 +120,7 @@ class ItemReader:
         return document.get("object") == "response" and isinstance(document.get("output"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the error in an event, or in the failed response in it; None if there is no error."""
+        """Return the error in an event, or in the failed response in it; None without an error."""
         if event.get("type") == "error" or (event.get("error") and "output" not in event):
             return event
         response = event if self.is_reply(event) else _dict(event.get("response"))

@@ -88,9 +88,9 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
 
 
 def finished_turns(path: Sequence[Node]) -> Sequence[Node]:
-    """Return a path without the turn at its end on which another process works.
+    """Return a path without the unfinished turn at its end, on which another process works.
 
-    Whoever continued with it would do the same work a second time.
+    A session that continued with this turn would do the same work a second time.
     """
     for at in range(len(path), 0, -1):
         if path[at - 1].is_whole_answer:

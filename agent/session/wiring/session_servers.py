@@ -106,7 +106,7 @@ async def open_servers(
     """Return the servers of the session, whose tools are registered, the object that answers them, notices,
     and the arrivals of servers passed in that have not started, or None.
 
-    Only servers whose tools are unknown are started: in an unattended session at once, as there is no later
+    Only servers whose tools are unknown are started: in an unattended session at once, as they have no later
     chance, otherwise in the background.
     """
     options, home = base.options, base.home
