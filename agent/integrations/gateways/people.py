@@ -58,9 +58,9 @@ def scope_of(
 
 
 def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now: float) -> str:
-    """Make a pairing code for an unknown person, and store its hash.
+    """Return a new pairing code for an unknown person, and store its hash.
 
-    Returns an empty text if the person is already listed, or if too many codes are pending.
+    The text is empty if the person is already listed, or if too many codes are pending.
     """
     c.execute("DELETE FROM gateway_people WHERE scope = '' AND expires < ?", (now,))
     row = c.execute(

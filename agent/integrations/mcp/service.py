@@ -450,8 +450,7 @@ class McpService:
     async def agree(self, server: str, seen: str = "") -> None:
         """Approve a server of the project, and its tools in their current form.
 
-        With `seen`, the value from the `ServerState` that the user looked at, this fails if anything changed
-        since.
+        With `seen` from a `ServerState`, raises `ServerError` if the waiting tools have changed since then.
         """
         kept = self._kept.get(server)
         if kept is None:

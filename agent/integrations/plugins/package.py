@@ -68,8 +68,8 @@ class PluginServer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def expand(self, root: Path, data: Path) -> PluginServer:
-        """Return the server with all placeholders replaced once, and with the variables for both folders
-        set.
+        """Return the server with its placeholders replaced once and the variables for both folders set; a
+        remote server is unchanged.
         """
         if self.kind != "stdio":
             return self

@@ -283,8 +283,8 @@ def files_of_folders(
 ) -> tuple[ContextFile, ...]:
     """Return the project files in each of `folders` that lies below `root`, in order.
 
-    Files that a `CLAUDE.md` imports follow it. A file with the same text as an earlier one, such as a link to
-    it, is left out.
+    Files that a `CLAUDE.md` imports follow it; Cursor rules that always apply end each folder. A file with
+    the same text as an earlier one, such as a link to it, is left out.
     """
     found: list[ContextFile] = []
     for folder in folders:

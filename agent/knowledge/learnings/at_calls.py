@@ -270,8 +270,8 @@ class CallLearnings:
             await self._mend()
 
     async def _confirm_held(self, made: MadeCall) -> set[int]:
-        """Confirm or refute the learnings for which a call was held back; return the ids of those that were
-        decided.
+        """Confirm learnings whose fix worked after a held-back call; return the ids of all that are settled
+        by it.
         """
         settled: set[int] = set()
         for number, held in list(self._held.items()):
@@ -285,8 +285,8 @@ class CallLearnings:
         return settled
 
     def _came_of(self, held: _Held, made: MadeCall) -> bool | None:
-        """Return whether a successful call confirms a learning (True) or refutes it (False); None if
-        undecided.
+        """Return True if a successful call confirms a held-back learning, False if it settles it otherwise;
+        None if undecided.
         """
         learning, keys = held.learning, (made.form.key, made.form.timed_key)
         if held.key in keys:

@@ -140,7 +140,7 @@ def nearest(
 ) -> list[tuple[int, float]]:
     """Return the `count` nodes nearest in meaning with their cosine similarities, nearest first.
 
-    Only the sessions in `names` count, and only messages written between `since` and `until`.
+    Only the sessions in `names`, the time between `since` and `until`, and the `MOST` newest messages count.
     """
     conditions: list[str] = []
     values: list[str | float] = []

@@ -102,7 +102,7 @@ def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
 def indexed_texts(
     connection: sqlite3.Connection, places: Sequence[tuple[int, int, float]]
 ) -> list[tuple[int, str]] | None:
-    """Return node id and text of what was indexed at these places (position, node, time); None if a node is
+    """Return position and text of what was indexed at these places (position, node, time); None if a node is
     gone.
     """
     nodes = json.dumps([node for _, node, _ in places])

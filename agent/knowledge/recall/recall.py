@@ -202,7 +202,7 @@ class Recall:
         self._upkeep.stir()
 
     async def close(self) -> None:
-        """Close the files of the index and the vectors."""
+        """Stop indexing, and close the files of the index and the vectors."""
         shelves = [each.close for each in self._shelves.values()]
         meaning = [] if self.meaning is None else [self.meaning.close]
         await close_all((self._upkeep.close, *shelves, self.index.close, *meaning))

@@ -667,7 +667,7 @@ def plan_positions(
     last: int,
     earlier: Mapping[int, Sequence[IndexedMessage]],
 ) -> Plan:
-    """Assign positions to messages in the order of their ids.
+    """Return a plan that assigns positions to messages in the order of their ids.
 
     `ends` are lines by their last node, `last` is the highest line number. `earlier` holds the last two
     messages up to each node of `waited_for`.

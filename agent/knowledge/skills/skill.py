@@ -442,7 +442,7 @@ def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
 
 
 def linked_files(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Return the files of a skill by folder, as relative paths, at most `MOST_FILES`.
+    """Return the files in a skill's `LINKED_FOLDERS` by folder, as relative paths, at most `MOST_FILES`.
 
     Links that lead out of the skill are left out.
     """

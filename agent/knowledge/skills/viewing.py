@@ -219,7 +219,7 @@ class Capabilities:
 
 
 def capabilities(skill: Skill, known: Collection[str], workspace: Path, home: Path) -> Capabilities | None:
-    """Return the capabilities of a skill; None if it declares none. `known` are the names of all tools."""
+    """Return the capabilities of a skill; None if it allows all tools. `known` are the names of all tools."""
     entries = skill.allowed_tools
     if entries is None or "*" in entries:
         return None

@@ -1,4 +1,4 @@
-"""The connection to one server through the official package: opening, requests and closing."""
+"""The connection to one server through the official MCP SDK: opening, requests and closing."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ class ServerConnection:
         return found if size <= LARGEST_LISTING else found[: max(len(found) // 2, 1)]
 
     async def _hold(self, opened: asyncio.Future[Client]) -> None:
-        """Open the client, keep it until `close`, and leave it in the same task, as the package requires."""
+        """Open the client, keep it until `close`, and leave it in the same task, as the MCP SDK requires."""
         try:
             async with self._make() as client:
                 try:

@@ -16,7 +16,7 @@ from agent.integrations.mcp.launch import ServerLaunch, pack_frame, read_frame
 from tools.kit.children import FrameError
 
 _TURNS = 5
-"""The maximum number of event loop turns in which the package delivers what came before an answer."""
+"""The maximum number of event loop turns in which the MCP SDK delivers what came before an answer."""
 
 
 def main() -> None:

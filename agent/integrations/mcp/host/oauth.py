@@ -1,4 +1,4 @@
-"""OAuth 2.1 sign-in to a server: the package's own client, with files, locks and callback server of Hermes.
+"""OAuth 2.1 sign-in to a server: the MCP SDK's own client, with files, locks and callback server of Hermes.
 
 Tokens, their expiry time, the registration and their origin are stored, so that they can be renewed after a
 restart. Only one process renews at a time.
@@ -142,7 +142,7 @@ def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
 
 
 class _Storage:
-    """A store for the package's data in the token file."""
+    """A store for the MCP SDK's data in the token file."""
 
     def __init__(self, launch: ServerLaunch, file: TokenFile, callback: Callback) -> None:
         self.file = file
@@ -343,7 +343,7 @@ async def _relay(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> Async
 
 
 def _read(kind: Any, data: Any) -> Any:
-    """Return an entry of the token file as an object of the package; None if it is invalid."""
+    """Return an entry of the token file as an object of the MCP SDK; None if it is invalid."""
     if not isinstance(data, dict):
         return None
     try:

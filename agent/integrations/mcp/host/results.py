@@ -208,7 +208,7 @@ def write_file(data: bytes, ending: str, files: Path) -> Path:
 
 LONGEST = 600
 _FORGOTTEN = (INVALID_REQUEST, "Session terminated")
-"""The error that the package makes of a session for which the server answers 404."""
+"""The error that the MCP SDK makes of a session for which the server answers 404."""
 
 
 class CallFaultError(Exception):
@@ -234,7 +234,7 @@ class SignInNeededError(Exception):
 
 
 def words(error: BaseException) -> CallFaultError:
-    """Turn an error of the package into a `CallFaultError`."""
+    """Return the `CallFaultError` for an error of the MCP SDK."""
     inner = _innermost(error)
     match inner:
         case CallFaultError():
@@ -383,7 +383,7 @@ _MOST_PARTS = 1_000
 
 
 class ListingFilter:
-    """A filter for tool lists before the package checks them.
+    """A filter for tool lists before the MCP SDK checks them.
 
     `refused` holds the tools removed from the last list. `schemas` holds the original schemas of the others
     by name.
@@ -438,7 +438,7 @@ class ListingFilter:
 
 
 def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema in the form that the package accepts.
+    """Return a schema in the form that the MCP SDK accepts.
 
     A schema that is not for an object is returned unchanged.
     """
@@ -449,7 +449,7 @@ def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:
-    """Return why the package refuses a list with these tools, as a clause; empty if it accepts the list."""
+    """Return why the MCP SDK refuses a list with these tools, as a clause; empty if it accepts the list."""
     try:
         methods.validate_server_result(_METHOD, version, {**raw, "tools": tools})
     except ValidationError as error:
@@ -462,7 +462,7 @@ def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:
 
 
 def readable_result(raw: dict[str, Any], version: str) -> dict[str, Any]:
-    """Return the result of a call in the form that the package accepts. Pure.
+    """Return the result of a call in the form that the MCP SDK accepts. Pure.
 
     A result that needs no repair, or that cannot be a result at all, is returned unchanged.
     """
@@ -484,7 +484,7 @@ def readable_result(raw: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 def _readable_part(part: Any, version: str) -> Any:
-    """Return one part of a result in the form that the package accepts."""
+    """Return one part of a result in the form that the MCP SDK accepts."""
     if _is_result({"content": [part]}, version):
         return part
     if isinstance(part, Mapping):
