@@ -49,7 +49,7 @@ class Home(NamedTuple):
             what = next(str(each) for each in self.root.parents if each.exists() and not each.is_dir())
         except OSError:
             if not self.root.is_symlink():
-                return  # It is not there yet, or whatever reads a file of it says why.
+                return  # missing, or the code that reads its files explains why
         raise ConfigError(f"Cannot use {self.root}: {what} is not a folder; free it or set HERMES_HOME.")
 
     @property

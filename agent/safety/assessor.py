@@ -421,7 +421,7 @@ class Assessor:
             try:
                 judge.look(reading)
             except Exception as error:
-                # A fault of ours must not let a command pass.
+                # A bug in Hermes must not let a command pass.
                 judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
             return Assessment(judge.verdict(), judge.only_looks and reading.is_known, frozenset(judge.hosts))
 
@@ -681,7 +681,7 @@ def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
         return arguments
     if verb[:1] == ("clone",) or verb == ("submodule", "add"):
         places = [word for word in arguments if word.startswith(("/", "../")) or ":" in word]
-        # What follows the place is where it goes.
+        # The word after the source is the target.
         return places[:1]
     return ()
 

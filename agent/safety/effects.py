@@ -143,7 +143,7 @@ def find(command: Command, table: Table) -> Program | None:
     if found is None and (numbered := _NUMBERED.fullmatch(command.name)):
         found = table.get(numbered[1])
     if found is not None and folder and folder not in _SYSTEM_FOLDERS:
-        # Programs that the project brought along are code, whatever their name.
+        # Programs that belong to the project are code, whatever their name.
         return Program(always="code")
     return found
 
@@ -192,7 +192,7 @@ def _is_quiet(program: Program, arguments: Sequence[str], told: _Words) -> bool:
     if len(arguments) == 1 and arguments[0] in program.quiet:
         return True
     if program.always not in (None, "edits"):
-        # The others count only if no earlier option may take them as its value.
+        # The other arguments count only if they cannot be the value of an earlier option.
         return arguments[:1] != () and arguments[0] in program.quiet - _ALONE
     said = " ".join(told.operands[:1])
     given = (*told.options, *(told.operands[:1] if arguments[:1] == tuple(told.operands[:1]) else ()))
@@ -230,7 +230,7 @@ def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
     names, letters, beginnings = told.given
     return (
         any(each in names or (len(each) == 2 and each[1] in letters) for each in wanted)
-        # The beginning of a long option counts as well, as many programs take it.
+        # A prefix of a long option counts as well, because many programs accept it.
         or any(each.startswith(beginnings) for each in wanted if each.startswith("--"))
         or ("+" in wanted and any(each.startswith("+") for each in names))
     )
@@ -287,7 +287,7 @@ def _archive(arguments: Sequence[str]) -> list[str]:
     letters = arguments[0].lstrip("-")
     if arguments[0].startswith("--"):
         return []
-    # With `P` it takes paths from the root.
+    # With `P`, absolute paths stay absolute.
     leaves = ["/"] if "P" in letters else []
     return [*leaves, *(arguments[1:2] if set("cru") & set(letters) and "f" in letters else ())]
 

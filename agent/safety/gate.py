@@ -117,7 +117,7 @@ class Gate:
         undo: UndoCoverage | None = None,
     ) -> Gate:
         """Return a gate that also protects Hermes's own files in `home`."""
-        # Commands may spell a linked folder either way.
+        # Commands may name a linked folder by either path.
         roots = dict.fromkeys((home.root, home.root.resolve()))
         guarded = (home.config, home.permissions, home.grants, home.env, home.database, home.trust)
         guarded = (*guarded, home.audit, home.run, home.passages)
@@ -230,7 +230,7 @@ class Gate:
         return ()
 
     async def _decide_off_loop(self, action: Action) -> tuple[Verdict, Judge]:
-        # A long command takes a while to read, many files to judge, and so do rules that have changed.
+        # Long commands, many files and changed rules take a while to check.
         permissions = self._decider.permissions
         if isinstance(action, (RunCommand, SendInput, ChangeFiles)) or (
             permissions is not None and permissions.stale
@@ -272,7 +272,7 @@ class Gate:
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:
         """Ask the user; equal actions that wait at the same time share one question. Raises `DeniedError`."""
-        # What guards the guard is asked each time.
+        # Actions on Hermes's own safety settings are asked about each time.
         key = None if self._decider.guards(action) else subject(action)
         if key is None:
             await self._ask_now(approver, action, replace(verdict, once=True))

@@ -113,7 +113,7 @@ def rule_words(action: Action) -> str:
     """
     match action:
         case RunCommand():
-            # The ways come first, as a long folder is cut off where it is shown as a choice.
+            # The conditions come first, because a long folder name is cut off in the list of choices.
             how = "".join(f" {words}" for name, words in _WAYS.items() if getattr(action, name))
             return f"run exactly this command{how} in {from_home(action.cwd)}"
         case ReadPath():

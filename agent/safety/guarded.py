@@ -462,7 +462,7 @@ class GuardedPlaces:
     def _in_copy(self, names: tuple[str, ...], own: tuple[str, ...]) -> bool:
         """Return whether the path is in a copy of the workspace made by Hermes."""
         copies = (*own, "copies")
-        # Names with marks are not certainly inside it.
+        # Names with markers are not certainly inside it.
         return any(
             space[: len(copies)] == copies and names[: len(space)] == space for space in self._workspaces
         )
@@ -491,7 +491,7 @@ class GuardedPlaces:
         if any(_starts(below, free, False) for free in HOME_FREE):
             return True
         if any(_below(own, entry) is not None for own in self._owns):
-            return True  # judged as Hermes' own
+            return True  # checked as a file of Hermes
         inside = (space for space in self._workspaces if _below(space, entry) is not None)
         return any(_below(names, space) is not None for space in inside)
 

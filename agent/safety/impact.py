@@ -174,7 +174,7 @@ def _of_command(action: RunCommand | SendInput, verdict: Verdict, reading: Readi
         return Account(f"{_because('Runs a command', verdict)}.", UNDO["code"])
     command, found = max(chosen, key=lambda each: EFFECTS.index(each[1].effect))
     said = _sentence(command, found)
-    # A file or a rule is the cause where the effect alone would pass.
+    # A file or a rule is the cause if the effect alone would be allowed.
     causes = [reason for reason in (asked.get(_text(command), ""), *verdict.reasons) if reason]
     if found.effect in ("looks", "edits") and causes and not _case(command):
         said = _because(f"Runs {_short(command.name)}", verdict)
@@ -396,7 +396,7 @@ def _name(path: str, workspace: Path) -> str:
     plain = literal(path)
     if UNKNOWN not in path and ("/./" in plain or "/.." in plain):
         folder, name = os.path.split(plain)
-        # The folder above a link is not the one that stands before it in the path.
+        # The parent folder of a link's target is not the one named in the path.
         plain = os.path.realpath(plain) if name == ".." else f"{os.path.realpath(folder)}/{name}"
     shown = plain
     if plain.startswith(f"{workspace}/"):

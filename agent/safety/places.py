@@ -45,7 +45,7 @@ _SHORT = 256
 """The limit in characters on paths whose components are cached, because several checks need them."""
 _UNTIDY = frozenset({"", ".", ".."})
 _SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
-# Unlike names, so that a pattern which matches two of them matches nearly everything.
+# Dissimilar names: a pattern that matches two of them matches nearly everything.
 _PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
 
 
@@ -411,7 +411,7 @@ class PathCache:
                 return False
             self._lists[folder] = _names_in(folder)
         listed = self._lists[folder]
-        # Some file systems hide names with a dot, know short names, or forms of a letter as one.
+        # Some file systems hide names with a dot, have short names, or treat different letters as equal.
         plain = listed is not None and name.isascii() and name[0] != "." and "~" not in name
         return plain and listed is not None and name.casefold() not in listed
 

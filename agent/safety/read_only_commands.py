@@ -27,7 +27,7 @@ def programs_that_look(assessor: Assessor, command: str, cwd: Path, home: str) -
     with cached_paths():
         reading = read(command, str(cwd), home)
         names = frozenset(each.word for each in reading.commands)
-        # What a variable holds may be from an earlier command, and may be run.
+        # The value of a variable may come from an earlier command, and may be run.
         if not names <= _LOOKERS or reading.assigned or _EXPANDED.search(_QUOTED.sub("", command)):
             return None
         found = assessor.assess(command, cwd)

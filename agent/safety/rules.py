@@ -198,7 +198,7 @@ def forbidden(line: ProgramCall) -> str | None:
         rule = make_file_system
     if rule is not None and (reason := rule(line)):
         return reason
-    # The arguments of a wrapper are looked at again with the command inside it.
+    # The arguments of a wrapper are checked again with the command inside it.
     program = programs().get(line.name)
     return None if program is not None and program.wraps is not None else any_program(line)
 

@@ -41,7 +41,7 @@ _IN_HOME = lazy_pattern(rf"(?:{any_of(rows(STORES))})(?:/|$)", re.IGNORECASE)
 _OF_SOMEBODY = lazy_pattern(r"/(?:home|Users)/[^/]+/|/root/")
 _NAMES = lazy_pattern(any_of(rows(NAMES + LIKELY_NAMES)), re.IGNORECASE)
 _PUBLIC = lazy_pattern(any_of(rows(PUBLIC_NAMES)), re.IGNORECASE)
-# What a pattern such as `.e*` or `~/.s*/id_*` may stand for.
+# Paths for which a pattern such as `.e*` or `~/.s*/id_*` may stand.
 _SAMPLES = (
     ".env",
     ".netrc",
@@ -91,7 +91,7 @@ def _may_be_secret(path: str) -> bool:
     names = path.split("/")
     last = names[-1]
     if last.endswith(".env"):
-        return True  # what searches for names takes hidden ones as well
+        return True  # a search also finds hidden names
     if len(names) > 3 and _may_be(names[1], "proc") and (_may_be(last, "environ") or _may_be(last, "mem")):
         return True  # of some process
     if any(mark in last for mark in GLOBS) and not _is_wide(last):
@@ -289,7 +289,7 @@ def _real(path: str) -> str:
     """Return the path with links followed, up to its first wildcard or unknown part."""
     full = absolute(path)
     at = -1
-    if not full.isascii():  # marks are not ASCII characters
+    if not full.isascii():  # markers are not ASCII characters
         at = min((place for mark in (*GLOBS, UNKNOWN) if (place := full.find(mark)) >= 0), default=-1)
     try:
         if at < 0:

@@ -126,7 +126,7 @@ def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
         return verdict
     reasons = tuple(MARK + reason for reason in opinion.reasons or (UNEXPLAINED,))
     if verdict.kind != "allow":
-        # Why something passes is not a reason to ask about it.
+        # Reasons to allow an action are not reasons to ask about it.
         reasons = (*verdict.reasons, *reasons)
     kind = max(verdict.kind, opinion.kind, key=SEVERITY.index)
     return replace(verdict, kind=kind, reasons=reasons)

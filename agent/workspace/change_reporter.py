@@ -98,7 +98,7 @@ class ChangeReporter:
                     self._calls.append(claim)
                     ended.callback(self._calls.remove, claim)
                 yield
-            # Running calls get the same changes: they report what Hermes does for them, and nothing twice.
+            # Calls that still run have the same changes, which are cleared so that nothing is reported twice.
             changes = claim.changes
             if changes and (call or not self._calls):
                 for each in self._calls:

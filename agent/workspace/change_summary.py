@@ -50,7 +50,7 @@ def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ..
         if len(old) == len(new) == 1:
             pairs.append((old[0], new[0]))
         else:
-            # Copies of one content: those that kept their name have moved with their folder.
+            # Several files with the same content: those with an unchanged name have moved with their folder.
             before, after = _by_name(old), _by_name(new)
             pairs.extend((path, after[name]) for name, path in before.items() if name in after)
     return tuple(in_order(pairs))

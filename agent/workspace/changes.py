@@ -170,7 +170,7 @@ def _tops(paths: Sequence[str]) -> list[str]:
     while place < len(paths):
         top, slash, _ = paths[place].partition("/")
         found.add(top if slash else ".")
-        # Behind everything that begins with `top/`: "0" is the character after "/".
+        # After all paths that begin with `top/`: "0" is the character after "/".
         place = bisect_left(paths, f"{top}0", place + 1) if slash else place + 1
     return sorted(found)
 

@@ -139,7 +139,7 @@ def _file(path: Path) -> ExaminedFile:
         sha = hashlib.sha256()
         if status.st_size <= MAX_HASHED:
             left = status.st_size
-            # No further than it reached when it was looked at: it may grow faster than it is read.
+            # Read only up to the size found before, because a file may grow faster than it is read.
             while left > 0 and (block := file.read(min(_BLOCK, left))):
                 sha.update(block)
                 left -= len(block)
@@ -155,7 +155,7 @@ def _file(path: Path) -> ExaminedFile:
 def is_text(name: str, data: bytes) -> bool:
     """Return whether a file with this name and content can be shown as text. Pure."""
     if b"\0" not in data:
-        # Nearly all files end here; looking at single bytes would take a hundred times as long.
+        # This is enough for nearly all files; checking single bytes would take a hundred times as long.
         try:
             data.decode()
         except UnicodeDecodeError:

@@ -39,7 +39,7 @@ _TREE_SECONDS = 0.2
 
 def open_source(root: Path, report: Report) -> FileEvents:
     """Return the best source of events on this system for the project at `root` (resolved). Never raises."""
-    # Without this, warnings of the library would be written across the screen.
+    # Without this, the library would write warnings to the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:
         return FolderWatches(root, report) if sys.platform == "linux" else TreeWatch(root, report)
@@ -107,7 +107,7 @@ class FolderWatches:
                 self._mark = self._new_mark()
             self._mark.set_and_wait()
         except OSError as error:
-            # No watch is left, the disk is full, or somebody tidied the folder of the mark away.
+            # No watch is left, the disk is full, or another program removed the mark's folder.
             log.info("no mark can be set to catch up with events by: %s", error)
             self._drop_mark()
             time.sleep(_TREE_SECONDS)

@@ -45,7 +45,7 @@ def git_folder(top: Path) -> Path | None:
     This is the folder `.git`, or the target of the file `.git` in a linked work tree.
     """
     dot_git = top / ".git"
-    # Unlike the method of paths, this one does not raise where a link leads to what is closed to us.
+    # Unlike `Path.is_dir`, this does not raise if a link leads into a folder without access.
     if os.path.isdir(dot_git):  # noqa: PTH112
         return dot_git
     line = _line(dot_git)
@@ -276,7 +276,7 @@ def _checked(arguments: tuple[str, ...]) -> list[str]:
         raise GitError(f"git {clean(name)} is not run here, because it does more than read.")
     options = arguments[1 : arguments.index("--") if "--" in arguments else None]
     for option in options:
-        # Git takes every unique beginning of an option for the option.
+        # Git accepts every unique prefix of an option.
         word = option.split("=", 1)[0]
         if len(word) > 3 and any(
             refused.startswith(word) or word.startswith(refused) for refused in _REFUSED
@@ -300,7 +300,7 @@ async def _settings(program: str, folder: Path, common: Path, seconds: float) ->
     """Return the harmless settings of the repository. Included files are not read."""
     copy = folder / "settings"
     try:
-        # Git would wait for ever for a pipe of that name.
+        # Git would wait forever if the file were a pipe.
         copy.write_bytes(await asyncio.to_thread(_read_settings, common))
     except OSError:
         return {}

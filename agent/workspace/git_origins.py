@@ -150,7 +150,7 @@ class GitOrigins:
         await asyncio.to_thread(self._save)
         return known.fetched
 
-    # Keeping it
+    # Storage
 
     async def _load(self) -> None:
         try:
@@ -322,7 +322,7 @@ class _Look:
             return await self._is_stashed(path)
         if await self._touching(path, tips, "--diff-filter=D"):
             return True
-        # Back through the agent's own commits, as long as none of them took it away.
+        # Go back through the agent's commits, as long as none of them removed the path.
         queue, seen = [head], {head}
         for commit in queue:
             if len(seen) > _MOST_STEPS_BACK:
@@ -374,7 +374,7 @@ class _Look:
         merged = await merge_texts(stages["2"], stages.get("1", b""), stages["3"])
         return _MARKER.sub(rb"\1", merged) == _MARKER.sub(rb"\1", data[0])
 
-    # What stands there
+    # The current state
 
     def _relative(self, change: PathChange) -> str:
         return (self._root / change.path).relative_to(self._top).as_posix()

@@ -107,7 +107,7 @@ class Tried:
         if not (name if self.by_name else path).startswith(self.start):
             return False
         result = self.pattern.match_file(path)
-        # The library also matches what is below a folder; whether that is ignored was settled above it.
+        # The library also matches paths below a folder; whether those are ignored was decided at the folder.
         return result is not None and result.match.groupdict().get("ps_d") is None
 
 
@@ -275,7 +275,7 @@ class IgnoreFiles:
         self.cut = {path for path in self.cut if not path.startswith(f"{self._above}{below}")}
 
     def _level(self, folder: str) -> _Level | None:
-        # From the top down: folders may lie deeper in each other than calls can.
+        # From the top down, because folders may be nested more deeply than function calls can be.
         wanted, unread = folder, list[str]()
         while folder not in self._levels:
             unread.append(folder)
@@ -294,7 +294,7 @@ class IgnoreFiles:
         else:
             above, prefix = self._levels_above_root(), self._above
         if folder and os.path.lexists(place / ".git"):
-            # A repository within the project goes by its own rules.
+            # A repository within the project has its own rules.
             git = git_folder(place)
             above = self._added(None, common_folder(git) / "info" / "exclude", prefix) if git else None
         return self._added(above, place / ".gitignore", prefix)

@@ -175,7 +175,7 @@ class ProjectTree:
             if path.rpartition("/")[0] in self._folders:
                 self._adopt(path)
             elif (found := examine(self._root / path)) is not None:
-                # Its folder has yet to be looked at; what else is in there may be somebody else's.
+                # Its folder has not been scanned yet; other changes there may be by others.
                 self._own.expect(path, found.sha256)
 
     def _adopt(self, path: str) -> None:
@@ -194,7 +194,7 @@ class ProjectTree:
         rules = [path.rpartition("/")[0] for path in ordered if path.rpartition("/")[2] == IGNORE_FILE]
         for folder in rules:
             self._ignore.forget(folder)
-        # What has gone comes first: a folder keeps its watch when it moves, and must not lose it afterwards.
+        # Missing paths come first: a moved folder keeps its watch, and must not lose it afterwards.
         for path in ordered:
             if self._knows(path) and not self._exists(path):
                 self._vanish(path)
@@ -225,7 +225,7 @@ class ProjectTree:
                     self._enter(below)
         return self._differences()
 
-    # Looking at one path
+    # Checking one path
 
     def _is_there(self) -> bool:
         """Return whether the project folder exists. If not, record that everything in it was removed."""
@@ -299,7 +299,7 @@ class ProjectTree:
         if path and parent in self._folders:
             self._folders[parent].discard(name)
 
-    # Looking at folders
+    # Checking folders
 
     def _enter(self, folder: str) -> None:
         """Watch a folder and its subfolders, and compare all files in them, upper folders first."""
@@ -314,7 +314,7 @@ class ProjectTree:
             parent, _, name = current.rpartition("/")
             if current:
                 self._folders[parent].add(name)
-            # Watched before it is listed: what comes in between is seen twice rather than never.
+            # Watched before it is listed, so that a change in between is seen twice and not missed.
             has_room = len(self._folders) - len(self._unwatched) <= MAX_FOLDERS
             watched = has_room and self._eyes.watch(current)
             (self._unwatched.discard if watched else self._unwatched.add)(current)
@@ -334,7 +334,7 @@ class ProjectTree:
         below: list[str] = []
         index = self._index
         if index is not None and any(entry.name == ATTRIBUTES_FILE for entry in entries):
-            # One that git does not track was not looked at, and may name a filter.
+            # An untracked file of this name has not been read, and may name a filter.
             index = self._index = index if _joined(folder, ATTRIBUTES_FILE) in index.files else None
         for entry in entries:
             self._breathe()
@@ -364,7 +364,7 @@ class ProjectTree:
         if len(self._entries) >= MAX_KNOWN_FILES or status.st_size > MAX_TEXT:
             return ""
         blob = index.blob_of(path, status)
-        # Room for what is known of the file from now on: a repository has many.
+        # Frees memory for the new fingerprint, because a repository has many files.
         index.files.pop(path, None)
         return blob
 

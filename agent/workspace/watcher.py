@@ -212,7 +212,7 @@ class Watcher:
                     await self._wanted.wait()
             await self._in_thread(self._open)
             if self._unsure:
-                # Earlier changes belong to nobody; later ones must not be dropped with them.
+                # Earlier changes cannot be attributed; later ones must not be dropped with them.
                 await self._look_and_tell(for_claim=True)
             self._ready.set()
             while True:
@@ -267,7 +267,7 @@ class Watcher:
             try:
                 self._loop.call_soon_threadsafe(self._heard.set)
             except RuntimeError:
-                return  # the loop is closed: nobody is left to notify
+                return  # the loop is closed, so nothing is left to notify
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -275,7 +275,7 @@ class Watcher:
     # In the watcher's thread
 
     def _open(self) -> None:
-        # Nothing before the first request needs them.
+        # Imported here because they are not needed before the first request.
         from agent.workspace.checkpoints.git_blobs import GitObjects
         from agent.workspace.checkpoints.git_index import read_index
         from agent.workspace.checkpoints.git_settings import bytes_are_gits
@@ -315,7 +315,7 @@ class Watcher:
         """Check the folders that cannot be watched if that is due, or if it is quick enough for a claim."""
         is_quick = self._sweep_seconds * _SWEEP_SHARE <= _QUICK_SWEEP
         if for_claim and not is_quick:
-            # Nobody can tell later whether the command or the person changed what is found there.
+            # Later it is unknown whether the command or the user made these changes.
             self._sweep_unsure = True
             return []
         begun = time.monotonic()

@@ -211,7 +211,7 @@ class Database:
         except sqlite3.Error as error:
             raise explain(error, path) from error
         except asyncio.CancelledError:
-            # Nobody else would close it.
+            # No other code would close it.
             if opening.exception() is None:
                 await to_the_end(_stop(connection))
             raise

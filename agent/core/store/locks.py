@@ -36,7 +36,7 @@ class SessionLock:
                     return False
                 if is_open_at(file, self.path):
                     break
-                os.close(file)  # the last holder removed the file between our two steps
+                os.close(file)  # the last holder removed the file in between
             os.ftruncate(file, 0)
             os.write(file, str(os.getpid()).encode())
         except ConfigError as error:
@@ -101,5 +101,5 @@ def locked_sessions(folder: Path) -> list[tuple[str, float]]:
             if SessionLock(folder, id).is_held():
                 found.append((id, path.stat().st_mtime))
         except (OSError, StoreError):
-            continue  # closed meanwhile, or not a lock of ours
+            continue  # closed meanwhile, or not a lock of Hermes
     return sorted(found, key=lambda each: each[1])

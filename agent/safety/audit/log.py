@@ -129,7 +129,7 @@ class AuditLog:
             _sync_folder(self.folder)
         self._end = _End(path, status.st_ino, status.st_size, mark)
         if durable:
-            _note(self.folder, mark)  # never ahead of what the disk has
+            _note(self.folder, mark)  # never ahead of the log on disk
         return mark
 
     def _own_end(self, path: Path) -> _End | None:
@@ -272,7 +272,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
             at -= step
             data = os.pread(descriptor, step, at) + data
             *lines, torn = data.split(b"\n")
-            # The first piece may be cut, unless it begins the file.
+            # The first piece may be incomplete, unless it begins the file.
             for line in reversed(lines if at == 0 else lines[1:]):
                 if (record := parse_record(line)) is not None:
                     return ChainMark(record["seq"], record["hash"]), torn
@@ -495,7 +495,7 @@ class AuditTail:
         if self._file is None:
             if not names:
                 return []
-            # What comes in between is read now or later, never twice.
+            # Records added in between are read now or later, never twice.
             self._file, self._offset = names[-1], 0
             older = _last_of(names[:-1], self._kept)
             return (older + self._more())[-self._kept :]

@@ -171,7 +171,7 @@ class PathPattern:
         glob = _tidied(text) if own else text.lstrip("/")
         self._glob = f"**/{glob}" if self._anywhere else base + glob
         inside = base + (f"**/{glob}" if self._anywhere else glob)
-        # Links in the place the person named lead where they lead when the rule is read.
+        # Links in the path named by the user are resolved when the rule is read.
         self._tight = _spec(_linked(self._glob) if own else inside)
         self._prefix = "" if self._anywhere else _literal_prefix(self._glob)
 
@@ -521,7 +521,7 @@ def _has_option(option: str, arguments: Sequence[str]) -> Certainty:
 def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
     """Return how certainly the arguments begin with these operands, ignoring options and their values."""
     end = len(operands)
-    # How sure it is that so many operands are matched: after a plain word, and right behind an option.
+    # The certainty that so many operands are matched: after an ordinary word, and directly after an option.
     plain = _closed([YES] + [NO] * end, operands)
     behind = [NO] * (end + 1)
     for argument in arguments:
@@ -586,7 +586,7 @@ def _exact_word(pattern: str, argument: str) -> bool:
         return False
     if pattern == argument:
         return True
-    # A star must not lead out of the folder the pattern names, nor turn a word into an option.
+    # A star must not lead out of the folder named by the pattern, nor turn a word into an option.
     if ".." in argument.split("/") or argument.startswith("-") != pattern.startswith("-"):
         return False
     return _glob(pattern, argument)

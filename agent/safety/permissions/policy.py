@@ -294,7 +294,7 @@ class Protection:
         for does, word, cwds, whole in chain(touched, _writes(reading.commands)):
             for folder in cwds:
                 path = joined(folder, word)
-                # Of a place that is not known, the names that are known count.
+                # If the folder is unknown, the known names count.
                 path = path if path.startswith("/") else f"/{path}"
                 if reason := guarded.reason(does, path, whole=whole):
                     yield reason, path
@@ -477,7 +477,7 @@ class Permissions:
             now = time.time_ns()
             signature = self._look()
             self._policy = policy = self._read()
-            # A second change within one tick of the file system's clock would not show.
+            # A second change within one tick of the file system's clock would not be noticed.
             fresh = any(stamp is not None and now - stamp[0] < _SETTLED * 1e9 for stamp in signature)
             self._signature = None if fresh else signature
             return policy
@@ -497,11 +497,11 @@ class Permissions:
         here = [rule for rule in rules if rule.surface in ("", *self._surfaces())] + list(self._given)
         floor: Mode | None = None
         if not own.readable and USER not in self._strict:
-            floor = "careful"  # what it denies is not known
+            floor = "careful"  # its denials are unknown
         elif not own.sound:
             floor = "normal"
         if self._surface.endswith(".group") and self._surface not in own.modes:
-            # Others read along, and may talk it into something.
+            # Other members of a group read along, and may influence the agent.
             floor = "careful"
         problems = (*own.problems, *project.problems)
         mode, wanted = self._mode_of(own), self._mode_of(project) if state == "trusted" else None
@@ -530,7 +530,7 @@ class Permissions:
         if widens:
             return tuple(rules)
         strict = (rule for rule in rules if rule.verdict != "allow")
-        # A stranger's words do not speak to the person who is asked.
+        # The user must not be addressed with the words of a project's author.
         return tuple(replace(rule, reason="") if origin == PROJECT else rule for rule in strict)
 
     def _user_file(self) -> PermissionFile:

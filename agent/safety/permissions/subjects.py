@@ -106,7 +106,7 @@ def find_touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
         for path, cwds in reading.reads if reads else reading.writes:
             if _is_told(path):
                 _add(paths, path, _spellings(path, cwds, spell))
-        # What is changed may be read as well, so most paths are asked for twice.
+        # A changed path may be read as well, so most paths are checked twice.
         for path, spelled, changes in look.once(("given", reading), lambda: _given_paths(reading, spell)):
             if reads or changes:
                 _add(paths, path, spelled)
@@ -133,7 +133,7 @@ def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...
 def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], bool]]:
     """Return each path given to a command, its spellings, and whether the command may change it."""
     found: list[tuple[str, tuple[str, ...], bool]] = []
-    # Wrappers are given the same words again and again.
+    # Nested wrappers repeat the same words, so results are stored.
     seen: dict[tuple[tuple[str, ...], bool], set[str]] = {}
     for name, arguments, _, cwds in reading.commands:
         if name in ONLY_NAMES:

@@ -113,7 +113,7 @@ def _echo(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
     escapes = False
     while words and re.fullmatch(r"-[neE]+", words[0]):
         escapes |= "e" in words.pop(0)
-    # Patterns stay: names of files are printed.
+    # Patterns are kept, because they would print file names.
     text = " ".join(words)
     return (unescaped(text) if escapes else text) + "\n"
 

@@ -276,7 +276,7 @@ class Expansion:
                 return GAP.join(self.words(node.named_children))
             case _:
                 if node.type == "$":
-                    # `$"…"` is a string; of `$IFS/` the grammar sometimes makes a dollar and a word.
+                    # `$"…"` is a string; the grammar sometimes splits `$IFS/` into a dollar and a word.
                     after = self._source.data[node.end_byte : node.end_byte + 1]
                     return (
                         ""
@@ -291,7 +291,7 @@ class Expansion:
                 return UNKNOWN
 
     def _string(self, node: Node) -> str:
-        # "${a[@]}" stays several words.
+        # "${a[@]}" remains several words.
         inner = node.named_children
         if len(inner) == 1 and node.end_byte - node.start_byte == inner[0].end_byte - inner[0].start_byte + 2:
             several = self._several(inner[0])
@@ -319,7 +319,7 @@ class Expansion:
         """Return the text of a node inside double quotes, which is not split and has no wildcards."""
         match node.type:
             case "simple_expansion" | "expansion" | "command_substitution":
-                # The grammar takes blanks before it for a part of it.
+                # The grammar includes preceding spaces in the node.
                 text = self._source.text(node)
                 blanks = text[: len(text) - len(text.lstrip())]
                 if node.type == "command_substitution":
@@ -522,7 +522,7 @@ def declare(script: ShellReader, node: Node) -> str:
         if child.type == "variable_assignment":
             assign(script, child, exported=exported)
             if reference and (name := child.child_by_field_name("name")) is not None:
-                # Another name of a variable: what is set by it is not followed.
+                # A reference to another variable, whose assignments are not followed.
                 script.assigned.add(f"export {script.text(child).rpartition('=')[2]}")
                 script.state.variables[script.text(name)] = UNKNOWN
         elif child.type == "word" and re.fullmatch(r"-\w*n\w*", script.text(child)):

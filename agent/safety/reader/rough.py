@@ -113,7 +113,7 @@ class _Splitter:
             if not (self._words or self._writes or self._redirect):
                 simple = _SIMPLE.match(text, self._at)
                 if simple is not None:
-                    # Most commands are a few plain words, which need no reading piece by piece.
+                    # Most commands are a few ordinary words, which need not be read piece by piece.
                     self._take_plain_words(simple[0])
                     continue
             piece = _PIECES.match(text, self._at)
@@ -154,7 +154,7 @@ class _Splitter:
             kind = "end"
         self._previous = kind
         if kind == "comment":
-            # Its marks are escaped, so that it is read as what it would be without them.
+            # Each `#` is escaped, so that the text is read as if it were not a comment.
             yield from rough_commands(piece.replace("#", r"\#"), is_part=True)
         elif kind in ("write", "read"):
             self._redirect = "document" if piece == "<<" else kind

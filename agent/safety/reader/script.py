@@ -98,7 +98,7 @@ class ScriptReader:
             self._try_start(text, stdin)
         outer = self._source
         try:
-            # The parser is shown a letter where the text is not known; so are variables it may hold.
+            # The parser gets a letter for each unknown part, which may also contain variables.
             source = parse(text)
             if source is None or not source.complete:
                 self.doubt(_NOT_UNDERSTOOD)
@@ -421,7 +421,7 @@ class ScriptReader:
         for each in redirects:
             if each.type != "file_redirect" or self._operator(each) in ("<", "<&", "<>"):
                 stdin = self._redirect(each, None)
-        # The grammar takes words behind a redirection for more of its targets.
+        # The grammar takes words after a redirection for further targets.
         more = [extra for each in redirects for extra in self._targets(each)[1]]
         if body is not None and body.type == "command":
             output = self._command(body, stdin, more)
@@ -550,7 +550,7 @@ def read(text: str, cwd: str, home: str) -> Reading:
         _add_ruled(script, text, cwd, home)
         return script.reading(complete=False)
     except Exception as error:
-        # A mistake of ours must not let a command pass as understood.
+        # A bug in Hermes must not let a command count as understood.
         script.doubt(f"it could not be read ({type(error).__name__})")
         return script.reading(complete=False)
     return script.reading(complete=True)

@@ -331,7 +331,7 @@ def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
     )
     paths = [root if UNKNOWN in root else f"{root.rstrip('/')}/{tail}" for root in roots]
     if tail == ANY and not any(".git" in test for test in tests):
-        # A search finds hidden names too, which no pattern of the shell does.
+        # A search also finds hidden names, which shell patterns do not match.
         here = (".", "..", *script.state.cwds)
         paths += [f"{root.rstrip('/')}/.git" for root in roots if root.rstrip("/") in here]
     rest = tests
@@ -486,9 +486,9 @@ def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str 
             script.doubt(NOT_KNOWN)
             script.record(UNKNOWN, arguments, word)
             if (whole := word.replace(UNKNOWN, "")) in RULES:
-                # What is not known may be nothing.
+                # The unknown part may be empty.
                 invoke(script, (whole, *arguments), stdin)
-            # It may turn out to be nothing, or a wrapper.
+            # The unknown word may be empty, or a wrapper.
             return invoke(script, arguments, None) if arguments and word == UNKNOWN else None
         if any(mark in word for mark in GLOBS):
             return _globbed(script, word, arguments, stdin)
@@ -546,7 +546,7 @@ def started(script: ShellReader, program: Program, arguments: Sequence[str], std
         return None
     inner = unwrap(program.wraps, arguments)
     if UNKNOWN in arguments[: len(arguments) - (len(inner.argv) if inner is not None else 0)]:
-        # It may be the command, or the first word of one.
+        # The unknown argument may be the command, or its first word.
         script.doubt(NOT_KNOWN)
     if inner is None:
         return None
@@ -600,7 +600,7 @@ def _shell(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
     outer = script.state
     script.state = outer.copy()
     script.state.functions, script.state.aliases = dict(outer.functions), {}
-    # Patterns stay: what a search finds is given on.
+    # Patterns are kept, because found names are passed on.
     script.state.positional = call.positional
     try:
         if call.script is not None:

@@ -88,7 +88,7 @@ def globbing(text: str) -> str:
 
 def literal(text: str) -> str:
     """Return marked text with the characters that the marks stand for; unknown parts become `…`."""
-    # No mark is an ASCII character, and asking a text for that takes no time.
+    # Markers are never ASCII characters, and `isascii` is fast.
     return text if text.isascii() else text.translate(_LITERAL)
 
 
@@ -295,7 +295,7 @@ def parse(text: str) -> ParsedText | None:
             if start < at:
                 continue
             body = escapes.sub(rb"\1", data[start + 1 : end - 1])
-            # The blank keeps `(` from becoming arithmetic, and the line feed ends a comment.
+            # The space prevents `(` from becoming arithmetic, and the line feed ends a comment.
             pieces += (data[at:start], b"$( ", body, b"\n)")
             at = end
         if not at:
@@ -316,14 +316,14 @@ def _backquoted(root: Node, data: bytes) -> Iterator[tuple[int, int, re.Pattern[
         if bisect_left(places, start) == bisect_left(places, end):
             continue
         if node.type == "command_substitution" and data[start:end].lstrip(b" \t\n\\").startswith(b"`"):
-            # What the grammar joined follows at once.
+            # The grammar may have joined several substitutions, which follow directly.
             joined = _BACKQUOTES.search(data, start, end)
             while joined is not None:
                 yield *joined.span(1), escapes
                 joined = _BACKQUOTES.match(data, joined.end(), end)
         elif node.type in ("heredoc_body", "expansion", "ERROR"):
             parts = [each for each in node.children if each.type in _PARTS]
-            # To the grammar an expansion ends at a brace that is in the backquotes.
+            # In the grammar an expansion ends at a brace inside the backquotes.
             last = end if node.type == "heredoc_body" else len(data)
             for part in (*parts, None):
                 for found in _BACKQUOTES_IN_TEXT.finditer(data, start, last):
@@ -364,10 +364,10 @@ def _parse(data: bytes) -> ParsedText | None:
     if b"\n\\" in shown:
         shown = _OPENS_LINE.sub(lambda match: b"x" if match[1] is None else b" ", shown)
     if b"{" in shown:
-        # The grammar knows no word that begins a command with a brace.
+        # The grammar does not accept a command whose first word begins with a brace.
         shown = _BRACES.sub(_replace_braces, shown)
     if b"time" in shown or b"coproc" in shown:
-        # Nor that these stand before what is more than a plain command.
+        # Nor does it accept these keywords before anything but a simple command.
         shown = _KEYWORD.sub(_blank_keyword, shown)
     parser = _parsers().parser
     if len(data) <= PORTION // 8:

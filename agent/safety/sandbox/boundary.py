@@ -416,7 +416,7 @@ class SessionBoundary:
             return ()
         opened = self._reads.opens(command, cwd)
         files = found_in(self._finders)
-        # What lies over a place in a view would keep a folder around it from being deleted there.
+        # A mount on a path would prevent its parent folder from being deleted in that view.
         gone = (path for path in (*files.read_only, *files.pinned) if any(map(opened.deletes, path.parents)))
         brought = (path for path in files.read_only if opened.versions and ".git" not in path.parts)
         return tuple(dict.fromkeys((*opened.named, *gone, *brought)))
@@ -488,7 +488,7 @@ class SessionBoundary:
                 *need.write,
             ),
             readable=(*self._readable, *caches[1:], *repository.alternates, *need.read, *own_files()),
-            # No gap needs filling: what the start needs hidden is an existing file.
+            # Missing paths need no placeholder: files to be hidden at the start exist.
             hidden=(*self._hidden, *(path for path in need.hide if os.path.lexists(path))),
             protected=tuple(
                 path
@@ -561,7 +561,7 @@ class SessionBoundary:
     def _fill_gaps(self, opened: Sequence[Path]) -> ReservedNames:
         """Create read-only placeholders for missing files from which git would run programs; return them."""
         if not self._sandbox.lays_read_only:
-            # There is nothing that could keep it from being changed.
+            # This sandbox could not prevent changes of a placeholder.
             return ReservedNames()
         self._free_names()
         try:
@@ -573,7 +573,7 @@ class SessionBoundary:
                 {path: content for path, content in files.items() if not _lies_in(path, opened)},
             )
         except OSError:
-            # What cannot be made here cannot be made by a command either.
+            # If Hermes cannot create the placeholders, a command cannot create the files either.
             return ReservedNames()
 
     def _free_names(self) -> None:

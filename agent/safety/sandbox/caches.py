@@ -86,7 +86,7 @@ class WorkspaceCaches:
         """
         self.folder = private_folder(self._root).resolve() / self.folder.name
         if self._lock < 0:
-            # Beside the folder: what lies in it can be written by commands.
+            # Next to the folder, because commands can write inside it.
             self._lock = open_lock(f"{self.folder}.lock")
             lock_file(self._lock, shared=True)
         os.utime(self._lock)
@@ -131,7 +131,7 @@ class WorkspaceCaches:
 
         `proxied` is true if commands are behind the proxy of a filtered network.
         """
-        # Once, as each variable of the process is decoded when it is read.
+        # Copied once, because each variable of the process is decoded when it is read.
         environ = dict(self._environ)
         needed = [own for spec in _table()["caches"].values() if "needs" in spec and (own := self._own(spec))]
         given = (proxied, self.folder, environ, [own for own in needed if own.is_dir()])

@@ -84,7 +84,7 @@ class SpaceSockets:
             if not self._left[v6]:
                 self._fetch()
             taken = self._left[v6].pop()
-            # The caller may be gone by now: what is given out is closed in the end as well.
+            # The caller may have ended by now, so returned sockets are also closed in the end.
             self._taken = [*(each for each in self._taken if each.fileno() >= 0), taken]
             return taken
 
@@ -163,7 +163,7 @@ def enter_arguments(space: NetworkSpace | None) -> list[str]:
     program = entering()
     if program is None:
         raise ToolError("The filtered network cannot be entered, because nsenter is not installed.")
-    # By our own table of descriptors: what the command inherited would be its to keep.
+    # Named by this process's descriptors: the command could keep inherited ones.
     own = f"/proc/{os.getpid()}/fd"
     into = [f"--net={own}/{space.net}"]
     if os.geteuid():

@@ -230,5 +230,5 @@ def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
     for path, place in places.items():
         above = covering(place.path.parent, view)
         if place.kind != "hide" and above is not None and above.kind == "hide":
-            # What shows through a hidden folder.
+            # A visible path inside a hidden folder.
             yield from grants_below(path, place.kind)

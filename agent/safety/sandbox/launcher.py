@@ -84,7 +84,7 @@ def _enter_spaces(spec):
         _die_with_parent()
     status, report = os.pipe()
     os.set_inheritable(report, False)
-    # Opened before the child mounts its own /dev, which this process sees come up piece by piece.
+    # Opened before the child mounts its own /dev, which this process sees appear in parts.
     null = os.open("/dev/null", os.O_RDWR)
     first = os.fork()
     if first == 0:
@@ -122,7 +122,7 @@ def _lay_links(links):
         where = ctypes.c_int(_AT_FDCWD)
         flags = ctypes.c_uint(_OPEN_TREE_CLONE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC)
         tree = _syscall(_OPEN_TREE, where, _bytes(link), flags)
-        # As bubblewrap would set them: it cannot reach the mount of a link to change it.
+        # With the attributes that bubblewrap would set: it cannot change the mount of a link.
         attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
         size = ctypes.c_size_t(32)
         empty = ctypes.c_uint(_AT_EMPTY_PATH)
@@ -184,7 +184,7 @@ def _let_go_of_streams(null):
 def _mount_all(spec):
     folder = os.getcwd()
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
-    # Sources are opened first: what is mounted later may cover them.
+    # Sources are opened first, because a later mount may cover them.
     places = [
         (path, kind, _source(spec, path, source) if kind != "hide" else -1, is_folder)
         for path, kind, source, is_folder in spec["places"]
@@ -212,7 +212,7 @@ def _mount_all(spec):
             _set_read_only(path, True, recursive=False)
     for descriptor in [nothing, *sources, *(each for _, each in devices)]:
         os.close(descriptor)
-    # The folder we are in belongs to the old view until it is entered again.
+    # The current folder belongs to the old view until it is entered again.
     os.chdir(folder)
 
 
@@ -259,7 +259,7 @@ def _make_mount_point(path, is_folder):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
     except FileExistsError:
-        # The boundary of the next command is drawn at the same time, in the same private folder.
+        # The sandbox of the next command is set up at the same time, in the same private folder.
         pass
 
 
@@ -285,7 +285,7 @@ def _landlock(spec):
     """
     scoped = 3 if spec.get("scope") else 0
     values = [spec.get("handled", 0), spec.get("handled_network", 0), scoped]
-    # Older kernels refuse a longer form whose new fields are used, and take one whose new fields are 0.
+    # Older kernels reject a longer structure if its new fields are used, and accept it if they are 0.
     attributes = (ctypes.c_uint64 * 3)(*values)
     ruleset = _syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(24), ctypes.c_uint(0))
     known = spec.get("known", {})
@@ -321,7 +321,7 @@ def _drop_capabilities():
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
     for number in range(64):
         if number not in kept:
-            # Fails for numbers the kernel does not know, and for users who have none to drop.
+            # Fails for capabilities that the kernel does not know, and for users who have none to drop.
             _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
     mask = sum(1 << number for number in kept)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)

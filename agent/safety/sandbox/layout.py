@@ -21,7 +21,7 @@ from tools.services.sandbox import SandboxPolicy
 Kind = Literal["write", "read", "hide"]
 _STRICTNESS: dict[Kind, int] = {"write": 0, "read": 1, "hide": 2}
 
-# Sockets of the host's services are connected to even through a read-only mount.
+# A program can connect to sockets of the host's services even through a read-only mount.
 _RUNTIME = Path("/run")
 _OF_RUNTIME = tuple(
     Path("/run") / name
@@ -68,7 +68,7 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
 
     Hidden paths that do not exist are included only if they could be created.
     """
-    # By text: this is done for every name that may hold a secret, at every start.
+    # As text, because this runs at every start for every name that may contain a secret.
     rules: dict[str, tuple[Kind, Path, Path]] = {}
     shown = set(policy.readable) - set(policy.protected)
 
@@ -95,7 +95,7 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
         kind, path, source = rules[name]
         above = _above(name, index)
         if kind == "read" and path in shown and (above is None or (above.kind != "hide" and above.is_own)):
-            # It is seen anyway; a mount of its own would only be in the way of renaming and removing.
+            # It is visible anyway; a separate mount would only prevent renaming and removing it.
             continue
         is_own = source is path or source == path
         if _is_read_only(above) and is_own and (kind == "read" or _is_closed(path, kind)):
@@ -259,7 +259,7 @@ def recognisable(
             held.append(os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
             seen.append((place, _identity(os.fstat(held[-1]))))
     except OSError:
-        # Something was just taken away: it is drawn, but not kept.
+        # A file has just been removed: the sandbox is set up, but not kept for later commands.
         closer(*held)()
         return None, ()
     return DrawnShape(policy, tuple(seen)), tuple(held)
@@ -323,7 +323,7 @@ class GuardedFinder:
         shown = found[:_MOST]
         above = dict.fromkeys(name.rpartition("/")[0] for name in shown)
         pinned = [name for name in above if name.rpartition("/")[2].startswith(".")]
-        # A name that is a link brings what it leads to; a folder around that put in its place would be open.
+        # The target of a link is protected too, and its parent folder pinned so that it cannot be replaced.
         led = [Path(each) for each in led_to(self._root)]
         led = [each for each in led if each.is_relative_to(self._root) and each.exists()]
         around = [each.parent for each in led if each.parent != self._root]
@@ -357,7 +357,7 @@ def _look(path: Path, place: str, read_at: tuple[int, int, int]) -> _Folder:
             if programs is not None:
                 guarded += [name] if entry.name in programs else []
             elif entry.name in _PROGRAMS:
-                # The repository of the workspace itself is covered with more care; see `repository`.
+                # The repository of the workspace itself is protected in more detail; see `repository`.
                 folders += [name] if is_folder and (place or entry.name != ".git") else []
             elif known_name(name) is not None:
                 guarded.append(name)

@@ -56,8 +56,8 @@ from tools.services.sandbox import Sandbox, SandboxLimits, SandboxName, SandboxP
 if TYPE_CHECKING:
     from agent.core.config.schema import SandboxSettings
 
-# What root keeps, so that a workspace that belongs to others can be worked in. None of them reaches
-# through a mount; without user namespaces these would count on the whole machine.
+# Capabilities that root keeps, so that it can work in a workspace of other users. None of them extends
+# beyond a mount; without user namespaces they would apply to the whole machine.
 _KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 _SCOPES_SINCE = 6
 _OF_THE_KERNEL = ("/proc/sys", "/proc/acpi", "/proc/fs")
@@ -165,7 +165,7 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
     for name in _OF_THE_KERNEL if os.geteuid() == 0 else ():
         system += ["--ro-bind-try", name, name]
     covers: list[str] = []
-    # A workspace that is the whole system lies below its devices and processes, not over them.
+    # If the workspace is the whole system, its devices and processes are mounted over it.
     for place in sorted(view, key=lambda place: place.path != _ROOT):
         path, source = str(place.path), str(place.source)
         if place.path != _ROOT:
@@ -184,7 +184,7 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
             chosen += ["--ro-bind", str(NOTHING), path]
     chosen += system
     for path in covers:
-        # Only once what shows through has found its place in it.
+        # Not until the visible paths inside it have been mounted.
         chosen += ["--remount-ro", path]
     return chosen
 
@@ -206,7 +206,7 @@ def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
     """
     scope = policy.network and landlock_version() >= _SCOPES_SINCE
     if scope or policy.terminal:
-        # Only who leads a session can make a terminal the controlling one.
+        # Only a session leader can acquire a controlling terminal.
         session = bool(policy.terminal)
         return launcher_argv({"scope": scope, "session": session, "limits": rlimits(policy.limits)})
     return ["/bin/sh", "-c", shell_limits(policy.limits) + 'exec "$@"', "sh"], ()
@@ -299,9 +299,9 @@ def _places(view: Sequence[MountPlace], policy: SandboxPolicy) -> Iterator[str]:
             yield _rule("deny", "file-write*", [_below(place.path)])
         else:
             yield _rule("deny", "file*", [_below(place.path)])
-    # It may lie in a folder of ours that is hidden.
+    # It may be inside a hidden folder of Hermes.
     yield _rule("allow", "file-read* file-write*", [_below(policy.tmp)])
-    # A folder that is renamed takes what is closed in it to a path that no rule names.
+    # Renaming a folder would move protected files inside it to a path without a rule.
     above = dict.fromkeys(folder for place in view if place.kind != "write" for folder in _way(place, view))
     if above:
         yield _rule("deny", "file-write-unlink", (_literal(folder) for folder in above))
@@ -360,8 +360,8 @@ _PATIENCE = 10.0
 _TRIAL = (
     'echo in > "$1/inside" && cat "$1/inside" && if (echo out > "$2/outside") 2>/dev/null; then exit 9; fi; '
     'if cat "$3/secret" 2>/dev/null; then exit 8; fi; '
-    # A process space of its own counts from the start again: our number names us only in the same space.
-    # A system without such spaces has an empty name for its own.
+    # A new process namespace numbers from 1 again, so this id means this process only in the same one.
+    # On a system without such namespaces the name is empty.
     '{ space=$(readlink /proc/self/ns/pid 2>/dev/null) || [ -z "$5" ]; } || exit 6; '
     'if [ "$space" = "$5" ] && kill -0 "$4" 2>/dev/null; then exit 7; fi; exit 0'
 )
@@ -407,7 +407,7 @@ def _of_linux(mode: SandboxMode) -> Iterator[Sandbox]:
     if mode in ("auto", "landlock") and landlock_version() >= 1:
         yield Landlock(spaces=True)
         if landlock_version() >= SCOPES_SINCE:
-            # Without namespaces, older versions leave signals to everybody open.
+            # Without namespaces, older versions do not restrict signals to other processes.
             yield Landlock(spaces=False)
 
 

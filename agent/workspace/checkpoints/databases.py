@@ -180,7 +180,7 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
     """
     top = database.path.rpartition("/")[0] if isinstance(database.kind, FileKind) else database.path
     if not (root / top).is_dir():
-        # A step removed it: nobody has it in use.
+        # A step removed it, so no program uses it.
         return
     for place, folders, names, descriptor in os.fwalk(root / top):
         prefix = os.path.relpath(place, root)

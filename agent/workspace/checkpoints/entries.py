@@ -287,7 +287,7 @@ class KnownPath(NamedTuple):
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return values of a path's status that change whenever the path changes."""
     if stat.S_ISDIR(status.st_mode):
-        # What is in a folder is looked at for itself.
+        # The entries of a folder are compared separately.
         return (status.st_mode,)
     return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 

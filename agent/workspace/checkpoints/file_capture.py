@@ -28,7 +28,7 @@ SETTLED = 2_000_000_000
 """The nanoseconds after which a file's time certainly reveals a later change, on any file system."""
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-# O_NONBLOCK: what became a pipe after it was looked at must not hold us.
+# O_NONBLOCK: a file that became a pipe after the check must not block Hermes.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _AT_ONCE = 1_000_000

@@ -89,7 +89,7 @@ class Baseline:
                     return None
                 decode, modes = json.JSONDecoder().raw_decode, dict[int, int]()
                 found = dict(_known_path(decode(line)[0], modes) for line in lines)
-                # A file that was cut short would make what is missing look new.
+                # With an incomplete file, the missing paths would seem to be new.
                 whole = head.get("format") == FORMAT and head.get("paths") == len(found)
                 if not whole or not (head.get("inode", here := self._inode()) == here or self._stands(found)):
                     return None
@@ -146,7 +146,7 @@ def _known_path(record: list, modes: dict[int, int]) -> tuple[str, KnownPath]:
     path, stamp, settled, fields, blob = record
     stamp = tuple(map(int, stamp))
     if len(stamp) > 1:
-        # A workspace has many paths, so equal numbers are kept once.
+        # A workspace has many paths, so equal numbers are stored once.
         mode, inode, size, modified, changed = stamp
         changed = modified if changed == modified else changed
         stamp = (modes.setdefault(mode, mode), inode, size, modified, changed)
@@ -250,7 +250,7 @@ class FileRegister:
         """Release the system's resources that scans hold."""
         self._watches.close()
 
-    # Taking the workspace in
+    # The first scan of the workspace
 
     def survey(self) -> Survey:
         """Read the whole workspace and compare it with the state of the previous session. Raises `Stopped`.
@@ -260,11 +260,11 @@ class FileRegister:
         known = self._baseline.load() or {}
         found = look(self._root, known, self._ours)
         unread = not known or len(found.changed) > _MANY or any(map(waits, known.values()))
-        # What git tracks only says which files need not be read.
+        # The git index only tells which files need not be read.
         index = read_index(self._root) if unread else NO_INDEX
         trusted = bytes_are_gits(self._root, index, found.changed)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
-        # Removed one by one, as a status takes more room than what is known by it.
+        # Removed one by one, because a status uses more memory than the record made from it.
         for path in tuple(found.changed):
             status = found.changed.pop(path)
             self._breathe()
@@ -345,7 +345,7 @@ class FileRegister:
                 _objects(self._root, self._units),
                 self._units,
             ).all(self._index)
-            # What is kept from here on is news for the next session.
+            # Contents stored from here on are saved for the next session.
             self._unsaved += any(waits(known) for known in self._known.values())
         try:
             for _ in self._keeping:
@@ -362,7 +362,7 @@ class FileRegister:
             self.save()
         return True
 
-    # What changed
+    # Changes
 
     def changes(self, *, whole: bool = False) -> FoundChanges:
         """Return all differences from the last seen state, sorted by path.
@@ -378,7 +378,7 @@ class FileRegister:
             fresh[path] = self._look_at(path, found.twin(path, status), units)
         closed = tuple(found.left_out)
         if any(units.part(path) for path in fresh):
-            # What repositories name from now on has to be there when they are taken back to it.
+            # Objects that repositories now refer to must exist when this state is restored.
             for _ in self._git.hold(_objects(self._root, met)):
                 pass
         told = self._differences(fresh)
@@ -386,8 +386,8 @@ class FileRegister:
         changes = without_noise(told, units, marks, self._root, self._objects)
         kept = {each.path for each in changes}
         for each in told if len(told) > len(changes) else ():
-            # An index that lists the same is the one it was, so that the next step goes on from it; not one
-            # that names a file beside it which came or went.
+            # An index with the same listing counts as unchanged, so the next step continues from it, unless
+            # a file next to it, named by the index, appeared or disappeared.
             part = units.part(each.path)
             alone = not any(other.path.startswith(f"{each.path}.") for other in told)
             if each.path not in kept and each.before and part and part.role == "state" and alone:
@@ -450,7 +450,7 @@ class FileRegister:
     def _differences(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
         """Return the differences between the known state and `fresh`, sorted by path."""
         different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
-        # A session of an older version did not look at the workspace itself.
+        # A session of an older version did not record the workspace folder itself.
         different = [path for path in different if path != TOP or path in self._known]
         fetched = self._fetch_contents(different)
         changes: list[PathChange] = []
@@ -473,7 +473,7 @@ class FileRegister:
         now = self._look_at(path, self._twin(path), self._units)
         noted[path] = now.entry if now is not None else None
         fresh = {path: now}
-        # A path never seen before is not a change: the workspace may still be read.
+        # A path never seen before is not a change, because the first scan may be unfinished.
         told = self._differences(fresh) if path in self._known else ()
         return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
@@ -510,7 +510,7 @@ class FileRegister:
 
     def accept(self, found: FoundChanges, position: int = 0) -> None:
         """Apply the result of a scan to the register; `position` is the step number before the scan."""
-        # What lies outside is never looked for: it is known by the steps alone.
+        # Paths outside the workspace are never scanned; only the steps record them.
         fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
         for each in self.redated_changes(found):
             if each.before is not None:

@@ -56,7 +56,7 @@ class ElapsedAge:
 
     def after_look(self, now: float) -> ElapsedAge:
         """Return the clock readings with another one at `now`."""
-        # What a clock said before it was set back never was.
+        # Later times, read before the clock was set back, do not count.
         gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
         if now - self.seen > MOST_SECONDS:
             gaps.append((self.seen, now))
@@ -274,7 +274,7 @@ class ReachabilityMarker:
         Raises `BusyError` if the store is in use for longer than `seconds`, and `StoreError` if a file that
         names objects cannot be read.
         """
-        # Most is read before the lock is taken: nobody waits for it.
+        # Most objects are read before the lock is taken, so that no process waits for that.
         self._look()
         with self._store.alone(seconds):
             return self._look()
@@ -468,7 +468,7 @@ class _Run:
             return
         used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
-            # Looked at again under the lock: it may have been asked for since.
+            # Checked again under the lock, because an object may have been used since.
             for stored in self._store.objects.listing(shard):
                 if stored.digest not in self._mark.all_digests and stored.used < used_before:
                     self._store.objects.discard(stored.digest)
@@ -539,7 +539,7 @@ def _fitting(
     left = [(session, need) for session, need in mark.needs if need.number > floors.get(session, 0)]
     counts = Counter(digest for _, need in left for digest in need.digests)
     found: dict[str, int] = {}
-    # A line loses its steps in their order, also where a clock was set back between two.
+    # A log loses its steps in order, even if the clock was set back between two of them.
     latest: dict[str, float] = {}
     order: list[tuple[float, int]] = []
     for place, (session, need) in enumerate(left):

@@ -83,7 +83,7 @@ class Index:
         That holds only in a repository without filters (`bytes_are_gits`).
         """
         tracked = self.files.get(path)
-        # A file written no earlier than the index may have changed after git looked at it.
+        # A file written no earlier than the index may have changed after git checked it.
         seen = status.st_mtime_ns < self.written and status.st_ctime_ns < self.written
         return tracked.blob if tracked is not None and seen and tracked.describes(status) else ""
 
@@ -164,7 +164,7 @@ def _joined(
     places = {place: shared[place][0] for place in sorted(replaced)}
     unnamed = [rest for name, rest in own if not name]
     found = {name: rest for place, (name, rest) in enumerate(shared) if place not in deleted}
-    # The length of the name is part of the flags; that of an entry without a name is nothing.
+    # The flags include the length of the name, which is 0 in an entry without a name.
     found |= {name: rest[:-2] + found[name][-2:] for name, rest in zip(places.values(), unnamed, strict=True)}
     found |= {name: rest for name, rest in own if name}
     return sorted(found.items())

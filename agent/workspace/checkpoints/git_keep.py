@@ -86,13 +86,13 @@ class GitKeep:
         """Restore objects missing in the repository; return the number of files. Raises `OSError`."""
         count = 0
         for name in ("pack", *_FAN):
-            # The index of a pack comes last, as git reads by it.
+            # The index of a pack comes last, because git reads the pack through it.
             for file in sorted(_names(self._ours / name), key=lambda file: (file.endswith(".idx"), file)):
                 target = self._objects / name / file
                 if not os.path.lexists(target):
                     self._make(target.parent)
                     _second_name(self._ours / name / file, target)
-                    # Programs that remove a tree often make it writable first, and the second name with it.
+                    # Programs that remove a tree often make it writable first, and with it the hard link.
                     target.chmod(0o444)
                     count += 1
         self._make(self._objects / "info")
@@ -149,7 +149,7 @@ class GitKeep:
                 return True
             if self._take(source / file, target / file):
                 held.add(file)
-        # Within the tick of its time a folder may change again and look the same.
+        # Within one tick of its clock a folder may change again without another time.
         if modified < time.time_ns() - _TICK:
             self._seen[name] = modified
         return True

@@ -190,7 +190,7 @@ def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
         return False
     below = {path for names in (paths, index.files) for path in names if path.endswith(_ATTRIBUTES)}
     if not all(os.path.lexists(root / path) for path in below):
-        return False  # git takes one that is missing from the index
+        return False  # git reads a missing file from the index
     above = [folder for folder in (root, *root.parents) if index.top in (folder, *folder.parents)]
     attributes = [
         *(folder / _ATTRIBUTES for folder in above),
@@ -245,6 +245,6 @@ def _changes_bytes(settings: bytes) -> bool:
 def _filters(attributes: bytes) -> bool:
     """Return whether a line of an attributes file sets an attribute that makes git change bytes."""
     lines = (line.lstrip(_BLANKS) for line in attributes.split(b"\n"))
-    # A quoted pattern is cut at its blanks here, which at worst makes a part of it an attribute.
+    # A quoted pattern is split at its spaces, so that at worst a part of it counts as an attribute.
     words = (word for line in lines if not line.startswith(b"#") for word in line.split()[1:])
     return any(word.partition(b"=")[0] in _FILTERS for word in words)

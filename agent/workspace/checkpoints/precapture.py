@@ -117,7 +117,7 @@ class Precapture:
         except OSError:
             return
         if stamp_of(status) != known.stamp or self._stands(path, known) is None:
-            # It changes at this moment: what git has may be all there is of what it was.
+            # The file is changing now, so git may have the only copy of its earlier content.
             return
         if blob_id(data) == blob:
             entry = replace(known.entry, reason="", digest=sha256(data).hexdigest())

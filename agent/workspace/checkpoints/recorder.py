@@ -207,7 +207,7 @@ class StepRecorder:
         try:
             yield recording
         finally:
-            # A call that is interrupted has done something anyway.
+            # An interrupted call may have changed files too.
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
@@ -273,7 +273,7 @@ class StepRecorder:
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
         def apply_plan() -> Restored:
-            # What others built or wrote in between decides the times of restored files.
+            # Files that others built or wrote in between determine the times of restored files.
             dated = replace(plan, stood=self._register.times(plan.position)) if plan.items else plan
             return apply_restore(dated, choices, self.store, self.line, session=session, label=label)
 
@@ -284,7 +284,7 @@ class StepRecorder:
 
     async def adopt(self, paths: Iterable[str]) -> None:
         """Take the current state of these paths as known, and update the position."""
-        # What lies outside is not known by looking.
+        # Paths outside the workspace are not scanned.
         wanted = dict.fromkeys(path for path in paths if not is_outside(path))
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
@@ -339,7 +339,7 @@ class StepRecorder:
             self._surveyed.set()
         with suppress(Stopped):
             while seen and self._keeps and await self._kept_on() is False:  # noqa: ASYNC110
-                # Commands get their turn of the thread in between.
+                # Commands can use the thread in between.
                 await asyncio.sleep(PAUSE)
         self._at_hand.set()
 
@@ -411,7 +411,7 @@ class StepRecorder:
             recording.noted.setdefault(each, entry)
         entry = recording.noted.get(relative)
         if entry is not None and entry.kind is PathKind.FOLDER and not is_outside(relative):
-            # What is done to a folder is done to all that is in it.
+            # A change of a folder affects everything in it.
             await self._widen(recording)
 
     def _follow(self) -> None:
@@ -429,7 +429,7 @@ class StepRecorder:
         self._follow()
         found, noted = self._register.before(path)
         if found.changes:
-            # A program that still runs did it, or somebody else: either way it comes first.
+            # A running program or others made these changes; in both cases they are recorded first.
             running = next((each for each in self._open if each.wide and each is not recording), None)
             if running is not None:
                 self._append("command", running.session, running.call, running.label, found)
@@ -449,7 +449,7 @@ class StepRecorder:
                 await self._at_hand.wait()
         self._register.hurried = False
         recording.blind = not self._surveyed.is_set()
-        # What a program that runs already did is found out when that ends.
+        # Changes by a running program are recorded when it ends.
         others = any(each.wide for each in self._open if each is not recording)
         kept: bool | None = not self._at_hand.is_set()
         if not recording.blind:

@@ -78,7 +78,7 @@ def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
         same[place, path] = _stands([step for step in steps if step.place == place], root)
     groups = [frozenset(_folders(place)) for place, _ in same]
     known = {each for (place, _), told in same.items() if told for each in _folders(place)}
-    # A folder that took the place of another one is that one.
+    # A folder that replaced another one counts as that one.
     while fresh := {each for group in groups if group & known for each in group} - known:
         known |= fresh
     return tuple(
@@ -93,10 +93,10 @@ def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
     here = here or identity(root)
     is_path = path == str(root)
     if not place or not here:
-        # An older record, or nothing is there that could be somebody else's.
+        # The record is older, or the folder is missing and cannot be another one.
         return is_path
     if _folders(here)[0] in _folders(place):
-        # The number of a removed folder is given to a new one, often inside of what replaced it.
+        # The inode of a removed folder is reused, often inside the folder that replaced it.
         return is_path or not root.is_relative_to(path)
     inode = here.split(":")[1]
     inodes = {each.split(":")[1] for each in _folders(place)}

@@ -113,10 +113,10 @@ def _look_again(
     if not names or any(each.reason == MOVING or not each.path for each in found.left_out):
         return None
     if any(each.st_nlink > 1 and not stat.S_ISDIR(each.st_mode) for each in found.changed.values()):
-        # The folder of a file's other name has no event.
+        # The folder of a file's other hard link had no event.
         return None
     for folder in dirty & read.keys():
-        # Other files count below a folder that became a unit, or is none any more.
+        # In a folder that became a unit, or is no longer one, other files count.
         place, same = folder or TOP, former[folder].identity == watches.folders[folder].identity
         if same and found.units.get(place) != watches.units.get(place):
             return None
@@ -179,7 +179,7 @@ def _compare(
     """Add the entries that differ from what is known to `found`; return how many paths are known."""
     met = 0
     get, held = known.get, TIME * 1_000_000_000
-    # Written out at length: this runs once for each path of a workspace at every command.
+    # Written without helpers, because this runs for each path of a workspace at every command.
     for prefix, listed in folders:
         for name, status in listed:
             path = prefix + name
@@ -278,7 +278,7 @@ def _walk(
                 found.left_out.append(_unread(folder, error))
             continue
         try:
-            # Between listing and opening a folder above may have become a link.
+            # Between listing and opening, a folder above may have become a link.
             status = os.fstat(descriptor)
             if (status.st_dev, status.st_ino) != expected:
                 found.left_out.append(LeftOut(folder, MOVING))
@@ -303,7 +303,7 @@ def _walk(
         for name, status in listed:
             is_folder = status.st_mode & _KIND == _IS_FOLDER
             if kind is None and versions and not is_folder:
-                # Most paths of most workspaces.
+                # This applies to most paths of most workspaces.
                 continue
             if (kind is not None and kind.role(prefix[cut:] + name) in ("passing", "objects")) or (
                 not versions and is_git_name(name)

@@ -47,7 +47,7 @@ def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bo
         return _listed_alike(lambda read: bzr_dirstate(read(path) or b""), one, other)
     base = next((path.removesuffix(each) for each in _BESIDE if path.endswith(each)), path)
     if path == f"{base}-shm":
-        # It is made out of the log, and nothing depends on it.
+        # It is derived from the log, and nothing depends on it.
         return any((data or b"").startswith(_SQLITE) for data in (one(base), other(base)))
     found = [(read(base), read(f"{base}-wal") or b"") for read in (one, other)]
     if not all(data is not None and data.startswith(_SQLITE) for data, _ in found):
@@ -86,7 +86,7 @@ def dirstate(read: Read, folder: str) -> object:
                 raise ValueError("the dirstate ends too early")
             for at in range(start, start + count * _NODE.size, _NODE.size):
                 path, length, source, sources, below, children, flags = _NODE.unpack_from(nodes, at)
-                # Tracked here, in the first parent, or something of the second one.
+                # Tracked in the work tree, in the first parent, or with information from the second one.
                 if flags & 7:
                     copied = nodes[source : source + sources]
                     found.append((nodes[path : path + length], flags & 7, copied))
@@ -129,7 +129,7 @@ def rows(data: bytes, log: bytes) -> str:
         if log:
             (Path(folder) / "db-wal").write_bytes(log)
         with closing(sqlite3.connect(f"{folder}/db")) as base:
-            # It may be made by somebody hostile.
+            # An attacker may have written the database.
             base.execute("pragma trusted_schema = off")
             base.set_progress_handler(lambda: True, _INSTRUCTIONS)
             base.text_factory = bytes

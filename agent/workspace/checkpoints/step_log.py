@@ -231,7 +231,7 @@ class StepLog:
 
     def _written_changes(self, changes: tuple[PathChange, ...]) -> dict[str, Any]:
         records = [change_record(change) for change in changes]
-        # One by one: a hundred thousand at once would keep the interpreter from the event loop.
+        # One by one, because a hundred thousand at once would block the event loop.
         text = f"[{','.join(json.dumps(record, separators=(',', ':')) for record in records)}]"
         if len(text) <= INLINE_BYTES:
             return {"changes": records}
@@ -318,7 +318,7 @@ class StepLog:
         elif read.lines == 1:
             self._flaws.append(StepLogFlaw(1, "The head of the line is damaged."))
         else:
-            # Every line but the head has a number, also when it cannot be read.
+            # Every line but the head has a number, even if it cannot be read.
             read.last += 1
             self._flaws.append(StepLogFlaw(read.lines, f"The record of step {read.last} is damaged."))
 

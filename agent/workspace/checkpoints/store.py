@@ -173,7 +173,7 @@ def _require_format(folder: Path) -> None:
         found = _format(folder)
         if found is None:
             others = [name for name in _names(folder) if not name.startswith(TEMPORARY)]
-            # Somebody else may have begun the store between the two looks.
+            # Another process may have created the store between the two checks.
             found = _format(folder)
             if found is None and others:
                 raise StoreError(

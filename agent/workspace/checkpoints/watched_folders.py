@@ -99,7 +99,7 @@ class WatchedFolders:
         """Watch an open folder; called before its names are read."""
         if self._descriptor < 0 or self._add is None:
             return
-        # The path leads to the folder that is open, whatever its name leads to by now.
+        # This path leads to the open folder, even if its name has changed by now.
         watch = self._add(self._descriptor, os.fsencode(f"/proc/self/fd/{descriptor}"), _MASK)
         if watch < 0 or len(self.folders) >= self._most:
             log.info("a look reads all folders: no watch for %r", folder)

@@ -75,7 +75,7 @@ def claim(copies: Path) -> CopyFolder:
             folder = copies / secrets.token_hex(6)
             lock = create_file(_lock_of(folder))
             if not lock_file(lock, seconds=0):
-                # A sweep was quicker: it takes the lock file for a left one.
+                # A sweep was faster: it took the lock file for an abandoned one.
                 os.close(lock)
                 continue
             place = CopyFolder(folder, lock)

@@ -292,7 +292,7 @@ class TreeCopier:
     ) -> None:
         twin = self._twins.get((status.st_dev, status.st_ino)) if status.st_nlink > 1 else None
         if twin is not None:
-            # Two names of one file in the workspace are two names of one file in the copy.
+            # Hard links to one file in the workspace are hard links to one file in the copy.
             os.link(self._target / twin, name, dst_dir_fd=target, follow_symlinks=False)
             still = twin not in self.copied.restless
         else:

@@ -118,7 +118,7 @@ class WorkspaceCopy:
         restored = await self._recorder.restore(plan, choices or {}, session=session, label=label)
         if restored.step is not None:
             done = {change.path for change in restored.step.changes}
-            # Where only some hunks were taken, the others are still to be decided.
+            # If only some hunks of a file were merged, the others remain to be decided.
             whole = done - {
                 path for path, choice in (choices or {}).items() if isinstance(choice, PartialRestore)
             }
@@ -299,7 +299,7 @@ def _make(
         copied.left_out += left
         if (top := top_folder(source)) is not None and top != source:
             copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))
-        # From here on every change leaves another stamp.
+        # After this delay every change gives a file another stamp.
         time.sleep(TICK / 1_000_000_000)
         found = look(root, {}, versions=False)
         now = time.time_ns()
@@ -338,7 +338,7 @@ def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
 def _judge_change(change: PathChange, now: PathEntry | None) -> PlanItem:
     """Return the plan item for merging a change into a path that has the state `now`."""
     path, base, target = change.path, change.before, change.after
-    # Taking our change "back" leads from how it was to how it is in the copy.
+    # Undoing this reversed change leads from the original state to the state in the copy.
     ours = (PathChange(path, target, base),)
     if now is not None and not now.is_restorable:
         reason = f"what stands there now cannot be kept: it {now.reason or 'is special'}"

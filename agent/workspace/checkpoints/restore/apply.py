@@ -402,7 +402,7 @@ def _decide_moves(
     moves: list[Move] = []
     skipped: list[LeftOut] = []
     for item in plan.items:
-        # A unit is chosen by its folder, as it is shown.
+        # A unit is selected by its folder, as shown to the user.
         chosen = choices.get(item.path) or choices.get(plan.units.group(item.path))
         choice = chosen or ("mine" if item.state == "conflict" else "checkpoint")
         if item.state == "lost" or choice == "mine":
@@ -541,7 +541,7 @@ class _Run:
             for folder in (*above(move.path), move.path)
         }
         going = [each for each in sorted(moving, key=_depth, reverse=True) if _must_go(each[1])]
-        # What a folder holds in whose place a file comes cannot wait.
+        # The content of a folder that a file replaces must be removed first.
         turning = {move.path for _, move in going if move.wanted is not None}
         of_units = {
             move.path
@@ -574,7 +574,7 @@ class _Run:
             if not is_folder(move.now):
                 self._do(move, lambda: self._placer.make_folder(move))
             return
-        # What stood in the way, a folder, was cleared away before.
+        # A folder at this path has already been removed.
         free = Move(move.path, None, move.wanted) if is_folder(move.now) else move
         self._do(move, lambda: self._placer.place(free, number))
 
@@ -597,7 +597,7 @@ class _Run:
         if is_folder(found) and is_folder(move.wanted):
             return Move(move.path, found, move.wanted)
         if found is None:
-            # Cleared away by the first attempt, or by somebody: what is wanted can be put there.
+            # Removed by the first attempt or by others, so that the wanted state can be restored.
             return Move(move.path, None, move.wanted)
         return move
 

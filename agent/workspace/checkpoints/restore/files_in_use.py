@@ -155,7 +155,7 @@ def _mapped(place: Path, device: int, below: str) -> Iterator[tuple[int, int]]:
     seen: set[bytes] = set()
     for line in data.splitlines():
         words = line.split(None, 5)
-        # Without a fixed path only what is shared counts: that is what databases do.
+        # Without a fixed path only shared mappings count, which databases use.
         if len(words) < 6 or words[3] != wanted or words[4] in seen or words[1][3:4] != b"s":
             continue
         if words[5].startswith(start):

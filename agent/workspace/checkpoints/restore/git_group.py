@@ -56,7 +56,7 @@ def together(
     """
     told = {item.path: item for item in items}
     staying: dict[str, LeftOut] = {}
-    # Among the reasons, that of a ref says most, and an unchosen path's more than a chosen one's.
+    # The reason for a ref comes first, and that for an unchosen path before that for a chosen one.
     for item in sorted(skipped, key=lambda each: (each.reason == LEFT, each.path.endswith("HEAD"))):
         if (folder := units.group(item.path)) and folder not in staying:
             about = (told[item.path].about if item.path in told else "") or _rest(item.path, folder)
@@ -70,7 +70,7 @@ def together(
         if move.path in told and (unit := told[move.path].unit) in staying:
             along.setdefault(unit, []).append(move.path)
     for folder in staying:
-        # What `submodule init` wrote down there is needed by the repositories in `modules`.
+        # The repositories in `modules` need the settings that `submodule init` wrote.
         if any(path.startswith(within(folder, "modules/")) for path in told):
             along.setdefault(folder, []).extend(
                 move.path for move in moves if move.path == within(folder, "config")
@@ -169,14 +169,14 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
 
 
 def _lock(path: Path, token: str) -> bool:
-    # A link has its content at once; a file that a kill left empty could not be told from a lock of git.
-    # The target is in no folder, so that a program that opens the lock makes no file there.
+    # A link has its content at once; an empty file left by a killed process would look like a lock of git.
+    # The target's folder does not exist, so a program that opens the lock cannot create a file.
     target = f"hermes/{token}"
     with suppress(OSError):
         path.symlink_to(target)
         return True
     with suppress(OSError):
-        # On a file system without links.
+        # The file system does not support links.
         write_new(path, token.encode(), 0o644)
         return True
     with suppress(OSError):
@@ -312,7 +312,7 @@ def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
     """Yield name and data of the entries of an index, except submodules."""
     for name, rest in index_rows(data, folder):
         if rest[:4] != _SUBMODULE:
-            # Extended flags are two bytes more.
+            # Extended flags take two more bytes.
             yield name, rest[: -2 if len(rest) in (28, 40) else None]
 
 

@@ -79,7 +79,7 @@ def _attributes(old: int, new: int) -> None:
     if not hasattr(os, "listxattr"):
         return
     for name in os.listxattr(old):
-        # Privileges were given to other bytes than these.
+        # Privileges were given to the old content, not to this one.
         if name != _PRIVILEGES:
             with suppress(OSError):
                 os.setxattr(new, name, os.getxattr(old, name))
@@ -120,8 +120,8 @@ def writer_state(folder: int, name: str) -> bool | None:
     except OSError:
         return None
     try:
-        # A process that opens the file while the lease is held makes the system send a signal: one that
-        # does nothing, in place of the usual one, which would end the process.
+        # If a process opens the file while the lease is held, the system sends a signal. This signal does
+        # nothing; the default one would end this process.
         fcntl.fcntl(descriptor, _SET_SIGNAL, signal.SIGURG)
         fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_RDLCK)
     except BlockingIOError:
@@ -198,7 +198,7 @@ class Placer:
             with self._parent(move) as folder:
                 os.mkdir(move.name, 0o700, dir_fd=folder)
         except FileExistsError:
-            # The workspace itself is there by now.
+            # The workspace itself already exists by now.
             return CHANGED if move.path != TOP else ""
         except OSError as error:
             return _reason(error)
@@ -222,7 +222,7 @@ class Placer:
                 except OSError as error:
                     os.unlink(beside, dir_fd=folder)
                     if error.errno == errno.EBUSY and like and move.wanted.kind is PathKind.FILE:
-                        # The file is mounted by itself, as containers do.
+                        # The file itself is a mount point, as in containers.
                         return self._put_through(folder, move)
                     gone = isinstance(error, (FileExistsError, FileNotFoundError))
                     return CHANGED if gone else _reason(error)
@@ -312,7 +312,7 @@ class Placer:
         assert wanted is not None
         assert wanted.digest is not None
         if self._is(move, move.name, wanted):
-            # By another of its names.
+            # Already written through another hard link.
             return ""
         if reason := self._kept_from(folder, move, move.name):
             return reason
@@ -331,7 +331,7 @@ class Placer:
         if now is None or wanted is None or not is_shared(folder, move.name, wanted):
             return
         found = b"".join(read_pieces(folder, move.name))
-        # If one of the two is damaged, what is there may be anybody's, and is left to the check of the state.
+        # If one of the two is damaged, the content may be by others; the check of the state decides.
         with suppress(StoreError):
             old, new = self._objects.read(now.digest or ""), self._objects.read(wanted.digest or "")
             if found not in (old, new) and is_half_written(found, old, new):
@@ -368,7 +368,7 @@ class Placer:
     def _kept_from(self, folder: int, move: Move, beside: str) -> str:
         """Return the reason why the replaced object must not be removed; empty if it may be."""
         is_file = move.now is not None and move.now.kind is PathKind.FILE
-        # Nobody can begin to write from here on: the file has a name that only we know.
+        # From here on no other program can open the file, because only Hermes knows its name.
         if is_file and self._writers.remain(folder, beside):
             return WRITTEN
         return "" if self._is(move, beside, move.now) else CHANGED
@@ -379,7 +379,7 @@ class Placer:
         if move.wanted is not None and self._is(move, beside, move.wanted):
             os.unlink(beside, dir_fd=folder)
             return reason
-        # Changed a second time within the blink: the newer one belongs in the place.
+        # The path was changed again in the meantime, so the newer file is put back.
         exchange(folder, beside, move.name)
         return self._set_aside(folder, move, beside)
 
@@ -393,7 +393,7 @@ class Placer:
     def _set_aside(self, folder: int, move: Move, beside: str) -> str:
         kept = beside
         for count in range(1, 1_000):
-            # A long name would be too long with what is added to it.
+            # A long name would be too long with the added text.
             name = f"{os.fsdecode(os.fsencode(move.name)[:_LONGEST])}.yours-{count}"
             try:
                 move_new(folder, beside, name)
@@ -429,7 +429,7 @@ def _chmod(folder: int, mode: int) -> None:
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
-        # A descriptor that serves only for walking; its name below /proc leads to the same folder.
+        # A descriptor only for path resolution; its name below /proc leads to the same folder.
         Path(f"/proc/self/fd/{folder}").chmod(mode)
 
 
@@ -503,13 +503,13 @@ def redate(root: Path, done: Iterable[Move], wanted: Iterable[Move]) -> None:
 def _has_to_look_new(entry: PathEntry, newer: Iterable[_Stayed], objects: ObjectStore) -> bool:
     if entry.kind is PathKind.FILE and _is_result(_stored_head(entry, objects)):
         return False
-    # A text that was newer than all these texts may be made of them.
+    # A text that was newer than all these texts may have been built from them.
     return any(each.is_result or not each.recorded or each.recorded >= entry.modified for each in newer)
 
 
 def _left_behind(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> Iterator[_Stayed]:
     for path, was in paths:
-        # Nothing is built from what version control or a cache keeps.
+        # Nothing is built from files of version control or a cache.
         if any(is_noise(part, folder=True) for part in path.split("/")[:-1]):
             continue
         with suppress(OSError, ValueError):

@@ -123,7 +123,7 @@ def plan_restore(
         now = _with_twin(planned.take(path), runs.left)
         target = wanted[path]
         if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
-            # Unchanged, or nothing of ours to undo: the current state is somebody else's.
+            # Unchanged, or the session has nothing to undo here: the current state is by others.
             continue
         refreshed = planned.lists_the_same(path, now, runs.left)
         state, reason = _judge_path(now, target, runs, objects, refreshed=refreshed)
@@ -167,7 +167,7 @@ def with_others(
     for step in theirs:
         for change in step.changes:
             wanted.setdefault(change.path, change.before)
-    # What others did to a unit, and committed with it, is theirs and safe, and no news here.
+    # Changes that others made to a unit, or committed, are safe and need not be reported.
     known |= {path for path in wanted if path in safe or units.part(path)}
     known |= {folder for path in known for folder in above(path) if wanted.get(folder, path) is None}
     for path, target in wanted.items():
@@ -360,7 +360,7 @@ def inside(root: Path, path: str, base: Path) -> str:
     """
     try:
         absolute = base / Path(path).expanduser()
-        # The last part may be a link that is meant itself.
+        # The last part may be a link, which itself is meant.
         plain = Path(os.path.normpath(absolute.parent.resolve() / absolute.name))
         found = str(plain.relative_to(root))
     except (ValueError, OSError, RuntimeError):

@@ -124,14 +124,14 @@ class UnitPlan:
         if is_index(part):
             self._indexes[item.path] = part, item.target, left
         if _is_folder(item) and item.state == "conflict" and item.now is None:
-            # Packing takes empty folders away; git makes them again.
+            # Packing removes empty folders; git creates them again.
             return []
         return [item]
 
     def complete_items(self, items: Sequence[PlanItem]) -> list[PlanItem]:
         """Return all items, including those for refs and those needed to remove a whole unit."""
         found = {item.path: item for item in items}
-        # Where only some paths were chosen, units of which none was stay out of it.
+        # If only some paths were chosen, units without a chosen path are left out.
         ref_items = [each for files in self._ref_files.values() for each in files]
         parts = [self._units.part(each.path) for each in (*items, *ref_items)]
         touched = {each for part in parts if part is not None for each in (part.root, part.inner)}
@@ -148,7 +148,7 @@ class UnitPlan:
             kind = kinds().get(self._units.places[place])
             again = [within(place, name) for name in (kind.again if kind else ())]
             if kind and kind.name == "git" and within(place, "shallow") in found:
-                # It was made of a history that was longer or shorter.
+                # The commit graph was built from a longer or shorter history.
                 info = within(place, "objects/info")
                 again += [
                     f"{info}/commit-graph",
@@ -202,7 +202,7 @@ class UnitPlan:
     def _goes(self, root: str) -> bool:
         """Return whether the steps created the unit, so that all of it must be removed."""
         if root not in self._going:
-            # A file is in its place if a step moved the repository elsewhere.
+            # There is a file at its path if a step moved the repository elsewhere.
             entry = self._wanted.get(root)
             made = root in self._wanted and (entry is None or entry.kind is not PathKind.FOLDER)
             self._going[root] = made and bool(self._units.places.get(root)) and (self._root / root).is_dir()
@@ -255,7 +255,7 @@ class UnitPlan:
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
             found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
-            # So does what leads from the work tree to it.
+            # The same applies to the file that links the work tree to it.
             tree = tree_of_index(self._root, part)
             if tree is not None and (pointer := within(tree, ".git")) not in self._units.places:
                 found[pointer] = part.root
