@@ -94,7 +94,7 @@ class ModelError(HermesError):
         self.retry_after = retry_after
         """Seconds to wait before a retry, if the provider named them."""
         self.said = said
-        """The provider's text, unchanged: never shown, only searched."""
+        """The provider's text, unchanged. It is only searched, and never shown."""
         self.words = words
         """Code and type of the provider's text."""
         self.no_tools = False

@@ -304,7 +304,7 @@ class FilesChanged(Event):
     by: Literal["agent", "others"]
     files: tuple[FileChange, ...]
     call: str = ""
-    """The call during which it happened; empty for `others`, and when files were restored or merged."""
+    """The call during which the change happened; empty for `others`, and if files were restored or merged."""
     more: int = 0
     """The number of files not listed, when very many changed at once."""
 

@@ -38,7 +38,7 @@ class TrustEntry:
     kind: str
     """One word, such as `hook`."""
     words: str
-    """What the consent is for, in words that precede `name` in a sentence."""
+    """The purpose of the consent, in words that precede `name` in a sentence."""
     name: str
     where: str
     """The folder or surface for which it is valid; empty if it is valid everywhere."""
@@ -49,7 +49,7 @@ class TrustEntry:
     hash: str = ""
     """The hash of the content for which it is valid, if any."""
     since: float | None = None
-    """When it was given, in seconds since the epoch; None if that is not stored."""
+    """The time when it was given, in seconds since the epoch; None if that is not stored."""
     read: Callable[[], Mapping[str, Any]] = dict
     """Returns further data that can be written as JSON. Blocks."""
 

@@ -69,7 +69,7 @@ class _Step:
     word: str
     """The message that begins this step at any time."""
     offer: str
-    """What the user does in it; empty for a step that is not announced."""
+    """A sentence on what the user can do in it; empty for a step that is not announced."""
     calls: tuple[_Call, ...] = ()
     after: Callable[[_Turn], str] = lambda _: ""
     until_steered: bool = False
@@ -377,7 +377,7 @@ class _Turn:
     results: list[dict[str, Any]] = field(default_factory=list)
     """Results of its calls, in order."""
     steered: list[str] = field(default_factory=list)
-    """What the user wrote while it ran."""
+    """The messages that the user sent while it ran."""
     over: bool = False
 
 

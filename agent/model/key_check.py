@@ -65,7 +65,7 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCheck:
-    """What was found out about the server at an address."""
+    """The result of a check of the server at an address."""
 
     problem: str = ""
     """A sentence; empty if a server answers there."""

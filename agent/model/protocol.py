@@ -160,7 +160,7 @@ class ModelRequest:
     told: Callable[[ModelRequest, bytes, Mapping[str, Any]], None] | None = field(
         default=None, compare=False, repr=False
     )
-    """Called with the accepted request, the bytes of its body, and the dialect."""
+    """A function that is called with the accepted request, the bytes of its body, and the dialect."""
     trial: RequestTrial | None = field(default=None, compare=False, repr=False)
     """The state of the repairs if the request is refused."""
 

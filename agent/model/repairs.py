@@ -96,7 +96,7 @@ class Repair:
 
 
 def names(dialect: Dialect, refusal: Refusal, repair: RepairName) -> bool:
-    """Return whether a refusal matches a rule with this repair, possibly among others."""
+    """Return whether a rule with this repair matches a refusal. Rules with other repairs may match too."""
     return any(_calls_for(rule, refusal) for rule in dialect.refusals if rule.repair == repair)
 
 

@@ -52,7 +52,7 @@ class EventReader(Protocol):
     over: bool
     """True if nothing more will arrive."""
     failed: str
-    """Why the provider gave up in the middle of the reply, if it did so without details; otherwise empty."""
+    """The reason why the provider gave up in mid-reply, if it gave no details; otherwise empty."""
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
         """Return the deltas in one event, or in one whole reply."""
@@ -76,12 +76,12 @@ class WireFormat(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which `providers.NAME.format` in the settings selects it."""
+        """The name that selects the format in the settings (`providers.NAME.format`)."""
         ...
 
     @property
     def title(self) -> str:
-        """Its usual name, such as `chat completions`."""
+        """The usual name of the format, such as `chat completions`."""
         ...
 
     @property

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MARKING = "Marking the turn, so that it can be undone,"
-"""How a warning names the recording of a turn."""
+"""The name of this step in a warning about its failure."""
 
 
 class Engine:
@@ -71,7 +71,7 @@ class Engine:
         attempts: ParallelAttempts | None,
         scheduler: Scheduler | None,
     ) -> None:
-        """`attempts` and `scheduler` are None for a session without them."""
+        """Create the engine. `attempts` and `scheduler` are None for a session without them."""
         self.session = agent.session
         self.stream = base.stream
         self.pending_requests = services.pending_requests
@@ -104,10 +104,10 @@ class Engine:
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
         self._stops = 0
-        """How often a person stopped the session."""
+        """How often the user has stopped the session."""
         self._holds_message = True
         self._later: list[Callable[[], None]] | None = None
-        """What is asked after the end of a turn was told, while it is made undoable; None at other times."""
+        """Requests that wait until an ended turn has been made undoable; None at other times."""
 
     @property
     def id(self) -> str:
@@ -445,7 +445,7 @@ class Engine:
         return ended
 
     async def _over(self, before: SessionPlace | None, text: str) -> None:
-        """Make an ended turn undoable. `before` is the place of the session before the turn; None if
+        """Make an ended turn undoable. `before` is the position in the session before the turn; None if
         unknown.
         """
         self._later = []

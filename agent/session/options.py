@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tools.services.editor import EditorSide
 
 PREVIEWED = 100
-"""The number of nodes at the end of a session that are shown while the others are read."""
+"""The number of nodes at the end of a session that are shown while the earlier ones are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ class Approvals:
         return await self._grants.revoke(grant)
 
     async def give(self, grant: Grant) -> Grant:
-        """Put a grant in force again that was revoked by mistake; return it."""
+        """Restore a grant that was revoked by mistake; return it."""
         return await self._grants.give(grant)
 
     async def pending(self) -> Sequence[Asked]:

@@ -399,7 +399,7 @@ class BatchRun:
         self._begun = folder.begun_tasks()
         self._running: dict[str, str] = {}
         self._closed = ""
-        """Why nothing more is begun: the ceiling of the whole is reached."""
+        """The reason why no more tasks are started (the budget is used up); otherwise empty."""
 
     async def run(self) -> BatchProgress:
         """Run the remaining tasks, sort the results, and return the final progress.

@@ -435,7 +435,7 @@ class Judge:
         ).hexdigest()
         """A hash of the model, its address, and the instructions for comparing two answers."""
         self._binds = True
-        """Whether the model takes a schema for its reply."""
+        """True if requests give the model a schema for its reply."""
 
     async def prefer(self, prompt: str, a: str, b: str) -> PairVerdict:
         """Return which of two answers is better, after comparing them in both orders."""

@@ -232,7 +232,7 @@ def _pair(line: str, number: int, name: str) -> LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """How well a judge agrees with labels.
+    """The agreement of a judge with labels.
 
     `agreement` is the share of equal verdicts, and `kappa` corrects it for chance. `interval` belongs to
     `kappa`.
@@ -275,7 +275,7 @@ class Calibration:
     source: str
     """The name of the set of pairs."""
     measured: str
-    """When it was measured, as an ISO time with zone."""
+    """The time of the measurement, as an ISO time with zone."""
     agreement: JudgeAgreement
 
     def to_json(self) -> dict[str, Any]:
@@ -633,7 +633,7 @@ class ResultComparison:
     """The tokens used in B, divided by those used in A."""
     only_in_one: tuple[str, ...]
     doubt: str = ""
-    """Why a judge's scores in one of them are not reliable; empty if they are, or if there was no judge."""
+    """A sentence on why a judge's scores in one of them are not reliable; empty if there is no doubt."""
     conditions: tuple[str, ...] = ()
     """Conditions that differ between them besides the model: `skills`, `memory`, `judge`."""
 

@@ -391,7 +391,7 @@ class JobBook:
         return await self._database.write(work)
 
     async def waits(self) -> tuple[bool, float | None]:
-        """Return whether any job or run is pending, and when the next one is due, in seconds since the epoch
+        """Return whether any job or run is pending, and when the next one is due (seconds since the epoch),
         or None.
         """
         return await self._database.read(partial(table.waits, now=self._clock()))
@@ -450,7 +450,7 @@ class SessionJobs(JobKeeper):
     """
 
     def __init__(self, book: JobBook, workspace: Path, commands: UnattendedCommands) -> None:
-        """`commands` later runs the scripts and mail commands of these jobs."""
+        """Create the access. `commands` is used later to run scripts and mail commands."""
         self._book = book
         self._workspace = workspace
         self._commands = commands

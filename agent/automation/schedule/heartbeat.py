@@ -391,6 +391,6 @@ def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> t
 
 
 async def last_session(database: Database, id: str) -> str:
-    """Return the session in which a heartbeat continues; empty if no recent run has one."""
+    """Return the session in which a heartbeat continues; empty if none of its last ten runs has one."""
     runs = await database.read(lambda c: table.runs_of(c, id, 10))
     return next((each.session for each in runs if each.session), "")

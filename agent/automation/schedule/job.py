@@ -455,7 +455,7 @@ class DueTime:
 
 @dataclass(frozen=True, slots=True)
 class DueDecision:
-    """The decision which of the due times that have begun are run."""
+    """The decision on which of the due times that have begun are run."""
 
     run: tuple[tuple[DueTime, str], ...]
     """The due times that are run, oldest first, each with `due` or `missed`."""
@@ -464,7 +464,7 @@ class DueDecision:
     looked: int
     """The newest due time (seconds, UTC) with a decision. Earlier ones are not due again."""
     next: int | None
-    """When the next due time begins (seconds, UTC); None if there is none."""
+    """The time when the next due time begins (seconds, UTC); None if there is none."""
 
 
 def instant(seconds: int) -> datetime:

@@ -27,7 +27,7 @@ from agent.errors import HermesError
 log = logging.getLogger(__name__)
 
 TAKE_OVER = 10.0
-"""Seconds between checks of a waiting runner whether the lock of the active runner is free."""
+"""Seconds after which a waiting runner checks again whether the active runner has ended."""
 OTHERS_RUN = 0.5
 """Seconds between checks of a run that another process executes."""
 MOST_DELIVERIES = 8
@@ -78,7 +78,7 @@ class JobRunner:
     """Active deliveries by job id, and the active heartbeat check. They run in the background."""
     _beats: float | None = field(init=False, default=None)
     _looked_after: float = field(init=False, default=-math.inf)
-    """When the heartbeats were last checked, by the clock of the event loop."""
+    """The time of the last check of the heartbeats, by the clock of the event loop."""
     _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set when a run, a delivery or a heartbeat check ends."""
     _failure: BaseException | None = field(init=False, default=None)

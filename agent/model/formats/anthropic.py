@@ -109,8 +109,9 @@ class AnthropicFramer:
         self._after_results = False
         """True if the newest message contains results of calls, so that the turn continues."""
         self._loop_thinks: bool | None = None
-        """True if the answers since the person's last message all have the thoughts they came with; None:
-        there are none yet."""
+        """True if all answers since the user's last message still have their thoughts; None if there are
+        none.
+        """
 
     @property
     def digest(self) -> str:

@@ -139,7 +139,7 @@ class ChunkReader:
         self.over = False
         """Always False: the stream itself marks its end."""
         self.failed = ""
-        """Why the provider gave up in mid-reply (finish reason `error`); empty if it did not."""
+        """The reason why the provider gave up in mid-reply (finish reason `error`); otherwise empty."""
         self._calls: list[_CallState] = []
         self._by_key: dict[object, _CallState] = {}
         self._usage: Usage | None = None

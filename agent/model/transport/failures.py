@@ -45,7 +45,7 @@ _OUTPUT_TEXT = lazy_pattern(
     r"|unexpected tokens remaining in message header|tool call validation failed",
     re.IGNORECASE,
 )
-"""What servers say when they cannot read a call that the model wrote, which is nobody's request."""
+"""Matches errors of servers that could not parse a call that the model wrote."""
 
 _PAGE = lazy_pattern(r"<(?:!doctype\s+html|html|head|body|center|h1|title)\b[^>]*>", re.IGNORECASE)
 _TITLE = lazy_pattern(r"<(?:title|h1)\b[^>]*>(.{1,300}?)</", re.IGNORECASE | re.DOTALL)

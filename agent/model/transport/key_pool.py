@@ -28,7 +28,7 @@ class _Key:
     variable: str
     client: ModelClient
     rests_until: float = 0.0
-    """When it may be used again, by the pool's clock; infinite for an unusable key."""
+    """The time when it may be used again, by the pool's clock; infinite for an unusable key."""
 
 
 class KeyPool:

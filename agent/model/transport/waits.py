@@ -17,7 +17,7 @@ from agent.errors import RETRYABLE, ModelError
 from tools.kit.lazy_pattern import lazy_pattern
 
 LONGEST_RESET = 600.0
-"""The longest wait in seconds for the reset of a limit: no one waits for the limit of a day."""
+"""The longest wait in seconds for the reset of a limit; a daily limit takes longer and is not waited for."""
 _EPOCH = 1_000_000_000
 """Seconds from which on a number is a point in time and not a duration."""
 

@@ -84,7 +84,7 @@ def permission_problems(policy: PermissionPolicy) -> list[str]:
 
 
 def policy_publisher(stream: EventStream, gate: Gate) -> Callable[[PermissionPolicy], None]:
-    """Return a callback that reports reloaded permissions and their problems to the person."""
+    """Return a callback that reports reloaded permissions and their problems to the user."""
     told = _Told(gate.policy, gate.mode)
 
     def tell(policy: PermissionPolicy) -> None:
@@ -103,7 +103,7 @@ def policy_publisher(stream: EventStream, gate: Gate) -> Callable[[PermissionPol
 
 @dataclass(slots=True)
 class _Told:
-    """The state of the permissions that was last reported to the person."""
+    """The state of the permissions that was last reported to the user."""
 
     policy: PermissionPolicy
     mode: Mode

@@ -41,7 +41,7 @@ class TestRun:
 
 @dataclass(frozen=True, slots=True)
 class BranchSide:
-    """What happened on one of two branches since they diverged."""
+    """The part of one of two branches after the node at which they diverge."""
 
     head: str
     nodes: tuple[Node, ...]

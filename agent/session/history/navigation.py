@@ -611,7 +611,7 @@ class HistoryNavigation:
         await self._store.record_operation(self._session.id, kind, label, before, await self.place())
 
     async def _lead_on(self, operation: Operation, label: str, before: SessionPlace) -> bool:
-        """Extend an operation that ended at `before`, so that it ends at the current place.
+        """Extend an operation that ended at `before`, so that it ends at the current position.
 
         Returns whether that was possible.
         """

@@ -342,7 +342,8 @@ class CheckpointService(Checkpoints):
     async def _choose_hunks(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
         """Return the choice that restores only these hunks of the one file in a plan.
 
-        A file that others have changed is left alone. Raises `ToolError` if the plan has several files.
+        A file that other programs have changed is left alone. Raises `ToolError` if the plan has several
+        files.
         """
         if len(plan.items) > 1:
             raise ToolError("Hunks are those of one file; the path is a folder.")

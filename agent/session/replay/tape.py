@@ -50,7 +50,7 @@ class Tape:
         """The number of answers that were read."""
         self.difference: Difference | None = None
         self.changed = False
-        """True if something was fed since the last answer that requires requests to be framed again."""
+        """True if a node read since the last answer requires requests to be framed again."""
 
     @property
     def over(self) -> bool:

@@ -230,9 +230,9 @@ class Spending:
         self.process = os.getpid()
         self._writing: set[asyncio.Future[Any]] = set()
         self._flushes = False
-        """Whether what waits will be written without another commit."""
+        """True if a task will write the pending records, even without another commit."""
         self._hurry = asyncio.Event()
-        """Set while somebody waits for what is written later."""
+        """Set while a caller waits for the pending records."""
 
     async def of_session(self, session: str) -> Charge:
         """Return the total spending of a session and its agents. Raises `StoreError`."""

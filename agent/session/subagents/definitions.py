@@ -41,7 +41,7 @@ BUILTIN = Path(__file__).parent / "builtin"
 LONGEST_NAME = 40
 LONGEST_DESCRIPTION = 300
 LONGEST_PROMPT = 20_000
-"""Maximum numbers of characters."""
+"""The maximum number of characters, as for the two constants above."""
 MOST_TOOLS = 64
 TOLD = 4
 """The maximum number of problems shown when a session is opened; the others are only counted."""
@@ -61,7 +61,7 @@ class Definition:
 
     name: str
     description: str
-    """A line that says when to use such an agent."""
+    """One line on when to use such an agent."""
     prompt: str
     """The agent's instructions."""
     tools: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Catalog:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     broken: Mapping[str, Broken] = field(default_factory=dict)
     hidden: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
-    """Where the overridden definitions of a name come from."""
+    """The sources of overridden definitions, by the name of the kind."""
     problem: str = ""
     """The reason why the project's agents are not used; empty if there is none."""
 

@@ -192,11 +192,11 @@ class _Turn:
         self.session = ""
         """The id of its session in the other program."""
         self.usage: Any = None
-        """The usage of its answer; None if it names none."""
+        """The usage in its answer; None if it reports none."""
         self.context = 0
-        """Tokens in its context, as far as it says so."""
+        """The tokens in its context, as last reported; 0 if never reported."""
         self.cost: float | None = None
-        """US dollars of its session so far."""
+        """The cost of its session so far in US dollars, as last reported; None if never reported."""
 
     def take_update(self, update: Any) -> None:
         """Convert one update from the agent into events. Updates after the end of the turn are ignored."""

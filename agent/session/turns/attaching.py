@@ -264,7 +264,7 @@ class ReferenceReader:
 
 
 def _same_place(reference: Reference) -> Reference:
-    """Return the reference without its place in the message, so that repeated references are equal."""
+    """Return the reference without its position in the message, so that repeated references are equal."""
     return replace(reference, start=0, end=0, plain=False)
 
 

@@ -64,7 +64,7 @@ class Lane:
     framer: Framer
     ledger: PrefixLedger = field(default_factory=PrefixLedger)
     framed: int = 0
-    """The number of the session's messages that are in the ledger."""
+    """The number of the session's messages whose frames are in the ledger."""
     dialect: Dialect
     """The dialect in which the frames are written."""
     ordered: RoleRules | None = None
@@ -235,7 +235,7 @@ class RequestSettings:
     """The settings with which requests to a model are made."""
 
     policy: RetryPolicy
-    """When a failed request is tried again."""
+    """The rules for retries of a failed request."""
     temperature: float | None = None
     max_output: int | None = None
     thinking: Callable[[], Thinking | None] = lambda: None
@@ -277,9 +277,9 @@ class Dialogue:
         self._step = 0
         self._attempt = 0
         self._asked = ""
-        """Label of the model that was asked last."""
+        """The label of the model to which the last request was sent."""
         self._thinking_problems: set[str] = set()
-        """What was said about requests that cannot ask for thinking."""
+        """Reasons why requests do not ask for thinking, each already shown to the user."""
         self._trials: dict[str, RequestTrial] = {}
         """The repairs of the running request, by route."""
         self._recorder = RequestRecorder()

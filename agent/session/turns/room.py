@@ -139,9 +139,9 @@ class ContextRoom:
         self._rules = rules
         self._remember = rules.remember
         self._failed_at: int | None = None
-        """The newest node when a summary could not be used."""
+        """The newest node at the time when a summary could not be used."""
         self._told_at = 0
-        """The newest message of the person when it was said that the window fills too fast."""
+        """The newest message of the user at the last warning that the window fills too fast."""
 
     async def keep(self, used: int) -> None:
         """Make room before a request of `used` tokens, if needed.

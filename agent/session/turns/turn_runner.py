@@ -72,7 +72,7 @@ EXIT_CODES: dict[TurnOutcome, ExitCode] = {
 
 @dataclass(slots=True)
 class _Progress:
-    """What has happened in a turn so far: steps, parts of the answer, and refusals."""
+    """The progress of a turn: steps, parts of the answer, and refusals."""
 
     calls: int = 0
     nudges: int = 0

@@ -140,7 +140,7 @@ def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings
 
 
 def without_lessons(registry: Registry) -> frozenset[str]:
-    """Return the tools from whose failures nothing is learned: they act on the session or ask someone."""
+    """Return the tools whose failures are not learned from: they act on the session or ask the user."""
     own = frozenset(entry.name for entry in registry.entries() if entry.toolset == "learnings")
     return own.union(
         registry.with_trait("asks_person"),
@@ -192,7 +192,7 @@ class AgentServices:
     jobs: Callable[[Path], JobKeeper] | None = None
     """Returns the scheduled jobs for an agent that works in this folder."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The user's environment variables, by which skills report missing ones."""
+    """The user's environment variables, in which skills look for those that they require."""
     closers: list[Callable[[], Awaitable[None]]]
     """Functions that are called when the session is closed."""
 
@@ -218,7 +218,7 @@ class AgentSpec:
     profile: Profile
     meter: Meter
     policy: RetryPolicy
-    """When a failed request is tried again."""
+    """The rules for retries of a failed request."""
     limit: StepLimit
     gate: Gate
     """Decides on its actions, and asks the user if possible."""

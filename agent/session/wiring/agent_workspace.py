@@ -65,7 +65,7 @@ class AgentWorkspace:
         """Return a function that saves the files that a call is about to change.
 
         `session` is part of the key, because agents of different sessions may use the same call ids. With
-        `has_hooks`, programs of the user run beside each call, so that no call is skipped.
+        `has_hooks`, calls that only read are included, because the user's programs run with each call.
         """
 
         async def acting(call: str, action: Action) -> None:

@@ -82,7 +82,7 @@ class ExecutionContext:
     """The log of the gate's decisions."""
     scripts: CodeRunner
     diagnostics: Diagnostics
-    """The service that looks for errors after an edit."""
+    """The service that checks edited files for errors."""
     confined: bool
     """True if the operating system confines scripts."""
     links_stay: bool

@@ -140,7 +140,7 @@ def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
 
 
 def _window_notice(target: Target) -> str:
-    """Return a notice if the window in use is smaller than the settings say; otherwise an empty text."""
+    """Return a notice if the window in use is smaller than in the settings; otherwise an empty text."""
     chosen, window = target.chosen.context_window, target.info.context_window
     if not chosen or not window or window >= chosen:
         return ""

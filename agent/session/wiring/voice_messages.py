@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.session.spending.request_log import RequestLog
 
 ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
-"""Suffixes of recordings, and those by which transcription services know the same format."""
+"""Suffixes of recordings, and the suffixes that transcription services expect for them."""
 
 
 async def transcribe(
