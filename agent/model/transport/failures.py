@@ -16,10 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
-from agent.model.addresses import plain_address
+from agent.model.addresses import is_loopback, plain_address
 from agent.model.dialect import DEFAULT, Dialect, load
+from agent.model.providers import BASE_URL, CUSTOM, KEY
 from agent.model.repairs import Refusal, is_overflow, names, window_in
 from agent.model.transport.waits import LONGEST_RESET, asked_wait
 from tools.kit.lazy_pattern import lazy_pattern
@@ -256,6 +258,18 @@ _OF_THE_GATEWAY = ("auth", "billing", "not_found")
 """Kinds of failures that then concern the gateway's own key, account or settings."""
 
 
+def _proxy_variable(url: str) -> str:
+    """Return the variable that sends requests to this address through a proxy; empty if none does."""
+    # Imported here, as it costs a start much, and this is for failures only.
+    from urllib.request import proxy_bypass
+
+    parts = urlsplit(url)
+    if is_loopback(url) or proxy_bypass(parts.hostname or ""):
+        return ""
+    names = [name for kind in (parts.scheme, "all") for name in (f"{kind}_proxy", f"{kind}_proxy".upper())]
+    return next((name for name in names if os.environ.get(name)), "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
     """Turns the failures of one provider into errors for the user.
@@ -327,11 +341,12 @@ class Failures:
         chain = list(_causes(error))
         names = {type(cause).__name__ for cause in chain}
         if any(isinstance(cause, ssl.SSLError) for cause in chain):
-            reason = next(cause for cause in chain if isinstance(cause, ssl.SSLError))
-            return self._unreachable(
-                f"the secure connection failed ({self.clean(reason.reason or str(reason))})",
-                "check its certificate and the address",
-            )
+            failed = next(cause for cause in chain if isinstance(cause, ssl.SSLError))
+            reason = self.clean(failed.reason or str(failed))
+            mend = "it may speak http:// only; check the address"
+            if "CERTIFICATE" in reason:
+                mend = "name a file with its authority's certificate in SSL_CERT_FILE, or check the address"
+            return self._unreachable(f"the secure connection failed ({reason})", mend)
         if any(isinstance(cause, socket.gaierror) for cause in chain):
             return self._unreachable("the host name is unknown", "check the network and the address")
         if "ConnectTimeout" in names:
@@ -341,9 +356,8 @@ class Failures:
             number = next((cause.errno for cause in chain if isinstance(cause, OSError) and cause.errno), 0)
             reason = os.strerror(number).lower() if number else ""
             reason = reason or ("the proxy refused" if "ProxyError" in names else "no connection")
-            return self._unreachable(
-                self.clean(reason), "start the server, or check the network and the address"
-            )
+            start = "start the server, or " if is_loopback(self.base_url) else ""
+            return self._unreachable(self.clean(reason), f"{start}check the network and the address")
         if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
             return self._unreachable("the address or a header is malformed", "correct it")
         if names & {"ReadTimeout", "WriteTimeout", "PoolTimeout"}:
@@ -362,12 +376,16 @@ class Failures:
         return self.clean(plain_address(self.base_url))
 
     def setting(self, name: str, value: str) -> str:
-        """Return the shell command that changes a setting of this provider."""
+        """Return the shell command that changes a setting of this provider, or the variable that holds it."""
+        if (self.provider, name, self.key_hint) == (CUSTOM, "base_url", KEY):
+            return BASE_URL
         return f"`hermes config set providers.{self.provider}.{name} {value}`"
 
     def _unreachable(self, reason: str, mend: str) -> ModelError:
         setting = f" ({self.setting('base_url', 'URL')})" if self.provider else ""
         who = f"{self.provider} at {self.address}" if self.provider else self.address
+        if variable := _proxy_variable(self.base_url):
+            who, mend, setting = f"{who} through a proxy", f"correct {variable}, or unset it", ""
         return ModelError("unreachable", f"Cannot reach {who}: {reason}; {mend}{setting}.")
 
     def _error(

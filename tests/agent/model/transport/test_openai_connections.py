@@ -159,7 +159,25 @@ async def test_a_server_without_tls_is_unreachable_over_https():
         error = await failure(client)
         await client.aclose()
     assert error.kind == "unreachable"
-    assert "secure connection" in str(error)
+    assert "secure connection" in str(error) and "it may speak http:// only" in str(error)
+
+
+async def test_behind_a_proxy_its_variable_is_named_and_nothing_else(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "")
+    client = FormatClient(CHAT, "http://model.invalid/v1", KEY, names=FailureNames("acme"))
+    error = await failure(client)
+    await client.aclose()
+    assert error.kind == "unreachable"
+    assert "through a proxy: connection refused; correct HTTP_PROXY, or unset it" in str(error)
+    assert "base_url" not in str(error)
+
+
+async def test_the_variable_with_the_address_is_named_where_it_holds_it():
+    client = FormatClient(CHAT, "http://127.0.0.1:1/v1", KEY, names=FailureNames("custom"))
+    error = await failure(client)
+    await client.aclose()
+    assert "check the network and the address (OPENAI_BASE_URL)" in str(error)
 
 
 @pytest.mark.parametrize("key", ["sk-\n-x", "schlüssel", "a\x00b"])
