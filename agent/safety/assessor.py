@@ -340,7 +340,7 @@ class Policy:
     """The rule for one class of effects."""
 
     passes_by: Literal["always", "boundary", "undo", "never"]
-    """What makes it allowed without asking: nothing; a closed boundary; undo of `.git`; nothing does."""
+    """The condition for allowing it without asking: none, a closed boundary, undo of `.git`; or never."""
     reason: str
     """The reason for asking, as a clause for the user."""
 

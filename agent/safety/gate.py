@@ -94,7 +94,7 @@ class Gate:
         self._audit = audit
         self._adviser = adviser
         self.changed: Callable[[PermissionPolicy], None] | None = None
-        """Called with the policy after the permissions were read again, before the action continues."""
+        """A function called with the policy after permissions were read again, before the action goes on."""
         self._told: PermissionPolicy | None = None
         self._limit: Callable[[Action], str] = _unlimited
         self._asking: dict[Subject, asyncio.Lock] = {}

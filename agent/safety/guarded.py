@@ -235,7 +235,7 @@ SHORT_NAMES = {
 
 _MARK = lazy_pattern(f"[{''.join(GLOBS)}{UNKNOWN}]")
 is_open = _MARK.search
-"""Returns whether a marked text may stand for other texts (a match, or None)."""
+"""A function that returns a match if a marked text may stand for other texts, otherwise None."""
 _ENDING = lazy_pattern(r"[*?…]+\.\w+")
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
@@ -361,7 +361,9 @@ class GuardedPlaces:
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
         self._telling = _TELLING | named | {name.casefold() for name in named}
         self.says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
-        """Returns whether a name has no meaning: all paths with such ends below one folder get one result."""
+        """A function that returns whether a name has no special meaning. Paths in one folder share one result
+        if all later names have none.
+        """
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
         """Return a description of the guarded file at a marked absolute path; see `guarded_place`."""
@@ -462,7 +464,7 @@ class GuardedPlaces:
     def _in_copy(self, names: tuple[str, ...], own: tuple[str, ...]) -> bool:
         """Return whether the path is in a copy of the workspace made by Hermes."""
         copies = (*own, "copies")
-        # Names with markers are not certainly inside it.
+        # Names with marks are not certainly inside it.
         return any(
             space[: len(copies)] == copies and names[: len(space)] == space for space in self._workspaces
         )

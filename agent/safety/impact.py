@@ -66,7 +66,7 @@ UNDO: dict[EffectName, str] = {
     "publishes": "undo brings back files of the workspace, nothing on other machines",
     "lost": "undo does not bring this back",
 }
-"""What undo could restore afterwards, for each class of effects."""
+"""Clauses about what undo could restore afterwards, for each class of effects."""
 
 
 class _Case(NamedTuple):
@@ -147,9 +147,9 @@ class Account(NamedTuple):
     """A description of an action for the user who is asked to approve it."""
 
     sentence: str
-    """What will happen, and why the user is asked."""
+    """The expected effects, and why the user is asked."""
     undo: str
-    """What undo could restore, as a clause."""
+    """The extent to which undo could restore the effects, as a clause."""
 
 
 def account(action: Action, verdict: Verdict, workspace: Path, reading: Reading | None = None) -> Account:

@@ -20,8 +20,8 @@ from agent.safety.reader.tree import UNKNOWN, words
 from tools.kit.lazy_pattern import lazy_pattern
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
-"""What decided: a rule, the mode, an earlier permission, the user, `nobody` because no user answered, or the
-side model (`model`), which only makes a verdict stricter.
+"""The source of a decision: a rule, the mode, an earlier permission, the user, `nobody` because no user
+answered, or the side model (`model`), which only makes a verdict stricter.
 """
 
 SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
@@ -54,7 +54,7 @@ WRITERS = words("tee cp mv install ln rsync truncate sed perl sponge scp")
 
 @dataclass(frozen=True, slots=True)
 class UndoCoverage:
-    """What checkpoints record, so that undo can restore it."""
+    """The data that checkpoints record, so that undo can restore it."""
 
     git: bool = True
     """True if refs, HEAD, index, settings and hooks of `.git` are recorded, and objects protected from
@@ -115,7 +115,7 @@ class ProgramCall:
     places: Places
 
     def operands(self, valued: str = "") -> list[str]:
-        """Return the arguments that are no options nor values of the short options `valued`."""
+        """Return the arguments that are neither options nor values of the short options `valued`."""
         for argument in self.arguments:
             if argument[:1] == "-":
                 break

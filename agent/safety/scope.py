@@ -55,7 +55,7 @@ _SAMPLES = (
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
 _has_start = re.compile(r"/\.|/Library/|/snap/|/etc/|/run/|/var/|/proc/|/dev/", re.IGNORECASE).search
-"""Searches for a part that the paths of all folders with secrets have (a match, or None)."""
+"""A function that returns a match if a path contains a part common to all folders with secrets, or None."""
 
 
 def is_secret(path: str) -> bool:
@@ -289,7 +289,7 @@ def _real(path: str) -> str:
     """Return the path with links followed, up to its first wildcard or unknown part."""
     full = absolute(path)
     at = -1
-    if not full.isascii():  # markers are not ASCII characters
+    if not full.isascii():  # marks are not ASCII characters
         at = min((place for mark in (*GLOBS, UNKNOWN) if (place := full.find(mark)) >= 0), default=-1)
     try:
         if at < 0:

@@ -133,7 +133,7 @@ class ProjectTree:
         self._silent = False
         self._breathed = 0.0
         self.left_out = False
-        """Whether there was more than the limit."""
+        """True if the project has more folders or files than the limits."""
 
     @property
     def folders(self) -> int:

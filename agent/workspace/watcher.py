@@ -86,7 +86,7 @@ class Watcher:
         self._sweep_seconds = SWEEP_SECONDS
         self._next_sweep = 0.0
         self._wanted = asyncio.Event()
-        """Set when the project must be read without further delay."""
+        """An event set when the project must be read without further delay."""
         self._unsure = False
         self._sweep_unsure = False
         self._loop: asyncio.AbstractEventLoop | None = None

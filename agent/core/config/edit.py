@@ -71,7 +71,7 @@ def unset_setting(home: Home, key: str) -> bool:
 def put_entry(home: Home, path: Path, value: Any) -> None:
     """Set a setting or a whole entry, such as a server, at `path` of `config.yaml`.
 
-    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; the file is then
+    Raises `ConfigError` if the value is not allowed or the file cannot be changed safely; it is then
     unchanged.
     """
     with _lock_and_read(home) as before:

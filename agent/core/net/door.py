@@ -286,7 +286,7 @@ class DoorAnswer:
 Permit = Callable[[str, str], Awaitable[None]]
 """A permission check: called with an address and the one that redirected to it, or ""; raises to refuse."""
 Opened = Callable[[str], bool]
-"""Returns whether the user's own rules permit an address that is otherwise refused."""
+"""A function that returns whether the user's own rules permit an address that is otherwise refused."""
 
 
 async def anybody(url: str, source: str) -> None:

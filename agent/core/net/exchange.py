@@ -264,8 +264,8 @@ class ProxyRefusal:
 
 
 Decide = Callable[[str, int], Awaitable[str | None]]
-"""Returns None if a port of a canonical host may be reached, otherwise the reason as the rest of a sentence
-that begins with its name. Cancelled when the client disconnects.
+"""A function that returns None if a port of a canonical host may be reached, otherwise the reason as the rest
+of a sentence that begins with its name. Cancelled when the client disconnects.
 """
 
 
@@ -295,9 +295,9 @@ class ExchangeRules:
     scan: SecretScan
     network: Network
     told: Callable[[ProxyRefusal], None]
-    """Called with every refused connection, before the client is answered."""
+    """A function called with every refused connection, before the client is answered."""
     is_own: Callable[[str, int], bool] = lambda host, port: False
-    """Returns whether the user has listed the host as part of their own network."""
+    """A function that returns whether the user has listed the host as part of their own network."""
     lifts: Lifts | None = None
 
 

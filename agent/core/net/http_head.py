@@ -45,7 +45,7 @@ class RequestHead:
     host: str
     port: int
     framing: Literal["none", "length", "chunked"] = "none"
-    """How the end of the body is recognized."""
+    """The way in which the end of the body is recognised."""
     length: int = 0
     """The size of the body in bytes, if `framing` is `length`."""
     onward: bytes = b""

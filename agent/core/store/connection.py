@@ -160,7 +160,7 @@ def address(path: Path, option: str) -> str:
 def _begin(connection: aiosqlite.Connection) -> asyncio.Future[Any]:
     """Start opening the database on the connection's thread; return a future for the end of that.
 
-    A task would be cancelled by a loop that ends, and what the thread opens nevertheless would stay open.
+    This is not a task, because a closing event loop would cancel a task, and the opened file would stay open.
     """
     steps = connection.__await__()
     opened = next(steps)
@@ -176,7 +176,7 @@ def _begin(connection: aiosqlite.Connection) -> asyncio.Future[Any]:
 def _stop(connection: aiosqlite.Connection) -> asyncio.Future[None]:
     """Stop the connection's thread after its queued work; return a future for the end of that.
 
-    `close` would be a task, which a loop that ends cancels even before it begins.
+    `close` would be a task, which a closing event loop cancels even before it begins.
     """
     ended = connection.stop()
     assert ended is not None  # there is an event loop

@@ -92,7 +92,7 @@ class StoredPath(Sequence[Node]):
         return nodes
 
     def iterate(self, *labels: str, start: int = 0) -> Iterator[Node]:
-        """Yield the nodes with these labels from index `start` on, without keeping what had to be read."""
+        """Yield the nodes with these labels from index `start` on, without keeping those read in memory."""
         found = self._places(labels)
         return self._nodes(found[bisect_left(found, start) :])
 

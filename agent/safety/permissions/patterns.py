@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Certainty(IntEnum):
-    """How certain a match is. What a rule covers only `MAYBE` is asked about, even if the rule denies."""
+    """The certainty of a match. If a rule only matches `MAYBE`, the user is asked, even if it denies."""
 
     NO = 0
     MAYBE = 1
@@ -213,7 +213,7 @@ class PathPattern:
 
 
 Matcher = Callable[[str, bool], bool]
-"""A test whether a path is covered; the flag means that it may be a folder with matching content."""
+"""A test of whether a path is covered; the flag means that it may be a folder with matching content."""
 
 
 def _text(path: Path) -> str:
@@ -395,7 +395,7 @@ def _is_option(word: str) -> bool:
 _LITERAL = lazy_pattern(r"[\w.+-]+")
 _SHORT = lazy_pattern(r"-\w+")
 _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
-"""Returns whether a marked word stands for unknown text (a match, or None)."""
+"""A function that returns a match if a marked word stands for unknown text, otherwise None."""
 
 
 @lru_cache(maxsize=8)

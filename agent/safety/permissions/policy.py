@@ -590,7 +590,7 @@ class AgentFolders(NamedTuple):
 
 
 class Decider:
-    """Decides about actions of one session without asking the user. Thread-safe.
+    """The part of the gate that decides about actions of one session without asking the user. Thread-safe.
 
     `mode` comes from the settings; `chosen` is a mode for this session that overrides settings and files.
     `coverage` is the protection by the boundary, `undo` the files that checkpoints can restore.

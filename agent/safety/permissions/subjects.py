@@ -180,7 +180,7 @@ EFFECTS: dict[type[Action], tuple[str, Kind]] = {
     SpawnAgent: ("delegate_task", "other"),
     RunScript: ("execute_code", "other"),
 }
-"""For each kind of action its name in rules, and the kind of its patterns. Other actions declare both
+"""The name of each kind of action in rules, and the kind of its patterns. Others declare them
 (`tools.effects`).
 """
 
@@ -216,7 +216,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """How certainly a rule that asks or denies matches an action."""
+    """The certainty with which a rule that asks or denies matches an action."""
 
     certainty: Certainty
     part: str = ""
@@ -463,7 +463,7 @@ class PermissionRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFindings:
-    """What the rules that ask or deny find about one action: reasons, as clauses for the user."""
+    """The findings of the rules that ask or deny about one action: reasons, as clauses for the user."""
 
     denied: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()

@@ -88,7 +88,7 @@ def globbing(text: str) -> str:
 
 def literal(text: str) -> str:
     """Return marked text with the characters that the marks stand for; unknown parts become `…`."""
-    # Markers are never ASCII characters, and `isascii` is fast.
+    # Marks are never ASCII characters, and `isascii` is fast.
     return text if text.isascii() else text.translate(_LITERAL)
 
 

@@ -331,7 +331,7 @@ class Opened:
     versions: bool = False
     """True if it makes git put other file versions into the work tree, including guarded files."""
     deletes: Callable[[Path], bool] = lambda path: False
-    """Returns whether it deletes a folder with its content."""
+    """A function that returns whether it deletes a folder with its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,10 +354,10 @@ class CommandReading:
     """Functions that find out from the text of a command, and its folder, what it needs."""
 
     network: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True)
-    """Returns the network access it needs; used only if the network is filtered or must be asked for."""
+    """A function for the network access it needs; used only if the network is filtered or asked for."""
     opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened()
     changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True
-    """Returns whether it may change git settings, so that it gets copies of them."""
+    """A function that returns whether it may change git settings, so that it gets copies of them."""
 
 
 class SessionBoundary:

@@ -233,7 +233,7 @@ class FilteredNetwork:
         self._refused: deque[tuple[float, ProxyRefusal]] = deque(maxlen=_MOST_KEPT)
         self.decide: Decide = nobody
         self.idle: Callable[[frozenset[int]], None] = lambda running: None
-        """Called with the commands still running when one has ended."""
+        """A function called with the commands still running when one has ended."""
 
     @property
     def is_open(self) -> bool:

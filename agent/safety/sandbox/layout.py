@@ -208,7 +208,7 @@ def _open_anchor(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DrawnShape:
-    """What a sandbox is set up for: its policy, and device and inode of what is at each mount's path."""
+    """The shape of a sandbox: its policy, and device and inode of the file at each mount's path."""
 
     policy: SandboxPolicy
     places: tuple[tuple[MountPlace, tuple[int, int]], ...]
@@ -216,7 +216,8 @@ class DrawnShape:
     def is_mounted(self, pid: int) -> bool:
         """Return whether the sandbox with the process `pid` still has a mount at each path; False if unknown.
 
-        A mount goes when something outside removes what it is on, even if another name of it remains.
+        A mount disappears when a program outside removes its path, even if another hard link to the file
+        remains.
         """
         try:
             inside = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]

@@ -290,7 +290,7 @@ def _content(path: Path) -> bytes:
 
 
 class SettingsLender:
-    """Makes separate copies of git settings for every command of one session, below `folder`. Thread-safe."""
+    """A source of separate copies of git settings for each command of a session, in `folder`. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -63,7 +63,7 @@ _BATCH = 2_000
 _DIGEST = lazy_pattern(r"[0-9a-f]{64}")
 _BLOB = lazy_pattern(r"(?:[0-9a-f]{40})?")
 _ODD = lazy_pattern(r"(?:^|/)\.{0,2}(?:/|$)|\0")
-"""Matches a path with an empty component, or with one that leads elsewhere."""
+"""A pattern for a path with an empty component, or with one that leads elsewhere."""
 
 
 class Baseline:
@@ -236,15 +236,15 @@ class FileRegister:
         self._breathed = 0.0
         self._uncovered = Uncovered()
         self._met: set[str] | None = set()
-        """Paths named by calls before the first look was taken up; None from then on."""
+        """Paths named by calls before the first survey was applied; None from then on."""
         self.hurried = False
-        """Whether somebody waits: then there are no pauses."""
+        """True if a caller waits, so that there are no pauses."""
         self.waiting = 0
         """The number of tasks waiting for the thread, for which storing contents pauses."""
         self.complete = False
-        """Whether all required contents are available."""
+        """True if all required contents are available."""
         self.left_out = Coverage()
-        """What could not be restored if it changed now. Any thread may read it."""
+        """The paths that could not be restored if they changed now. Any thread may read them."""
 
     def close(self) -> None:
         """Release the system's resources that scans hold."""

@@ -138,7 +138,7 @@ class StoreFinding:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The result of `verify`: counts, and what is wrong."""
+    """The result of `verify`: counts and findings."""
 
     sessions: int
     steps: int

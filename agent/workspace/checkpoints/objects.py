@@ -60,7 +60,7 @@ class Stored:
     size: int
     """The size on disk in bytes, after compression."""
     used: float
-    """When it was last stored or requested, in seconds since the epoch; up to `REFRESH_SECONDS` too early."""
+    """The time of its last use, in seconds since the epoch; up to `REFRESH_SECONDS` too early."""
 
 
 class ObjectStore:

@@ -67,7 +67,7 @@ UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
 
 @dataclass(slots=True)
 class CallRecording:
-    """What is recorded about one call while it runs."""
+    """The recording of one call while it runs."""
 
     call: str
     session: str
@@ -107,7 +107,9 @@ class StepRecorder:
         self._further = further
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
-        """Entered while files are restored, so that watchers do not report that as the work of others."""
+        """A context entered while files are restored, so that watchers do not report that as changes by
+        others.
+        """
         self.links_stay = False
         """True if programs in the sandbox cannot link a workspace file to a path outside of the workspace."""
         self.telling: asyncio.Task[None] | None = None

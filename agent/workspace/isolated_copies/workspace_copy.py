@@ -80,10 +80,10 @@ class WorkspaceCopy:
         self._hidden = {item.path for item in copied.left_out}
         self._known = known
         self._bases: dict[str, PathEntry | None] = {} if held is None else dict(held.bases)
-        """First states of paths, if better known than from the workspace."""
+        """The first states of paths, where they are known better than from the workspace."""
         self._holder = None if held is None else held.holder
         self._reopened = held is not None
-        """Whether the workspace may have changed in between without a step."""
+        """True if the workspace may have changed in between without a step."""
 
     @property
     def id(self) -> str:

@@ -176,9 +176,9 @@ class Spared:
 
     moves: tuple[Move, ...]
     skipped: tuple[LeftOut, ...]
-    """What stays unchanged; one entry for a whole database or folder."""
+    """The paths that stay unchanged, with one entry for a whole database or folder."""
     remarks: tuple[str, ...] = ()
-    """What could not be determined, each as a clause for the user."""
+    """Notes for the user about facts that could not be determined, each a clause."""
     databases: Mapping[str, str] = field(default_factory=dict)
     """The kinds of the affected databases, by path."""
 

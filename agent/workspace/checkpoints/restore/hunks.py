@@ -55,8 +55,7 @@ class Hunks:
     def diff(self, name: str) -> str:
         """Return the unified diff from `now` to `then`, which shows the effect of restoring everything.
 
-        Invisible characters are spelled out, because lines may differ only in them, but line ends are not if
-        all are alike.
+        Invisible characters are made visible, except carriage returns that all lines of both texts end with.
         """
         now, then = (marked_lines(text) for text in _readable(self.now, self.then))
         lines = [f"--- a/{name}", f"+++ b/{name}"]

@@ -78,7 +78,7 @@ class PlanItem:
     unit: str = ""
     """The folder of the unit together with which a work tree file is restored; usually empty."""
     about: str = ""
-    """What in its unit the item stands for, such as a ref; empty for the path itself."""
+    """The part of its unit that the item stands for, such as a ref; empty for the path itself."""
 
     @property
     def is_repository(self) -> bool:
