@@ -148,13 +148,14 @@ def say_path(args: argparse.Namespace, path: Path) -> None:
     answer(args, {"path": str(path)}, str(path))
 
 
-def agrees(question: str) -> bool:
-    """Ask a yes/no question; return False for an empty answer, at the end of input and on ctrl+c."""
-    print(f"{reveal(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+def agrees(question: str, *, default: bool = False) -> bool:
+    """Ask a yes/no question, to which `default` is the empty answer. The end of input and ctrl+c are a no."""
+    print(f"{reveal(question)} [{'Y/n' if default else 'y/N'}] ", end="", file=sys.stderr, flush=True)
     try:
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        line = sys.stdin.readline()
     except KeyboardInterrupt:
         return False
+    return line.strip().lower() in ("y", "yes") or (default and line.endswith("\n") and not line.strip())
 
 
 def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:

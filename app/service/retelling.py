@@ -6,10 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.core.store.nodes import Node
-from agent.events import Event, ReplyCut, RequestResolved, ToolStarted, TurnEnded, UserMessageAdded
+from agent.events import (
+    ApprovalAsked,
+    CeilingAsked,
+    Event,
+    ForecastAsked,
+    QuestionAsked,
+    ReplyCut,
+    RequestResolved,
+    ToolStarted,
+    TurnEnded,
+    UserMessageAdded,
+)
+from agent.integrations.server_events import FormAsked
 from agent.session.conversation.stored_events import stored_events
 from tools.registry import Registry
 from tools.text.safe_text import clean
+
+REQUESTS = frozenset(
+    each.type for each in (QuestionAsked, ApprovalAsked, ForecastAsked, CeilingAsked, FormAsked)
+)
+"""The types of events that wait for an answer of the user."""
 
 
 def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
@@ -33,7 +50,7 @@ def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[
                 turn = turn and kind != "turn_ended"
             case "turn_started" if is_main:
                 turn = True
-            case "question" | "approval" | "forecast" | "ceiling":
+            case _ if kind in REQUESTS:
                 open_requests[str(event["id"])] = str(event.get("agent", "main"))
             case "request_resolved":
                 open_requests.pop(str(event["id"]), None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, HermesError
-from app.cli.frame import YES, add_action, add_json, say, say_json
+from app.cli.frame import YES, add_action, add_json, agrees, say, say_json
 from themes.states import glyph
 from tools.extras import EXTRAS, is_installed, missing
 
@@ -105,9 +105,10 @@ def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
     if change.obstacle:
         raise ConfigError(f"Hermes cannot change this itself: {change.obstacle}. Run this: {change.line}")
     say(f"$ {change.line}", sys.stderr)
-    if ask and not _ask_yes(f"Run it{f', about {size} MB' if size else ''}?"):
-        alone = "" if sys.stdin.isatty() else ", as nobody can be asked here; add --yes"
-        raise ConfigError(f"Nothing was changed{alone}.")
+    if ask and not sys.stdin.isatty():
+        raise ConfigError("Nothing was changed, as nobody can be asked here; add --yes.")
+    if ask and not agrees(f"Run it{f', about {size} MB' if size else ''}?", default=True):
+        raise ConfigError("Nothing was changed.")
     shown = ProgressLine()
     try:
         code, said = run_pip(with_raw_progress(change.command), size * 1_000_000, shown.show, person_umask())
@@ -118,17 +119,6 @@ def _carry_out(change: ExtrasChange, size: int, *, ask: bool) -> None:
     if code:
         say(said, sys.stderr)
         raise HermesError(failure_hint(said) or "The command above failed; what it said is above.")
-
-
-def _ask_yes(question: str) -> bool:
-    """Ask a yes/no question, where empty means yes; return False without a terminal."""
-    if not sys.stdin.isatty():
-        return False
-    print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)
-    try:
-        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
-    except KeyboardInterrupt:
-        return False
 
 
 def _list(args: argparse.Namespace, names: Sequence[str] = ()) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, advise, say, say_json
+from app.cli.frame import add_action, add_actions, advise, agrees, say, say_json
 from themes.states import glyph
 
 if TYPE_CHECKING:
@@ -199,14 +199,14 @@ def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, 
     asks = not args.yes
     if asks and not sys.stdin.isatty():
         raise ConfigError("Nobody is there to be asked; add --yes to agree to this plugin.")
-    if asks and not _confirm(f"{what} {shelved.name}?"):
+    if asks and not agrees(f"{what} {shelved.name}?"):
         raise _DeclinedError("Nothing was agreed to.")
     if plugin is None:
         return
     if asks and plugin.in_process and not args.in_process:
-        args.in_process = _confirm("Let it run within Hermes, without a boundary?")
+        args.in_process = agrees("Let it run within Hermes, without a boundary?")
     if asks and plugin.runs and around.sandbox.name == "none" and not args.unconfined:
-        args.unconfined = _confirm("Run its code although nothing confines it?")
+        args.unconfined = agrees("Run its code although nothing confines it?")
 
 
 class _DeclinedError(ConfigError):
@@ -222,7 +222,7 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
         say(f"  {shelved.name} offers services:")
         for each in services:
             say(f"    {each.sentence}")
-        return args.yes or _confirm("Use them?")
+        return args.yes or agrees("Use them?")
 
     taken = taken_names(home, Path.cwd(), shelved.folder)
     registered = asyncio.run(enable(shelved, _environment(home), agreement, taken, agree_to))
@@ -346,15 +346,6 @@ def _environment(home: Home) -> PluginEnvironment:
     loaded = load(home, dict(os.environ), Path.cwd())
     environ: Mapping[str, str] = loaded.environ
     return PluginEnvironment.of(home, Path.cwd(), environ, loaded.settings.sandbox.mode)
-
-
-def _confirm(question: str) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except (EOFError, KeyboardInterrupt):
-        return False
 
 
 ACTIONS: Mapping[

@@ -45,7 +45,13 @@ def test_an_extra_of_a_checkout_is_installed_with_its_pins_and_hashes(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [(b"n\n", "changed.\n"), (b"", "as nobody can be asked here; add --yes.\n")]
+    ("answer", "said"),
+    [
+        (b"n\n", "changed.\n"),
+        (b"\x04", "changed.\n"),
+        (b"", "as nobody can be asked here; add --yes.\n"),
+    ],
+    ids=["no", "end of input", "nobody"],
 )
 def test_a_no_is_told_from_nobody_being_there(
     answer: bytes,

@@ -19,9 +19,11 @@ from websockets.sync.client import connect
 
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
+from agent.events import Asked, RequestResolved
 from app.service import doors, hosted_session
 from app.service.credentials import Credentials
 from app.service.hosted_session import EventLog
+from app.service.retelling import closing_events
 from tests.agent.core.net.test_door_tls import signed
 from tests.app.service.conftest import SCRIPT
 from tests.support import command
@@ -304,6 +306,14 @@ def test_a_killed_service_loses_and_doubles_nothing(mortal: Service, folder: Pat
     assert nodes == sorted(set(nodes))
     head.say(session, "greet")
     assert head.until(session, "turn_ended", again[-1]["seq"])[-1]["outcome"] == "done"
+
+
+@pytest.mark.parametrize("kind", [each.type for each in Asked.__subclasses__()])
+def test_every_kind_of_request_of_a_killed_process_is_cancelled(kind: str) -> None:
+    sent = [{"type": kind, "agent": "main", "id": "r1"}, {"type": kind, "agent": "a", "id": "r2"}]
+    (ended,) = closing_events([*sent, {"type": "request_resolved", "id": "r1"}], "s1")
+    assert isinstance(ended, RequestResolved)
+    assert (ended.agent, ended.id, ended.outcome) == ("a", "r2", "cancelled")
 
 
 @pytest.mark.parametrize(
