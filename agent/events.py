@@ -329,7 +329,7 @@ class StepTaken(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchSwitched(Event):
-    """The session continues elsewhere in its tree: a surface shows that conversation from now on."""
+    """The session continues at another node of its tree; surfaces show that conversation from now on."""
 
     type: ClassVar[str] = "branch"
     head: str

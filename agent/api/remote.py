@@ -195,7 +195,7 @@ def _decode_marked(key: str, value: dict[str, Any]) -> Any:
 
 
 def _construct(kind: type[Any], fields: dict[str, Any]) -> Any:
-    """Construct a value of a class. A future, which is never sent, is replaced by a new one of this loop."""
+    """Return a value of a class. A future, which is never sent, is replaced by a new one of this loop."""
     if dataclasses.is_dataclass(kind):
         for field in dataclasses.fields(kind):
             if field.init and not field.metadata.get("json", True):
@@ -559,8 +559,8 @@ class RemoteSession:
         environ: Mapping[str, str] | None,
         service: Path | None = None,
     ) -> SessionClient:
-        """Start an engine that opens a session, or request the session from a service by the path of its
-        socket.
+        """Start an engine that opens a session, and return the session. With a service, given by its socket,
+        request it there.
 
         Raises `HermesError`; then no process is left.
         """

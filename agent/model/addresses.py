@@ -24,7 +24,7 @@ def is_loopback(url: str) -> bool:
 
 
 def below(base_url: str, path: str) -> str:
-    """Append `path` to the path of an address. The query is kept, because some gateways require it."""
+    """Return an address with `path` appended to its path. The query is kept, as some gateways require it."""
     parts = urlsplit(base_url.strip())
     return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.rstrip('/')}/{path}", parts.query, ""))
 

@@ -131,7 +131,7 @@ def _substitute(text: str, environ: Mapping[str, str]) -> str:
 
 
 async def check_server(address: str, key: str, taken: Collection[str]) -> ServerCheck:
-    """Ask the server at an address for its models and its wire format, with a few small requests.
+    """Return the models and the wire format of the server at an address, from a few small requests.
 
     `taken` are names of providers in use. Never raises; errors are in `problem`.
     """
@@ -193,7 +193,7 @@ def _name_of(url: str, taken: Collection[str]) -> str:
 
 
 async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) -> KeyCheck:
-    """Send the provider one request with the key. Never raises; errors are in `problem`.
+    """Send the provider one request with the key; return the result. Never raises; errors are in `problem`.
 
     With `listed`, an answer without a list of models counts as a problem, and the key may be empty.
     """

@@ -81,7 +81,7 @@ def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
 
 
 def _joined_users(first: bytes, second: bytes) -> bytes:
-    """Join two user messages, without parsing the bytes of their images."""
+    """Return two user messages as one, without parsing the bytes of their images."""
     one, other = first[len(_USER) : -1], second[len(_USER) : -1]
     if one[:1] == other[:1] == b'"':
         return _USER + one[:-1] + rb"\n\n" + other[1:] + b"}"
@@ -93,7 +93,7 @@ def _parts(content: bytes) -> bytes:
 
 
 def _joined_answers(first: bytes, second: bytes) -> bytes:
-    """Join two messages of the model, with the calls of both."""
+    """Return two messages of the model as one, with the calls of both."""
     one: dict[str, Any] = json.loads(first)
     other: dict[str, Any] = json.loads(second)
     texts = [text for text in (one.get("content"), other.get("content")) if text]

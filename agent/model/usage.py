@@ -63,7 +63,7 @@ COUNTS = ("input", "output", "cached", "reasoning", "written", "cost")
 
 
 def usage_record(usage: Usage) -> dict[str, int | float | None]:
-    """Return `usage` in the form stored with a message."""
+    """Return `usage` in the form stored with a message; None stands for unknown."""
     return {name: getattr(usage, name) for name in COUNTS}
 
 

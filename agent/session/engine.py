@@ -360,7 +360,7 @@ class Engine:
         return await self.session.whole_path()
 
     async def compare(self, left: str, right: str) -> BranchComparison:
-        """Compare two branches, given by their names."""
+        """Return a comparison of two branches, given by their names. Raises `HermesError`."""
         from agent.session.history.branch_comparison import compare
 
         one = (left, await self.session.store.path(self.id, left))
@@ -371,7 +371,7 @@ class Engine:
         return replace(found, files=files)
 
     async def export(self, node: int) -> Path:
-        """Write the conversation up to a node as an HTML page with secrets masked; return its path."""
+        """Write the conversation up to a node as an HTML page; return its path. Raises `StoreError`."""
         from agent.session.export.html_page import page_of
         from tools.registry import registry
 
@@ -405,7 +405,7 @@ class Engine:
         self._start(partial(self._turn, message, origin, kept), "turn")
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, T]], name: str) -> asyncio.Task[T]:
-        """Start a turn or a compaction as a task that first waits for a running move through the history."""
+        """Return a task for a turn or a compaction, which begins after any move through the history."""
 
         async def after_move() -> T:
             await self.history.wait_for_move()
@@ -416,7 +416,7 @@ class Engine:
         return task
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
-        """Report changes by other programs, run a turn, and make it undoable when it has ended."""
+        """Report changes by other programs, run a turn, and make it undoable; return its end."""
         if self._watch is not None:
             await self._helpers.ask(WATCHING, self._watch.catch_up, None)
         before = await self._helpers.ask(MARKING, self.history.place, None)
@@ -430,7 +430,7 @@ class Engine:
         return ended
 
     async def _taken_up(self) -> TurnEnded:
-        """Run the rest of a turn that was interrupted; an undo reverts the whole turn."""
+        """Run the rest of an interrupted turn, and return its end. An undo reverts the whole turn."""
         begun = next((node for node in reversed(self.session.path) if _begins_turn(node)), None)
 
         async def began() -> SessionPlace:

@@ -79,7 +79,7 @@ class ToolOffer:
 def divide_tools(
     specs: Sequence[ToolSpec], direct: Collection[str], brought: Collection[str], window: int | None
 ) -> ToolOffer:
-    """Divide the tools into those shown in requests and those that only the search finds. Pure.
+    """Return the tools divided into those shown in requests and those that only the search finds. Pure.
 
     Tools named in `direct` are shown, and those of servers and plugins (`brought`) unless they take too much
     room. `window` is the model's context window in tokens; None if unknown. Without the search tools, all are

@@ -72,7 +72,7 @@ class PendingRequests:
     async def ask(
         self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
     ) -> PersonAnswer:
-        """Ask the user a question. In an unattended session it counts as declined at once."""
+        """Ask the user a question; return the answer. In an unattended session it is declined at once."""
         return await self.ask_person(
             QuestionAsked, agent, question=question, choices=tuple(choices), allow_freetext=allow_freetext
         )
@@ -85,8 +85,8 @@ class PendingRequests:
         impact: Impact = NOT_TOLD,
         account: Account | None = None,
     ) -> Decision:
-        """Ask the user to allow an action, and show the verdict of the rules, the impact, and a sentence
-        about it.
+        """Ask the user to allow an action; return the decision. The user sees the verdict of the rules, the
+        impact, and a sentence about the action.
 
         In an unattended session the request expires at once.
         """
@@ -107,7 +107,7 @@ class PendingRequests:
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
-        """Ask the user whether to start agents that may use as much as the forecast says.
+        """Ask the user whether to start agents that may use as much as forecast; return the decision.
 
         In an unattended session the request expires at once.
         """
@@ -116,7 +116,7 @@ class PendingRequests:
         return await self.ask_person(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
 
     async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
-        """Ask the user what to do about a ceiling; `again` is the proposed new ceiling.
+        """Ask the user what to do about a ceiling; return the reply. `again` is the proposed new ceiling.
 
         In an unattended session the request expires at once.
         """
@@ -133,7 +133,7 @@ class PendingRequests:
         )
 
     async def ask_person(self, kind: type[Asked], agent: str = "main", **fields: Any) -> Any:
-        """Send a request of any kind to the user and wait for the reply; `fields` are the fields of the kind.
+        """Send a request of any kind to the user and return the reply; `fields` are the fields of the kind.
 
         In an unattended session it is answered at once with the default of the kind.
         """

@@ -472,7 +472,7 @@ def _services(
 
 
 def _effort(base: SharedServices, talk: Conversation) -> SessionEffort:
-    """Return the thinking effort: from the command line, the session's last choice, or the settings."""
+    """Return the effort from `--effort`, the last choice, or the settings. Raises `ConfigError`."""
     effort = SessionEffort.of(base.settings.model.thinking, talk.session.path)
     if base.options.effort is not None:
         try:

@@ -89,7 +89,7 @@ class TaskResult:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> TaskResult:
-        """Read a result from JSON. Raises `KeyError`, `TypeError` or `AttributeError` for invalid data."""
+        """Return a result from JSON. Raises `KeyError`, `TypeError` or `AttributeError` for other data."""
         checks = tuple(CheckResult(**each) for each in given["checks"])
         result = cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
         if not result._has_right_types():

@@ -206,7 +206,7 @@ async def _send(process: asyncio.subprocess.Process, given: Any) -> None:
 
 
 def open_ray(conditions: Conditions, address: str) -> Pool:
-    """Connect to the Ray cluster at `address`, or start an embedded one. Blocks. Raises `ConfigError`."""
+    """Return a pool on the Ray cluster at `address`, or on an embedded one. Blocks. Raises `ConfigError`."""
     try:
         ray = import_module("ray")
     except ImportError:

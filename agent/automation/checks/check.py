@@ -325,7 +325,7 @@ async def _run_check(check: Check, evidence: Evidence) -> tuple[bool | None, str
 
 
 def _check_content(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
-    """Return the result and a detail of a check that starts no process. Raises `PatternError`."""
+    """Return whether a check without a process passed, or None, and a detail. Raises `PatternError`."""
     if check.kind == "json_schema":
         return holds(check.given, evidence.answer)
     if check.kind == "file":
@@ -524,7 +524,7 @@ def _pair(prompt: str, first: str, second: str) -> str:
 
 
 def _parts(*parts: tuple[str, str]) -> str:
-    """Join texts, each enclosed in lines with a random marker."""
+    """Return texts as one, each enclosed in lines with a random marker."""
     mark = secrets.token_hex(8)
     return "\n".join(f"[{name} {mark}]\n{_cut(text)}\n[end of {name.lower()} {mark}]" for name, text in parts)
 

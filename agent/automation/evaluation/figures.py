@@ -655,7 +655,7 @@ class ResultComparison:
 
 
 def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultComparison:
-    """Compare `first` (A) with `second` (B). Raises `ConfigError` if they have no tasks in common."""
+    """Return a comparison of `first` (A) with `second` (B). Raises `ConfigError` without a common task."""
     if first.suite != second.suite:
         raise ConfigError(f"A is of the suite {first.suite}, B of {second.suite}; compare runs of one suite.")
     old, new = first.by_task(), second.by_task()

@@ -121,7 +121,7 @@ def remove(connection: Connection, id: str) -> Job:
 
 
 def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
-    """Restore a deleted job with its runs. Runs that were due in the meantime are not made up for.
+    """Restore a deleted job with its runs, and return it. Runs due in the meantime are not made up for.
 
     Raises `ScheduleError` if another job now has its name.
     """
@@ -367,7 +367,7 @@ def note_delivery(connection: Connection, id: int, now: float, problem: str) -> 
 
 
 def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
-    """Return whether anything is pending, and the time at which the first of it is due (seconds, UTC)."""
+    """Return whether anything is pending, and when the first of it is due (seconds, UTC), or None."""
     (soonest,) = connection.execute("SELECT min(next) FROM jobs WHERE state = 'active'").fetchone()
     (earliest,) = connection.execute(
         "SELECT min(earliest) FROM job_runs WHERE state IN ('waiting', 'running')"

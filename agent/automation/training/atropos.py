@@ -58,7 +58,7 @@ class AtroposClient:
         await self._client.aclose()
 
     async def register(self, name: str, group_size: int, max_tokens: int, wait: float) -> Registered:
-        """Register the environment, waiting up to `wait` seconds for a trainer to start."""
+        """Register the environment; return the answer. Waits up to `wait` seconds for a trainer."""
         body = {
             "max_token_length": max_tokens,
             "desired_name": name,
@@ -81,7 +81,7 @@ class AtroposClient:
             waited += _WAITING
 
     async def room(self, env_id: int, most: int) -> None:
-        """Wait until fewer than `most` groups are queued for the trainer. It has no time limit."""
+        """Wait until fewer than `most` groups are queued for the trainer, without a time limit."""
         while True:
             said = await self._request("GET", "/status-env", {"env_id": env_id})
             waiting = said.get("queue_size")

@@ -479,7 +479,8 @@ async def train(
     base: Path,
     told: Callable[[BanditStep], None] = lambda step: None,
 ) -> list[BanditStep]:
-    """Train for `steps` steps of `size` rollouts. `ways` are the prefixes put before the prompt of a task.
+    """Train for `steps` steps of `size` rollouts, and return the steps. `ways` are prefixes of the task's
+    prompt.
 
     Calling it again with equal arguments resumes, because random choices depend on the seed and stored
     answers are reused. Raises `HermesError`.

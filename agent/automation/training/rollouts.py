@@ -186,7 +186,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class WeightDatum:
-    """A rollout as training data. Each entry holds one token and the token that follows it."""
+    """A rollout as training data. Each entry has a token, the next one, and its advantage."""
 
     tokens: tuple[int, ...]
     targets: tuple[int, ...]
@@ -466,7 +466,7 @@ async def train_weights(
     base: Path,
     told: Callable[[WeightStep], None] = lambda step: None,
 ) -> list[WeightStep]:
-    """Train the weights. Calling it again resumes after the last saved step. Raises `HermesError`."""
+    """Train, and return all steps. A new call resumes after the last saved one. Raises `HermesError`."""
 
     async def answer(body: Mapping[str, Any]) -> Mapping[str, Any]:
         limit = min(plan.reply, body.get("max_tokens") or body.get("max_completion_tokens") or plan.reply)
@@ -532,7 +532,7 @@ async def _roll_out(
 async def _learn(
     number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
-    """Take one training step with the results of the rollouts, and save the weights.
+    """Take one training step with the results of the rollouts, save the weights, and return the step.
 
     Raises `HermesError` if a rollout was interrupted, because it would count as a bad one, or if it has no
     token ids.

@@ -174,7 +174,7 @@ class TrainingRun:
         return self.folder.name
 
     def record(self) -> dict[str, Any]:
-        """Return the stored record. Its state is `interrupted` if the process died."""
+        """Return the record, as `interrupted` if the process died. Raises `ConfigError` if unreadable."""
         try:
             found = json.loads((self.folder / RECORD).read_text("utf-8"))
         except (OSError, ValueError):
@@ -397,7 +397,7 @@ class SessionTraining(TrainingKeeper):
         return await asyncio.to_thread(find_run, self._folder, run)
 
     async def _begin(self, run: TrainingRun, configuration: Mapping[str, Any]) -> None:
-        """Start the process of a run, and wait until the process reports that it works."""
+        """Start a run's process, and wait until it reports that it works or has ended. Raises `ToolError`."""
 
         def prepare() -> int:
             private_folder(run.folder)

@@ -670,7 +670,7 @@ def _all_valid(
 
 
 def split_lead(text: str) -> tuple[str, str]:
-    """Split a text into the prose before the first tag of a call, and the rest.
+    """Return the prose before the first tag of a call, and the rest of the text.
 
     Fences, JSON and quoted tags do not count as prose.
     """

@@ -136,7 +136,8 @@ class LenientReader:
     def _separator(self, end: int, expected: bool, closing: str) -> int:
         """Return the position after the comma that follows the value ending at `end`.
 
-        Without a comma, return the position of the next element or of the bracket `closing`.
+        Without a comma, return the position of the next element or of the bracket `closing`. Raises
+        `LenientError`.
         """
         at = self._skip(end)
         if at >= len(self.text) or self.text[at] == closing:

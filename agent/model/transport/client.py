@@ -187,7 +187,7 @@ class FormatClient:
         return self._format.headers(self._key if _is_header_value(self._key) else "")
 
     async def _begin(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
-        """Send the request, repaired if necessary; return the open answer and its first deltas."""
+        """Return the answer to the request, repaired if necessary, and its first deltas, if any."""
         client = await self._ready()
         spoken = self._spoken(request.model)
         trial = request.trial or RequestTrial()

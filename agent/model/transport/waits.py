@@ -61,7 +61,7 @@ def _waits(headers: Mapping[str, str], now: datetime) -> Iterator[float | None]:
 
 
 def _reset(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds until limits are reset: the last exhausted one or, if none is, the next one."""
+    """Return the seconds until the last exhausted limit, or else the next one, is reset; None if unknown."""
     used_up: list[float] = []
     others: list[float] = []
     for name, value in headers.items():
@@ -242,7 +242,7 @@ class PatientPolicy(RetryPolicy):
     """A policy that also retries after each pause of the agent, and after long series of rate limits."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
-        """Return the delay of `RetryPolicy`, or 0 if the pause or the throttle delays the request anyway."""
+        """Return the delay of `RetryPolicy`, or 0 if the pause or the throttle makes the request wait."""
         if isinstance(error, PausedError):
             return 0.0
         if error.kind == "rate_limit" and attempt <= self.retries + STORM and not is_long_limit(error):

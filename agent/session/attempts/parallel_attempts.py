@@ -263,7 +263,7 @@ class ParallelAttempts:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def pick(self, number: int, choices: Mapping[str, Choice] | None = None) -> NavigationResult:
-        """Continue with an attempt: take its files into the workspace and switch to its conversation.
+        """Take an attempt's files into the workspace and switch to its conversation; return the result.
 
         `HistoryNavigation.plan(attempt.position)` previews the file changes. Raises `HermesError`.
         """

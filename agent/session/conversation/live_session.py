@@ -129,7 +129,7 @@ class LiveSession:
         self._messages = conversation(self._path)
 
     async def add(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
-        """Commit a node at the head. If another process has moved the head, continue on a new branch."""
+        """Commit a node at the head, and return it. If another process has moved the head, branch off."""
         return await self._write(lambda: self._append(kind, content, data))
 
     async def add_user(
@@ -139,7 +139,8 @@ class LiveSession:
         attachments: Sequence[Attachment] = (),
         received: int = 0,
     ) -> Node:
-        """Commit a user message. A message of origin `engine` is for the model only and not shown.
+        """Commit a user message, and return its node. A message of origin `engine` is for the model only and
+        not shown.
 
         `received` is the database row of a message that a messenger delivered, or 0. The row is marked as
         processed in the same transaction.
@@ -176,7 +177,7 @@ class LiveSession:
         *,
         starts: Sequence[ToolCall] = (),
     ) -> Node:
-        """Commit a message from the model with its calls, before any call runs.
+        """Commit a message from the model with its calls, before any call runs; return its node.
 
         `starts` are the calls that begin to run as soon as it is stored: the same commit records that, as
         `start_call` does for the others.
@@ -212,7 +213,7 @@ class LiveSession:
         await self.store.start_call(self.id, node.id, call.id, call.name)
 
     async def finish_call(self, call: ToolCall, result: str, data: Mapping[str, Any]) -> Node:
-        """Commit the result of a call. If another process has moved the head, continue on a new branch."""
+        """Commit a call's result, and return its node. If another process has moved the head, branch off."""
         content = {"call": call.id, "tool": call.name, **data}
 
         async def write() -> Node:
@@ -259,7 +260,7 @@ class LiveSession:
         return next((node.content for node in asked), "")
 
     async def _write(self, write: Callable[[], Coroutine[Any, Any, Node]]) -> Node:
-        """Run one write at a time. A write that has begun completes even if the caller is cancelled."""
+        """Run one write at a time; return its node. It completes even if the caller is cancelled."""
 
         async def write_locked() -> Node:
             async with self._writing:

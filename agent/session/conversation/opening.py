@@ -47,7 +47,7 @@ class OpenedSession:
 
 
 async def open_session(options: Options, home: Home, store: Store, model: str) -> OpenedSession:
-    """Find or create the session that a surface requested, and repair what a killed process left.
+    """Return the session that a surface requested, new or found, and repair what a killed process left.
 
     Raises a `HermesError` when the session does not exist.
     """

@@ -145,7 +145,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _en
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render an image as a link with its description; the image itself is not loaded."""
+    """Return an image as a link with its description; the image itself is not loaded."""
     token = tokens[index]
     address = escape(str(token.attrGet("src") or ""), quote=True)
     said = escape(renderer.renderInlineAsText(token.children or [], options, env)) or "without description"
@@ -153,7 +153,7 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 
 
 def _cell(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
-    """Render a table cell with its alignment as a class, because the page forbids inline styles."""
+    """Return a table cell with its alignment as a class, because the page forbids inline styles."""
     side = str(tokens[index].attrGet("style") or "").rpartition(":")[2]
     tag = tokens[index].tag
     return f'<{tag} class="{side}">' if side in ("left", "center", "right") else f"<{tag}>"

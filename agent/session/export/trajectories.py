@@ -274,7 +274,7 @@ def shorten(nodes: Sequence[Node], most: int) -> list[Node]:
 
 
 def _without_exchanges(found: list[Node], tail: int, most: int) -> list[Node]:
-    """Drop exchanges before `tail`, oldest first, until the rest fits; a notice gives the number of nodes."""
+    """Return the nodes without the oldest exchanges before `tail`, so that they fit if possible."""
     surplus = tokens_of(found) - most
     left: set[int] = set()
     for exchange in _exchanges(found[:tail]):

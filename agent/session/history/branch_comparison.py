@@ -75,7 +75,7 @@ def compare(
     steps: Sequence[Step],
     prices: Prices = lambda _model: None,
 ) -> BranchComparison:
-    """Compare two branches, each given by its name and its path from the root."""
+    """Return a comparison of two branches, each given by its name and its path from the root."""
     shared = 0
     for one, other in zip(left[1], right[1], strict=False):
         if one.id != other.id:

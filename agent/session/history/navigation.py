@@ -125,7 +125,7 @@ class RunningOperations:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def carry(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
-        """Run an operation to its end, even if the caller is cancelled. Raises its errors."""
+        """Return the result of an operation, or raise its error. It ends even if the caller is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -273,7 +273,7 @@ class HistoryNavigation:
         )
 
     async def contents(self, digest: str) -> bytes:
-        """Return the content with this digest. Raises `StoreError` if it is no longer stored."""
+        """Return the content with this digest. Raises `HermesError` if it is no longer stored."""
         if self._recorder is None:
             raise HermesError(NOT_KEPT)
         return await asyncio.to_thread(self._recorder.store.objects.read, digest)
@@ -311,7 +311,7 @@ class HistoryNavigation:
         return await asyncio.to_thread(merge_changes, item, objects)
 
     async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> Parted:
-        """Split a file of a plan into hunks. With `merging`, these lead to the merged content.
+        """Return a file of a plan, split into hunks. With `merging`, these lead to the merged content.
 
         Raises `HermesError`.
         """
@@ -322,7 +322,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
-        """Carry out a plan for files only; an undo can revert it. Raises `HermesError`."""
+        """Restore files as planned, and return the result; an undo can revert it. Raises `HermesError`."""
         async with self._moving():
             before = await self.place()
             restored = await self._restore(plan, choices)
@@ -342,7 +342,7 @@ class HistoryNavigation:
         *,
         onto: Operation | None = None,
     ) -> Restored:
-        """Run other work that changes files, such as a merge, so that an undo can revert it.
+        """Run other work that changes files, such as a merge, and return its result. An undo can revert it.
 
         `label` names the work for the user, `note` reports it to the model. With `onto`, the work becomes
         part of that operation, unless the conversation has continued since. Raises `HermesError`.
@@ -401,7 +401,7 @@ class HistoryNavigation:
         carry_over: bool = False,
         choices: Mapping[str, Choice] | None = None,
     ) -> NavigationResult:
-        """Continue from any node on a new branch. Raises `HermesError`.
+        """Continue from any node on a new branch, and return the result. Raises `HermesError`.
 
         With `carry_over` the branch begins with a note on what was done on the previous branch.
         """
@@ -420,7 +420,7 @@ class HistoryNavigation:
     async def switch(
         self, head: str, *, files: bool = True, choices: Mapping[str, Choice] | None = None
     ) -> NavigationResult:
-        """Switch to another branch and, with `files`, to its files. Raises `HermesError`."""
+        """Switch to a branch and, with `files`, to its files; return the result. Raises `HermesError`."""
         heads = {each.name: each.node for each in await self.heads()}
         if head not in heads:
             raise HermesError(f"There is no branch {head}; there are {', '.join(heads)}.")
@@ -547,7 +547,7 @@ class HistoryNavigation:
 
     @asynccontextmanager
     async def _moving(self) -> AsyncIterator[None]:
-        """Allow one move at a time. Raises `HermesError` while the agent works."""
+        """Allow one move at a time: others wait. Raises `HermesError` while the agent works."""
         if self.busy():
             raise HermesError(BUSY)
         async with self._going:

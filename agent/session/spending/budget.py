@@ -226,8 +226,9 @@ class BudgetAccount:
             account = account.parent
 
     def reserve(self, most: Charge) -> Reservation:
-        """Reserve room for a request that uses at most `most`. If it does not fit, raises
-        `BudgetReachedError` and reserves nothing.
+        """Reserve and return room for a request that uses at most `most`.
+
+        If it does not fit, raises `BudgetReachedError` and reserves nothing.
         """
         for account in self.chain():
             account.check(most)

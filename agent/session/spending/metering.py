@@ -393,10 +393,9 @@ class ServiceAccount:
 
     @asynccontextmanager
     async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
-        """Pay `price` US dollars for a request to a service made in this context. A request that it refuses
-        is free.
+        """Pay `price` US dollars for a request to a service that is made in this context.
 
-        Raises `ToolError` if the request does not fit the budget.
+        A request that the service refuses is free. Raises `ToolError` if the request does not fit the budget.
         """
         # The log stores tokens and token prices: one token, which has the price.
         known = None if price is None else price * 1_000_000

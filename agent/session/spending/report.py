@@ -81,7 +81,7 @@ async def report(
 
 
 def fold_sums(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageLine]:
-    """Merge sums with the same key into one line. Pure."""
+    """Return one usage line for each key, merged from the sums with that key. Pure."""
     lines: dict[str, UsageLine] = {}
     for each in sums:
         lines[each.key] = lines.get(each.key, UsageLine(each.key)) + line_of(each, prices)

@@ -306,7 +306,7 @@ class Definitions:
     """Definitions from the settings, which count as the user's own."""
 
     def load(self) -> Catalog:
-        """Read all definitions from the files. Never raises for their contents.
+        """Return all definitions, read from the files. Never raises for their contents.
 
         Definitions of a trusted project override the user's, and these override the built-in ones.
         """
@@ -364,7 +364,7 @@ def _broken_definition(
 
 
 def _merge_layers(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> Catalog:
-    """Merge layers of definitions; later layers override earlier ones by name."""
+    """Return the catalog of merged layers; later layers override earlier ones by name."""
     chosen: dict[str, Definition | Broken] = {}
     hidden: dict[str, tuple[Source, ...]] = {}
     for layer in layers:

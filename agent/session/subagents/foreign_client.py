@@ -121,7 +121,7 @@ class ForeignClient:
     async def read_text_file(
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> schema.ReadTextFileResponse:
-        """Return the text of a file, or `limit` lines from `line` on, if the gate allows reading it."""
+        """Return the text of a file, or `limit` lines from `line` on. Raises `RequestError`."""
         try:
             access = await asyncio.to_thread(Access, cast("ToolContext", self._context), self._name)
             place = await asyncio.to_thread(access.target, path)
@@ -137,7 +137,7 @@ class ForeignClient:
         return schema.ReadTextFileResponse(content="".join(part))
 
     async def _no_terminal(self, **_: Any) -> Any:
-        """Refuse terminals, which were not offered; the package would answer with an empty result."""
+        """Refuse terminals with `RequestError`; otherwise the package would answer with an empty result."""
         raise RequestError.method_not_found("terminal")
 
     create_terminal = terminal_output = wait_for_terminal_exit = kill_terminal = release_terminal = (

@@ -189,7 +189,7 @@ _NOTHING = frozenset({"none", "none.", "-", "n/a", "nothing", "nothing."})
 
 
 def read_answer(text: str) -> ReportAnswer:
-    """Split a report into its parts. A report in any other form becomes the summary."""
+    """Return the parts of a report. A report in any other form becomes the summary."""
     found: dict[str, list[str]] = {"findings": [], "files": [], "open": []}
     summary: list[str] = []
     failed, begun = False, False

@@ -90,7 +90,7 @@ async def no_resources(_server: str, _uri: str) -> str | None:
 
 
 async def no_pages(_url: str) -> ReferencedPage:
-    """Raise `ToolError`, because pages cannot be fetched."""
+    """Raise `ToolError`, because this session cannot fetch pages."""
     raise ToolError(NO_PAGES)
 
 

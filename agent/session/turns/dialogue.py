@@ -371,7 +371,7 @@ class Dialogue:
         return text, reasoning, self._asked
 
     def usage(self) -> dict[str, int | float | None]:
-        """Return the tokens and money that the whole session has used so far."""
+        """Return the tokens and US dollars used so far by the whole session; None stands for unknown."""
         return self._meter.totals()
 
     def take_aside(self) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ class PersonAsker(FormAsker):
         return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
 
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
-        """Send a form of an MCP server to the user. In an unattended session it is declined at once."""
+        """Return the user's reply to a form of an MCP server. If unattended, it is declined at once."""
         return await self.pending_requests.ask_person(
             FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
         )

@@ -186,9 +186,9 @@ class TurnRunner:
         return await self._carry(begin)
 
     async def go_on(self) -> TurnEnded:
-        """Complete a turn that was interrupted with the previous process, if `cut_off` is true.
+        """Complete a turn that the previous process left unfinished (`cut_off`); return how it ended.
 
-        Stored answers and results are not requested again. Never raises, as `run`.
+        Stored answers and results are not requested again. Like `run`, it never raises.
         """
         return await self._carry(self._take_up)
 

@@ -83,7 +83,7 @@ class SettingsChanges:
         self._had = had
 
     async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
-        """Apply the changes to the settings, and ask the user about those that need approval."""
+        """Apply the changes, after asking the user about those that need approval; return the result."""
         changes = await asyncio.to_thread(self._lender.changes) if self._lender.has_lent else []
         if not changes:
             return SettledSettings()

@@ -264,7 +264,7 @@ class Agent:
     """The helpers of its turns."""
 
     async def run(self, text: str) -> TurnEnded:
-        """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""
+        """Work on a message; return how the turn ended. Never raises; a cancel ends it as interrupted."""
         return await self.turns.run(text)
 
     def last_words(self) -> str:

@@ -76,7 +76,7 @@ class Conversation:
 async def open_conversation(
     base: SharedServices, kinds: Sequence[tuple[str, str]], servers: McpService
 ) -> Conversation:
-    """Find or create the session. `kinds` are the kinds of agents, as names and descriptions.
+    """Return the requested session, found or new. `kinds` are the kinds of agents, as names and descriptions.
 
     Raises a `HermesError` when the requested session, tool or model does not exist.
     """

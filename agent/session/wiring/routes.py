@@ -81,8 +81,8 @@ async def plan_routes(
     """Return the models to use. Their context windows are limited to those that earlier refusals named, which
     are stored in `home`.
 
-    Raises `ConfigError`, or `NoModelError` with the possible next steps if no model is configured. Both
-    messages begin with the `problems` of the settings, because these may be the cause.
+    Raises `ConfigError` if a model cannot be used, or `NoModelError` with the possible next steps if none is
+    configured. Most messages begin with the `problems` of the settings, which may be the cause.
     """
     try:
         targets = resolve(settings, environ, override)

@@ -206,7 +206,7 @@ def session_references(
 
 
 async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
-    """Fetch a page as text, through the gate as for the model. Raises `ToolError`."""
+    """Return a page as text, fetched through the gate as for the model. Raises `ToolError`."""
     from agent.integrations.web.extracting import fetch_page
     from agent.integrations.web.services import CallGate
 
