@@ -361,9 +361,7 @@ class GuardedPlaces:
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
         self._telling = _TELLING | named | {name.casefold() for name in named}
         self.says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
-        """A function that returns whether a name has no special meaning. Paths in one folder share one result
-        if all later names have none.
-        """
+        """A function that returns whether a name has no special meaning, so that paths can share a result."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
         """Return a description of the guarded file at a marked absolute path; see `guarded_place`."""

@@ -33,7 +33,7 @@ class OwnWrites:
                 self._expected.popitem(last=False)
 
     def takes(self, path: str, digest: bytes | None) -> bool:
-        """Return whether Hermes announced this content at `path`; if so, drop those up to this one."""
+        """Return whether this content was announced for `path`; if so, drop this and older announcements."""
         with self._lock:
             digests = self._expected.get(path)
             if not digests or digest not in digests:

@@ -70,7 +70,8 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
 def lock_and_read(path: Path) -> Iterator[bytes | None]:
     """Lock a settings file and yield its content as `read_file` does; the block may replace the file.
 
-    Other Hermes processes wait meanwhile. Raises `UnreadableSettingsError`, and `OSError` after `PATIENCE`.
+    Other Hermes processes wait meanwhile. Raises `UnreadableSettingsError` or `ConfigError`, and `OSError`
+    after `PATIENCE`.
     """
     private_folder(path.parent)
     with file_lock(path.with_name(f".{path.name.removeprefix('.')}.lock"), seconds=PATIENCE):

@@ -330,7 +330,7 @@ class Database:
                 # All of them have waited long enough.
                 write.error = error
             else:
-                # For example a full disk: each finds out alone.
+                # The cause may be one of the writes, so each is tried separately.
                 write.settle(alone)
 
 

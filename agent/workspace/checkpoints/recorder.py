@@ -107,9 +107,7 @@ class StepRecorder:
         self._further = further
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
-        """A context entered while files are restored, so that watchers do not report that as changes by
-        others.
-        """
+        """A function that returns a context for restoring files, in which watchers report no changes."""
         self.links_stay = False
         """True if programs in the sandbox cannot link a workspace file to a path outside of the workspace."""
         self.telling: asyncio.Task[None] | None = None
