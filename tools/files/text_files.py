@@ -223,10 +223,10 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 
 # Names that speak even where the first bytes look like some text.
 _BY_NAME: dict[str, str] = {
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff", ".heic"), "image"),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff", ".heic"), "picture"),
     **dict.fromkeys((".mp3", ".wav", ".ogg", ".flac", ".m4a", ".aac"), "recording"),
     **dict.fromkeys((".mp4", ".mkv", ".mov", ".avi", ".webm"), "video"),
-    **dict.fromkeys((".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".zst"), "archive"),
+    **dict.fromkeys((".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".zst"), "packed file"),
     **dict.fromkeys((".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".doc", ".xls", ".ppt"), "document"),
     **dict.fromkeys((".pdf", ".epub"), "document"),
     **dict.fromkeys((".so", ".dll", ".dylib", ".exe", ".o", ".a", ".class", ".pyc", ".pyd"), "compiled file"),

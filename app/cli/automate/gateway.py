@@ -230,6 +230,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run the enabled messengers until stopped, unless a service runs them already. Raises `HermesError`."""
     from agent.integrations.gateways.adapter import gateway_kinds
+    from agent.integrations.gateways.checking import missing
 
     home = Home.locate()
     loaded = load_settings(home)
@@ -242,6 +243,11 @@ def run(args: argparse.Namespace) -> None:
         try:
             if extra := kinds[name].extra:
                 require(extra, kinds[name].title)
+            if lost := missing(kinds[name], getattr(loaded.settings.gateways, name), loaded.environ):
+                raise ConfigError(
+                    f"{kinds[name].title} cannot run: {', '.join(lost)} not set; "
+                    f"set it up with `hermes gateway setup {name}`."
+                )
         except ConfigError as error:
             # A gateway that cannot run does not stop the others.
             enabled.remove(name)

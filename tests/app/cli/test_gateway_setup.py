@@ -184,3 +184,12 @@ def test_a_messenger_whose_extra_is_missing_keeps_no_other_from_running(
     (tmp_path / "config.yaml").write_text(json.dumps({"gateways": settings}))
     with pytest.raises(ConfigError, match="extras add telegram"):
         gateway.run(args)
+
+
+def test_a_messenger_that_lacks_settings_is_not_said_to_run(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text("gateways: {email: {enabled: true}}\n")
+    done = command.run("gateway", "run", env=command.environment(home, ""), cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "gateways.email.imap_host" in done.stderr and "hermes gateway setup email" in done.stderr

@@ -293,3 +293,9 @@ def test_how_a_read_looks() -> None:
     )
     assert describe(arguments, {"status": "unchanged"}).summary == "unchanged"
     assert describe(arguments, {"error": "No."}).summary == "No."
+
+
+async def test_the_kind_of_a_binary_file_stands_in_a_sentence(work: Path, call: Call) -> None:
+    for name, kind in (("a.heic", "a picture"), ("a.zst", "a packed file"), ("a.mp3", "a recording")):
+        (work / name).write_bytes(b"\0\1\2\3" * 9)
+        assert f"{name} is {kind};" in (await call("read_file", path=name))["error"]
