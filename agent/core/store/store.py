@@ -161,13 +161,17 @@ class Store:
         *,
         children: bool = False,
         archived: bool = False,
+        said: bool = False,
     ) -> list[Session]:
         """Return sessions, the most recently used first.
 
-        `children` includes those of subagents, `archived` the archived ones.
+        `children` includes those of subagents, `archived` the archived ones; `said` leaves out those that
+        were only opened.
         """
         return await self._database.read(
-            lambda c: session_list.newest(c, limit, offset, workspace, children=children, archived=archived)
+            lambda c: session_list.newest(
+                c, limit, offset, workspace, children=children, archived=archived, said=said
+            )
         )
 
     async def children(self, session: str) -> list[Session]:

@@ -43,8 +43,8 @@ class StoredSessions:
         self._home = home
 
     async def newest(self, limit: int) -> Sequence[Session]:
-        """Return the most recently used sessions, newest first."""
-        return await self._store.list_sessions(limit)
+        """Return the most recently used sessions, newest first, without those that were only opened."""
+        return await self._store.list_sessions(limit, said=True)
 
     async def session(self, session: str) -> Session:
         return await self._store.session(session)

@@ -179,7 +179,7 @@ def _change(words: str) -> str:
 async def _choose_session(console: ReadingConsole, workspace: Path) -> Reopening:
     store = await open_store(Home.locate())
     try:
-        found = await store.list_sessions(_LISTED, workspace=str(workspace))
+        found = await store.list_sessions(_LISTED, workspace=str(workspace), said=True)
     finally:
         await store.close()
     for number, each in enumerate(found, 1):

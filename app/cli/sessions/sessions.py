@@ -72,7 +72,11 @@ def _add_reading(actions: Any) -> None:
         "--offset", type=whole_number(), default=0, metavar="N", help="leave out the first N"
     )
     listing.add_argument("--workspace", metavar="DIR", help="only those of a folder")
-    listing.add_argument("--all", action="store_true", help="those of subagents and archived ones too")
+    listing.add_argument(
+        "--all",
+        action="store_true",
+        help="also those of subagents, archived ones and those that were only opened",
+    )
     show = _action(actions, "show", "one session as text")
     show.add_argument("session", metavar="SESSION")
     show.add_argument("--branch", metavar="NAME", default="main", help="which branch (default: main)")
@@ -182,7 +186,7 @@ async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
 async def _list(store: Store, args: argparse.Namespace) -> None:
     workspace = _resolve_folder(args.workspace)
     sessions = await store.list_sessions(
-        args.limit, args.offset, workspace, children=args.all, archived=args.all
+        args.limit, args.offset, workspace, children=args.all, archived=args.all, said=not args.all
     )
     if args.as_json:
         say_json([dataclasses.asdict(session) for session in sessions], 2)

@@ -64,6 +64,20 @@ def sessions(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return code, captured.out, captured.err
 
 
+def test_what_was_only_opened_is_listed_on_demand(
+    home: Home, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def open_one() -> str:
+        async with await Store.open(home.database) as store:
+            opened = await store.create_session(workspace="/elsewhere", model="m")
+            await store.append(opened.id, "system", "You are an agent.")
+            return opened.id
+
+    opened = asyncio.run(open_one())
+    assert opened not in sessions(capsys, "list")[1]
+    assert opened in sessions(capsys, "list", "--all")[1]
+
+
 def test_list_shows_the_newest_first(
     session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
