@@ -139,7 +139,7 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
 
 
 def names_in(answer: Any) -> tuple[str, ...] | None:
-    """Return the names in a list of models from `/v1/models`; None for other data. Pure."""
+    """Return the names in a list from `/v1/models`, at most `_MOST_MODELS`; None for other data. Pure."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     if listed is None and isinstance(answer, dict) and answer.get("object") == "list":
         listed = []

@@ -307,7 +307,7 @@ class ServerWatches:
 
     async def inform(self, target: Target) -> Target:
         """Return a target with the server's facts about the model added, except where the settings have
-        values.
+        values. If the model's template has no tools, calls are sent as text.
         """
         watch = self.of(target)
         if watch is None:

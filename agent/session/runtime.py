@@ -365,7 +365,7 @@ async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
 
 
 async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue) -> Steps | None:
-    """Return the recorder of file changes; None if they are not recorded."""
+    """Open and return the recorder of file changes, or None. Finishes interrupted changes first."""
     # Before the recorder compares: then the changes of a cut-off call are complete.
     for text in await asyncio.to_thread(finish_cut_off, base.home):
         base.emit(Noticed(kind="recovery", text=text))

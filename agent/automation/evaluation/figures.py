@@ -202,7 +202,7 @@ def pairs_in(path: Path) -> CalibrationSet:
 
 
 def read_pairs(text: str, name: str) -> Sequence[LabelledPair]:
-    """Return the pairs in lines of JSON. Raises `PairsUnreadableError`, which names the line."""
+    """Return the pairs in lines of JSON. Raises `PairsUnreadableError`, also if all labels are equal."""
     found: list[LabelledPair] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -655,7 +655,7 @@ class ResultComparison:
 
 
 def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultComparison:
-    """Return a comparison of `first` (A) with `second` (B). Raises `ConfigError` without a common task."""
+    """Compare A with B. Raises `ConfigError` if their suites differ, or if they share no task."""
     if first.suite != second.suite:
         raise ConfigError(f"A is of the suite {first.suite}, B of {second.suite}; compare runs of one suite.")
     old, new = first.by_task(), second.by_task()

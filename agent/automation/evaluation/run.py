@@ -62,7 +62,7 @@ async def run_suite(
 
     With `memory`, sessions can read the notes of the home folder but not write any, so that tasks do not
     influence each other. `judge` is the calibration of the judging model. Raises `HermesError` if the folder
-    cannot be used.
+    or every model is unusable.
     """
     times = runs or suite.runs
     home = Home.locate(dict(environ))

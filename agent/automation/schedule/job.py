@@ -262,7 +262,7 @@ def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
 def check_intent(intent: JobIntent) -> JobIntent:
     """Return the checked definition of a job, with the full form of its delivery target. Pure.
 
-    Raises `ScheduleError` if it is invalid; it may never be due.
+    Raises `ScheduleError` if it is invalid. Whether it is ever due is not checked.
     """
     from agent.knowledge.injection import scan_order
 

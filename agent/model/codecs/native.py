@@ -169,7 +169,7 @@ class NativeDecoder:
         return self._say(self._hold.feed(text))
 
     def _take_as_reasoning(self) -> None:
-        """Turn all text so far into reasoning, or drop it if the provider also sent reasoning separately."""
+        """Turn all text so far into reasoning; keep it as text if the reply already has reasoning."""
         before = "".join(self._text) + self._hold.text
         if not before.strip() or not self._reasoning:
             self._reasoning.append(before.strip())

@@ -295,8 +295,8 @@ class Throttle:
             return now
 
     def record_refusal(self, admitted: float, retry_after: float | None = None) -> None:
-        """Increase the time between requests after a refusal. `admitted` is what `admit` returned for the
-        request.
+        """Increase the time between requests after a refusal; the next one waits for `retry_after` too.
+        `admitted` is what `admit` returned for the request.
         """
         now = self._clock()
         if admitted > self._slowed:

@@ -61,7 +61,7 @@ class EventNumbers:
             self._reserving = None
 
     async def close(self) -> None:
-        """Return the unused numbers to the store. `next` must not be called afterwards."""
+        """Give the unused numbers back to the store. `next` must not be called afterwards."""
         if self._reserving is not None:
             await asyncio.gather(self._reserving, return_exceptions=True)
         try:

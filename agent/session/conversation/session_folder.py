@@ -108,7 +108,7 @@ def _is_stranger(home: Home, session: str, folder: Path) -> bool:
 
 
 async def move(session: LiveSession, left: str, workspace: Path, *, owned: bool) -> None:
-    """Record that the session works in another folder from now on. Raises `HermesError`."""
+    """Record that a session works in another folder from now on, also for the model. Raises `HermesError`."""
     if not owned:
         raise ConfigError("The session is open in another window; close it there before it moves.")
     session.record = await session.store.set_workspace(session.id, str(workspace))

@@ -81,7 +81,7 @@ def _diff_line(line: str) -> str:
 
 
 def _color(text: str, language: str) -> str:
-    """Return text escaped and, if its language is known, with Pygments' classes around its tokens."""
+    """Return escaped text, with Pygments' classes if the language is known and the text is short."""
     text = text.removesuffix("\n")
     lexer = _lexer(language)
     if lexer is None or len(text) > COLORED_CHARS or max(map(len, text.split("\n"))) > COLORED_LINE:

@@ -374,7 +374,7 @@ class HistoryNavigation:
         conversation: bool = True,
         choices: Mapping[str, Choice] | None = None,
     ) -> NavigationResult:
-        """Go back to before a message of the user; its text becomes a draft. Raises `HermesError`."""
+        """Go back to before a user message: files, conversation or both. Raises `HermesError`."""
         message = await self.node(node)
         if message.kind != "user":
             raise HermesError("Only a message of yours can be taken back; choose one.")
@@ -403,7 +403,8 @@ class HistoryNavigation:
     ) -> NavigationResult:
         """Continue from any node on a new branch, and return the result. Raises `HermesError`.
 
-        With `carry_over` the branch begins with a note on what was done on the previous branch.
+        With `files`, files go back too. With `carry_over`, the branch begins with a note on what was done on
+        the previous branch.
         """
         await self.node(node)
         async with self._moving():

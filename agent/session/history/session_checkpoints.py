@@ -117,7 +117,7 @@ def _tidy(
 
 
 def limits(settings: CheckpointSettings) -> CaptureLimits:
-    """Return the limits of the settings in bytes.
+    """Return the limits for recording from the settings, with sizes in bytes.
 
     Half of the total limit is for the contents of files that have not been changed yet.
     """

@@ -68,7 +68,7 @@ class UsageReport:
 async def report(
     database: Database, prices: Prices, by: Grouping, *, days: int | None, now: float, session: str = ""
 ) -> UsageReport:
-    """Return the usage of the last `days` days with today, or of all for None. Raises `StoreError`."""
+    """Return the usage of the last `days` days including today, or of all if None. Raises `StoreError`."""
     since = "" if days is None else request_table.days_from(request_table.local_day(now), 1 - days)
     sums = await database.read(
         lambda connection: request_table.sums(connection, by, since=since, session=session)

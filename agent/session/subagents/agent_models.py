@@ -95,7 +95,7 @@ class AgentModels:
         return self._target(name).label if name else self.own.routes[0].name
 
     async def voice(self, name: str) -> Voice:
-        """Return the routes to the model `name`, opened if needed; empty means the session's model."""
+        """Return the opened routes to the model `name`; empty means the session's. Raises `ToolError`."""
         if not name:
             return self.own
         target = self._target(name)

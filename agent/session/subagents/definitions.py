@@ -126,7 +126,7 @@ def stricter(one: Isolation, other: Isolation) -> Isolation:
 
 
 def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path()) -> Parsed:
-    """Parse the bytes of the definition file `file`, such as `reviewer.md`. Never raises."""
+    """Return the definition in the bytes of a file such as `reviewer.md`, or its problems. Never raises."""
     origin = f"agents/{short_text(file)}"
     try:
         front, body = _split_front_matter(decode(content))

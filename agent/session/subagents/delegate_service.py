@@ -232,7 +232,7 @@ class DelegateService(Delegates):
         return await self.forecaster.agree(tasks, self.agent, [each.reads for each in assignments])
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
-        """Start agents, and return their reports; with `background`, return at once.
+        """Start agents, and return their reports; with `background`, return only their ids, at once.
 
         Only the session's own agent can start them in the background, because other agents end too soon.
         """

@@ -24,7 +24,7 @@ class QueuedMessage:
 
 
 def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
-    """Return `texts` as messages, each with the attachments of the first item with the same text."""
+    """Return `texts` as messages, each with the attachments of the next item with the same text."""
     left = list(items)
     found: list[QueuedMessage] = []
     for text in texts:
@@ -59,7 +59,7 @@ class TurnQueue:
         self._tell()
 
     def put_back(self, items: Sequence[QueuedMessage]) -> None:
-        """Return messages that could not be stored to the front of the queue.
+        """Put messages that could not be stored back to the front of the queue.
 
         The next call of `next` returns None: otherwise the same failure would affect them, and all later
         messages, again at once.

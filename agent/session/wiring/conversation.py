@@ -193,8 +193,8 @@ def _as_before(
 def _shown_specs(
     names: Sequence[str], left: Collection[str], kinds: Sequence[tuple[str, str]], registry: Registry
 ) -> tuple[ToolSpec, ...]:
-    """Return the tools not in `left`, whose descriptions do not name those in `left`. Only the script tool
-    names Hermes' own ones among them, which scripts call as functions.
+    """Return the tools not in `left`. Their descriptions do not name those in `left`; only that of the script
+    tool names Hermes' own ones among them, because scripts can call them as functions.
     """
     come_and_go = registry.with_trait("brought").intersection(left)
     lasting = [each for each in names if each not in come_and_go]
