@@ -29,7 +29,7 @@ class Console:
         self._names: dict[str, str] = {}
         """The names of agents by id."""
 
-    def hear(self, event: Event) -> bool:
+    def handle(self, event: Event) -> bool:
         """Ask the user if the event is a request; return whether it is one."""
         if isinstance(event, AgentStarted):
             self._names[event.agent] = event.name

@@ -130,7 +130,7 @@ def folder_of(cwd: str) -> Path:
     raise ConfigError(f"The folder {clean(cwd)!r} cannot be worked in; give the absolute path of one.")
 
 
-def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
+def store_images(images: Sequence[tuple[str, bytes]]) -> Any:
     """Store a message's images in the home and return them as attachments. Raises `AttachmentError`."""
     from agent.core.attachments import AttachmentStore
 
@@ -201,7 +201,7 @@ def holder_of(session: str) -> str:
     return f"process {process}" if process else "another program"
 
 
-class Onlooker:
+class SessionWatcher:
     """Sends a stored session that another program works on to the editor, with everything added to it."""
 
     def __init__(self, session: str, workspace: Path, send: Callable[[str, Any], Awaitable[None]]) -> None:
@@ -212,12 +212,12 @@ class Onlooker:
         self._ids = event_updates.EditorCallIds()
         self._task: asyncio.Task[None] | None = None
 
-    async def look(self, *, show: bool) -> None:
+    async def send_news(self, *, show: bool) -> None:
         """Read the stored messages and send them, unless `show` is False, as the editor has them. Raises
         `HermesError`.
         """
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
-            await self._news(store, show=show)
+            await self._send_news(store, show=show)
 
     def follow(self) -> None:
         """Start a task that sends new messages."""
@@ -233,11 +233,11 @@ class Onlooker:
             async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
                 while True:
                     await asyncio.sleep(EVERY)
-                    await self._news(store, show=True)
+                    await self._send_news(store, show=True)
         except (HermesError, ConnectionError):
             log.warning("a session is not followed any more", exc_info=True)
 
-    async def _news(self, store: Store, *, show: bool) -> None:
+    async def _send_news(self, store: Store, *, show: bool) -> None:
         from tools.discovery import discover
         from tools.registry import registry
 
@@ -292,7 +292,7 @@ class EditorAgent:
         """Ids of new sessions that were not yet sent to the editor."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._models: Sequence[ModelChoice] | None = None
-        self._onlookers: dict[str, Onlooker] = {}
+        self._watchers: dict[str, SessionWatcher] = {}
         """Watchers of sessions that other programs work on, by session id."""
         self.offer = EditorOffer()
 
@@ -310,8 +310,8 @@ class EditorAgent:
         for task in self._tasks:
             task.cancel()
         sessions, self._sessions = list(self._sessions.values()), {}
-        for onlooker in self._onlookers.values():
-            onlooker.close()
+        for watcher in self._watchers.values():
+            watcher.close()
         await asyncio.gather(*(each.close() for each in sessions))
 
     # Connection
@@ -372,7 +372,7 @@ class EditorAgent:
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         """Load a stored session and send its conversation. One in use by another program is only watched."""
-        if await self._with_request_errors(self._look_on(cwd, session_id, show=True)):
+        if await self._with_request_errors(self._watch_if_in_use(cwd, session_id, show=True)):
             return schema.LoadSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
         await self._with_request_errors(self._replay(session))
@@ -385,7 +385,7 @@ class EditorAgent:
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
         """Open a stored session without sending its history, which the editor already shows."""
-        if await self._with_request_errors(self._look_on(cwd, session_id, show=False)):
+        if await self._with_request_errors(self._watch_if_in_use(cwd, session_id, show=False)):
             return schema.ResumeSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
         self._announce(session)
@@ -407,8 +407,8 @@ class EditorAgent:
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
         """Close a session that the editor names."""
-        if (onlooker := self._onlookers.pop(session_id, None)) is not None:
-            onlooker.close()
+        if (watcher := self._watchers.pop(session_id, None)) is not None:
+            watcher.close()
             return schema.CloseSessionResponse()
         session = self._need(session_id)
         del self._sessions[session_id]
@@ -422,7 +422,7 @@ class EditorAgent:
         session = params.get("sessionId") if isinstance(params, dict) else None
         if not isinstance(session, str):
             raise RequestError(_INVALID_PARAMS, "`sessionId` is missing; name the session to delete.")
-        if session in self._sessions or session in self._onlookers:
+        if session in self._sessions or session in self._watchers:
             await self.close_session(session)
         await self._with_request_errors(self._delete_stored(session))
         return {}
@@ -495,14 +495,14 @@ class EditorAgent:
         )
         # A session of the service stays open there and is shared.
         served = await asyncio.to_thread(service_of, resume) if resume else None
-        session.attach(await open_session(options, session.hear, service=served))
+        session.attach(await open_session(options, session.handle, service=served))
 
     async def _reopen(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
         if (known := self._sessions.get(session_id)) is not None:
             return known
         return await self._open(cwd, await self._require_stored(session_id), servers)
 
-    async def _look_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
+    async def _watch_if_in_use(self, cwd: str, session_id: str, *, show: bool) -> bool:
         """Watch a session if another program works on it; return whether that is so. Raises `HermesError`."""
         if session_id in self._sessions:
             return False
@@ -510,25 +510,25 @@ class EditorAgent:
         session = await self._require_stored(session_id)
         if not await asyncio.to_thread(holder_of, session) or await asyncio.to_thread(service_of, session):
             return False
-        if (before := self._onlookers.pop(session, None)) is not None:
+        if (before := self._watchers.pop(session, None)) is not None:
             before.close()
-        onlooker = Onlooker(session, workspace, self.update)
-        await onlooker.look(show=show)
-        self._onlookers[session] = onlooker
-        onlooker.follow()
+        watcher = SessionWatcher(session, workspace, self.update)
+        await watcher.send_news(show=show)
+        self._watchers[session] = watcher
+        watcher.follow()
         return True
 
     async def _take_over(self, session_id: str) -> None:
         """Open a watched session for work, once no other program works on it. Raises `HermesError`."""
-        onlooker = self._onlookers[session_id]
+        watcher = self._watchers[session_id]
         if holder := await asyncio.to_thread(holder_of, session_id):
             raise ConfigError(
                 f"The {holder} works on this session, so it is only shown here; close it there, or fork it."
             )
-        onlooker.close()
-        await onlooker.look(show=True)
-        del self._onlookers[session_id]
-        self._announce(await self._open(str(onlooker.workspace), session_id))
+        watcher.close()
+        await watcher.send_news(show=True)
+        del self._watchers[session_id]
+        self._announce(await self._open(str(watcher.workspace), session_id))
 
     async def _require_stored(self, session_id: str) -> str:
         """Return the id if a session with exactly this id is stored; prefixes and titles do not count.
@@ -564,7 +564,7 @@ class EditorAgent:
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
         """Run a turn with the editor's message; return how it ended."""
-        if session_id in self._onlookers:
+        if session_id in self._watchers:
             await self._with_request_errors(self._take_over(session_id))
         session = self._need(session_id)
         return await self._with_request_errors(self._run_prompt(session, prompt))
@@ -584,7 +584,7 @@ class EditorAgent:
         elif refused := refuse_elsewhere(message.text.strip(), "in an editor"):
             await session.say(refused)
             return schema.PromptResponse(stop_reason="end_turn")
-        images = await asyncio.to_thread(kept_images, message.images) if message.images else ()
+        images = await asyncio.to_thread(store_images, message.images) if message.images else ()
         ended = await session.prompt(message.text, images, cancels)
         if ended is None:
             return schema.PromptResponse(stop_reason="cancelled")
@@ -657,12 +657,12 @@ class EditorAgent:
         client = session.client
         return session_options(client.mode, client.model, client.effort, self._models)
 
-    def tell_mode(self, session: str) -> None:
+    def send_mode(self, session: str) -> None:
         """Send the current mode, model and effort of a session to the editor."""
         if (known := self._sessions.get(session)) is not None:
-            self._spawn(self._tell_options(known))
+            self._spawn(self._send_options(known))
 
-    async def _tell_options(self, session: EditorSession) -> None:
+    async def _send_options(self, session: EditorSession) -> None:
         session.queue_update(
             schema.CurrentModeUpdate(
                 session_update="current_mode_update", current_mode_id=session.client.mode
@@ -687,9 +687,9 @@ class EditorAgent:
                 self._announce(session)
 
     def _announce(self, session: EditorSession) -> None:
-        self._spawn(self._tell_commands(session))
+        self._spawn(self._send_commands(session))
 
-    async def _tell_commands(self, session: EditorSession) -> None:
+    async def _send_commands(self, session: EditorSession) -> None:
         session.queue_update(
             available_commands(await asyncio.to_thread(known_skills, session.client.workspace))
         )
@@ -714,7 +714,7 @@ class EditorAgent:
 
     def _need(self, session_id: str) -> EditorSession:
         session = self._sessions.get(session_id)
-        if session is None and session_id in self._onlookers:
+        if session is None and session_id in self._watchers:
             raise RequestError(
                 _INVALID_PARAMS, "Another program works on this session; it is only shown here. Fork it."
             )

@@ -380,7 +380,7 @@ class Editor(Protocol):
         """Show a form in the editor and return the user's answer as the protocol has it."""
         ...
 
-    def tell_mode(self, session: str) -> None:
+    def send_mode(self, session: str) -> None:
         """Send a session's changed mode, model or effort to the editor."""
         ...
 
@@ -418,14 +418,14 @@ class EditorSession:
             self._sender = asyncio.create_task(self._send())
         early, self._early = self._early, []
         for event in early:
-            self.hear(event)
+            self.handle(event)
 
     @property
     def ids(self) -> calls.EditorCallIds:
         """The ids of the session's calls for the editor."""
         return self._updates.ids if self._updates is not None else calls.EditorCallIds()
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Handle an event of the session: send its updates, and ask the user if it is a request."""
         if self._updates is None:
             self._early.append(event)
@@ -443,7 +443,7 @@ class EditorSession:
             case StepTaken() if event.agent == "main":
                 self._look(self._changes(self.ids.of(event.call), event))
             case _ if event.type in ("mode_changed", "effort_changed"):
-                self._editor.tell_mode(self.id)
+                self._editor.send_mode(self.id)
             case _:
                 pass
 

@@ -71,7 +71,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class HeadIdentity:
+class ClientIdentity:
     """The sender of a request: a paired device, or a terminal of the same user."""
 
     device: str
@@ -92,7 +92,7 @@ class HeadIdentity:
         return f"{self.surface}: {self.name}{known} at {self.address}"
 
 
-class TurnedAwayError(Exception):
+class RequestRefusedError(Exception):
     """Raised if a request is refused; the text is sent to the client."""
 
     def __init__(self, status: int, sentence: str, wait: float = 0.0) -> None:
@@ -143,10 +143,10 @@ class Address:
         return origin in {f"{scheme}://{host.lower()}" for scheme in schemes} and not parts.path
 
 
-class Doors:
+class AccessChecks:
     """ASGI middleware that checks the access to the application.
 
-    It stores the `HeadIdentity` in `scope["state"]["caller"]`.
+    It stores the `ClientIdentity` in `scope["state"]["caller"]`.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Doors:
             return
         try:
             caller = self._enter(scope)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             await refuse(scope, send, refusal)
             return
         scope.setdefault("state", {})["caller"] = caller
@@ -176,7 +176,7 @@ class Doors:
             await self._app(scope, receive, send)
             return
         if self._connected[caller.device] >= CONNECTIONS:
-            await refuse(scope, send, TurnedAwayError(429, "This device has too many connections.", 1))
+            await refuse(scope, send, RequestRefusedError(429, "This device has too many connections.", 1))
             return
         self._connected[caller.device] += 1
         try:
@@ -188,7 +188,7 @@ class Doors:
             if not self._connected[caller.device]:
                 del self._connected[caller.device]
 
-    async def _while_welcome(self, caller: HeadIdentity, work: Awaitable[None]) -> None:
+    async def _while_welcome(self, caller: ClientIdentity, work: Awaitable[None]) -> None:
         """Process a request, and cancel it if its device is revoked or its scope changes."""
         task = asyncio.ensure_future(work)
         try:
@@ -201,13 +201,13 @@ class Doors:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _enter(self, scope: Message) -> HeadIdentity | None:
-        """Check a request; return the sender's identity, None on an open path. Raises `TurnedAwayError`."""
+    def _enter(self, scope: Message) -> ClientIdentity | None:
+        """Check a request; return the sender, None on an open path. Raises `RequestRefusedError`."""
         headers = _headers(scope)
         if "transfer-encoding" in headers and "content-length" in headers:
-            raise TurnedAwayError(400, "A request has one length, not two.")
+            raise RequestRefusedError(400, "A request has one length, not two.")
         if headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise TurnedAwayError(415, "A packed body is not taken.")
+            raise RequestRefusedError(415, "A packed body is not taken.")
         _no_token_in(scope)
         path, method = scope["path"], scope.get("method", "GET")
         if (
@@ -216,55 +216,55 @@ class Doors:
             or "\0" in path
             or "//" in path
         ):
-            raise TurnedAwayError(400, "This path is not a plain one.")
+            raise RequestRefusedError(400, "This path is not a plain one.")
         host, origin = headers.get("host", ""), headers.get("origin")
         reached = (scope.get("server") or ("", 0))[0]
         if not self._address.knows(host, reached):
-            raise TurnedAwayError(421, "This name does not belong to this service; see serve.hosts.")
+            raise RequestRefusedError(421, "This name does not belong to this service; see serve.hosts.")
         if origin is not None and not self._address.origin(host, origin):
-            raise TurnedAwayError(403, "This page belongs to somebody else.")
+            raise RequestRefusedError(403, "This page belongs to somebody else.")
         is_socket = scope["type"] == "websocket"
         client = (scope.get("client") or ("", 0))[0]
         if not is_socket and self._open_paths(method, path):
             site = headers.get("sec-fetch-site", "none").strip().lower()
             if method not in _READS and site not in _OUR_SITES:
-                raise TurnedAwayError(403, "This page belongs to somebody else.")
+                raise RequestRefusedError(403, "This page belongs to somebody else.")
             if wait := self._strangers.take(client):
-                raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
+                raise RequestRefusedError(429, "Too many requests; wait a little.", wait)
             return None
         bearer = _bearer(headers)
         device = self._device(bearer if bearer is not None else _cookie(headers, self._address.cookie))
         if bearer is None:
             if headers.get("sec-fetch-site", "none").strip().lower() not in _OUR_SITES:
-                raise TurnedAwayError(403, "This page belongs to somebody else.")
+                raise RequestRefusedError(403, "This page belongs to somebody else.")
             if origin is None and (is_socket or method not in _READS):
-                raise TurnedAwayError(403, "A request that changes something names its Origin.")
+                raise RequestRefusedError(403, "A request that changes something names its Origin.")
         if wait := self._rate.take(device.id):
-            raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
+            raise RequestRefusedError(429, "Too many requests; wait a little.", wait)
         self._credentials.note_visit(device, client)
-        return HeadIdentity(device.id, device.name, device.scope, client)
+        return ClientIdentity(device.id, device.name, device.scope, client)
 
     def _device(self, token: str | None) -> Device:
         if not token:
-            raise TurnedAwayError(401, "A token is needed: pair this device with `hermes serve pair`.")
+            raise RequestRefusedError(401, "A token is needed: pair this device with `hermes serve pair`.")
         device = self._credentials.find(token)
         if device is None:
             id = token_parts(token)[0]
             known = id if id and self._credentials.device(id) is not None else ""
             if wait := self._wrong_tokens.fault(known):
-                raise TurnedAwayError(429, "Too many wrong tokens; wait a little.", wait)
-            raise TurnedAwayError(401, "This token is wrong or was revoked; pair this device again.")
+                raise RequestRefusedError(429, "Too many wrong tokens; wait a little.", wait)
+            raise RequestRefusedError(401, "This token is wrong or was revoked; pair this device again.")
         return device
 
 
-async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
+async def refuse(scope: Message, send: Send, refusal: RequestRefusedError) -> None:
     """Send the status and a sentence as JSON, and close the connection."""
-    told: Any = str(refusal)
+    error: Any = str(refusal)
     if scope["path"].startswith("/v1/"):
         # In the form that clients of these endpoints read.
-        told = {"message": told, "type": _TYPES.get(refusal.status, "invalid_request_error")}
-        told |= {"param": None, "code": None}
-    body = json.dumps({"error": told}).encode()
+        error = {"message": error, "type": _TYPES.get(refusal.status, "invalid_request_error")}
+        error |= {"param": None, "code": None}
+    body = json.dumps({"error": error}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -303,12 +303,12 @@ def split_host(host: str) -> tuple[str, int | None]:
 
 
 def _headers(scope: Message) -> Mapping[str, str]:
-    """Return the headers by name. Raises `TurnedAwayError` for a header that must not occur twice."""
+    """Return the headers by name. Raises `RequestRefusedError` for a header that must not occur twice."""
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
         if name in found and name in _ONCE:
-            raise TurnedAwayError(400, f"The header {name} appears twice.")
+            raise RequestRefusedError(400, f"The header {name} appears twice.")
         found[name] = raw.decode("latin-1")
     return found
 
@@ -319,33 +319,33 @@ def _no_token_in(scope: Message) -> None:
     try:
         pairs: Sequence[tuple[str, str]] = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
     except ValueError:
-        raise TurnedAwayError(400, "The address has too many parts.") from None
+        raise RequestRefusedError(400, "The address has too many parts.") from None
     if TOKEN_MARK in whole or any(
         name.lower() in _TOKEN_NAMES or TOKEN_MARK in value for name, value in pairs
     ):
-        raise TurnedAwayError(
+        raise RequestRefusedError(
             400, "A token does not belong in an address; send it as `Authorization: Bearer`."
         )
 
 
 def _bearer(headers: Mapping[str, str]) -> str | None:
-    """Return the token in the Authorization header; None without the header. Raises `TurnedAwayError`."""
+    """Return the token in the Authorization header; None without the header. Raises `RequestRefusedError`."""
     given = headers.get("authorization")
     if given is None:
         return None
     kind, _, token = given.partition(" ")
     if kind.lower() != "bearer" or not token.strip():
-        raise TurnedAwayError(401, "Only `Authorization: Bearer TOKEN` is taken.")
+        raise RequestRefusedError(401, "Only `Authorization: Bearer TOKEN` is taken.")
     return token.strip()
 
 
 def _cookie(headers: Mapping[str, str], name: str) -> str | None:
-    """Return the token in the cookie; None without one. Raises `TurnedAwayError` if it appears twice."""
+    """Return the token in the cookie; None without one. Raises `RequestRefusedError` if it appears twice."""
     given = headers.get("cookie")
     if given is None:
         return None
     if sum(each.partition("=")[0].strip() == name for each in given.split(";")) > 1:
-        raise TurnedAwayError(400, "The cookie of this service appears twice.")
+        raise RequestRefusedError(400, "The cookie of this service appears twice.")
     try:
         morsel = SimpleCookie(given).get(name)
     except CookieError:
@@ -488,15 +488,15 @@ connection is closed never sees the refusal.
 
 
 async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
-    """Return the JSON object in a request's body, of at most `most` bytes. Raises `TurnedAwayError`."""
+    """Return the JSON object in a request's body, of at most `most` bytes. Raises `RequestRefusedError`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise TurnedAwayError(415, "The body must be application/json.")
+        raise RequestRefusedError(415, "The body must be application/json.")
     return parse_object(await body_of(request, most))
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """Return a request's body. Raises `TurnedAwayError` if it is larger than `most` bytes or too slow."""
+    """Return a request's body. Raises `RequestRefusedError` if it is larger than `most` bytes or too slow."""
     length = request.headers.get("content-length", "")
     is_large = length.isdigit() and int(length) > most
     if is_large and "expect" in request.headers:  # nothing is sent yet
@@ -513,48 +513,50 @@ async def body_of(request: Request, most: int) -> bytes:
     except TimeoutError:
         if is_large:
             raise _too_large(most) from None
-        raise TurnedAwayError(408, "The body took too long.") from None
+        raise RequestRefusedError(408, "The body took too long.") from None
     except ClientDisconnect:
-        raise TurnedAwayError(400, "The body broke off.") from None
+        raise RequestRefusedError(400, "The body broke off.") from None
     if is_large:
         raise _too_large(most)
     return bytes(data)
 
 
-def _too_large(most: int) -> TurnedAwayError:
-    return TurnedAwayError(413, f"The body is larger than {most:,} bytes.")
+def _too_large(most: int) -> RequestRefusedError:
+    return RequestRefusedError(413, f"The body is larger than {most:,} bytes.")
 
 
 def parse_object(data: bytes | str) -> dict[str, Any]:
-    """Parse a JSON object. Raises `TurnedAwayError` for anything else."""
+    """Parse a JSON object. Raises `RequestRefusedError` for anything else."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise TurnedAwayError(400, "The body is not JSON.") from None
+        raise RequestRefusedError(400, "The body is not JSON.") from None
     if not isinstance(found, dict):
-        raise TurnedAwayError(400, "The body must be a JSON object.")
+        raise RequestRefusedError(400, "The body must be a JSON object.")
     return found
 
 
 def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most: int = 400_000) -> str:
     """Return the text in a field of an object, with lone surrogates replaced.
 
-    A missing field counts as `default`. Raises `TurnedAwayError` for another type, or above `most`
+    A missing field counts as `default`. Raises `RequestRefusedError` for another type, or above `most`
     characters.
     """
     value = data.get(name, default)
     if not isinstance(value, str):
-        raise TurnedAwayError(400, f"`{name}` must be a text.")
+        raise RequestRefusedError(400, f"`{name}` must be a text.")
     if len(value) > most:
-        raise TurnedAwayError(413, f"`{name}` is longer than {most:,} characters.")
+        raise RequestRefusedError(413, f"`{name}` is longer than {most:,} characters.")
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def only(data: Mapping[str, Any], *names: str) -> None:
-    """Raise `TurnedAwayError` for fields other than `names`, so that a misspelt name is noticed."""
+    """Raise `RequestRefusedError` for fields other than `names`, so that a misspelt name is noticed."""
     for name in data:
         if name not in names:
-            raise TurnedAwayError(400, f"`{str(name)[:40]}` is not known here; there is {', '.join(names)}.")
+            raise RequestRefusedError(
+                400, f"`{str(name)[:40]}` is not known here; there is {', '.join(names)}."
+            )
 
 
 LONGEST = 100_000
@@ -570,7 +572,7 @@ def scope_of(request: Asked) -> Scope:
 def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
     """Convert a client's answer to a pending request into a reply; `by` names the client.
 
-    Raises `TurnedAwayError` for an invalid answer.
+    Raises `RequestRefusedError` for an invalid answer.
     """
     match request:
         case QuestionAsked():
@@ -587,17 +589,17 @@ def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
         case FormAsked():
             return _form_reply(request, answer)
         case _:
-            raise TurnedAwayError(400, "This kind of request can only be answered in the terminal.")
+            raise RequestRefusedError(400, "This kind of request can only be answered in the terminal.")
 
 
 def _person_answer(request: QuestionAsked, answer: Any) -> PersonAnswer:
     if answer is None:
         return PersonAnswer("declined")
     if not isinstance(answer, str) or not answer.strip() or len(answer) > LONGEST:
-        raise TurnedAwayError(400, "The answer to a question is a text, or null for none.")
+        raise RequestRefusedError(400, "The answer to a question is a text, or null for none.")
     text = answer.encode("utf-8", "replace").decode("utf-8")
     if text not in request.choices and request.choices and not request.allow_freetext:
-        raise TurnedAwayError(400, "The answer must be one of the choices.")
+        raise RequestRefusedError(400, "The answer must be one of the choices.")
     return PersonAnswer("answered", text)
 
 
@@ -605,15 +607,15 @@ def _form_reply(request: FormAsked, answer: Any) -> FormReply:
     if answer is None:
         return FormReply("declined")
     if not isinstance(answer, dict):
-        raise TurnedAwayError(400, "The answer to a form is an object of texts, or null to decline.")
+        raise RequestRefusedError(400, "The answer to a form is an object of texts, or null to decline.")
     texts = {str(name): str(value)[:LONGEST] for name, value in answer.items()}
     values, wrong = filled_form(request.fields, texts)
     if wrong:
-        raise TurnedAwayError(400, next(iter(wrong.values())))
+        raise RequestRefusedError(400, next(iter(wrong.values())))
     return FormReply("answered", values)
 
 
 def _one_of(answer: Any, allowed: tuple[str, ...]) -> Any:
     if answer not in allowed:
-        raise TurnedAwayError(400, f"The answer must be one of {', '.join(allowed)}.")
+        raise RequestRefusedError(400, f"The answer must be one of {', '.join(allowed)}.")
     return answer

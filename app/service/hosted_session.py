@@ -36,7 +36,7 @@ from agent.events import (
 from agent.integrations.gateways.people import surface_of
 from agent.knowledge.canvas.documents import CanvasChanged
 from agent.session.options import Options
-from app.service.doors import HeadIdentity, TurnedAwayError, reply_of, scope_of
+from app.service.doors import ClientIdentity, RequestRefusedError, reply_of, scope_of
 from app.service.retelling import closing_events, last_node, past_events, still_waiting, waiting_of
 from tools.text.safe_text import clean
 
@@ -272,7 +272,7 @@ class HostedSession:
         Raises `HermesError`.
         """
         session = cls(folder)
-        client = await open_here(options, session._hear)
+        client = await open_here(options, session._handle)
         try:
             session.client = client
             session.log = await EventLog.open(folder / f"{client.id}.jsonl")
@@ -332,12 +332,12 @@ class HostedSession:
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
         """Start a turn with a message, or queue it; return whether the session was busy.
 
-        Raises `TurnedAwayError`.
+        Raises `RequestRefusedError`.
         """
         if not text.strip() and not attachments:
-            raise TurnedAwayError(400, "The message is empty.")
+            raise RequestRefusedError(400, "The message is empty.")
         if len(self.client.queue) >= QUEUED:
-            raise TurnedAwayError(429, "Too many messages wait in this session.", 5)
+            raise RequestRefusedError(429, "Too many messages wait in this session.", 5)
         waits = self.client.busy
         if how == "steer":
             self.client.steer(text, attachments, received)
@@ -357,26 +357,26 @@ class HostedSession:
         return waits
 
     def take_back(self, text: str) -> None:
-        """Remove a message from the queue. Raises `TurnedAwayError` if no queued message has this text."""
+        """Remove a message from the queue. Raises `RequestRefusedError` if none has this text."""
         queue = list(self.client.queue)
         if text not in queue:
-            raise TurnedAwayError(409, "This message does not wait any more.")
+            raise RequestRefusedError(409, "This message does not wait any more.")
         queue.remove(text)
         self.client.set_queue(queue)
 
-    def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
-        """Answer a request. Raises `TurnedAwayError`; if it was answered before, with status 409 and who
+    def answer(self, request: str, answer: Any, feedback: str, caller: ClientIdentity) -> None:
+        """Answer a request. Raises `RequestRefusedError`; if it was answered before, with status 409 and who
         decided.
         """
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             by = self._decided.get(request)
             if by is None and asked is None:
-                raise TurnedAwayError(404, "There is no such request.")
+                raise RequestRefusedError(404, "There is no such request.")
             # A request cancelled by a stop is over before its event arrives.
-            raise TurnedAwayError(409, f"This was decided already, by {by or 'nobody (cancelled)'}.")
+            raise RequestRefusedError(409, f"This was decided already, by {by or 'nobody (cancelled)'}.")
         if not caller.may(scope_of(asked)):
-            raise TurnedAwayError(403, f"This device may not {scope_of(asked)}.")
+            raise RequestRefusedError(403, f"This device may not {scope_of(asked)}.")
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
 
     def decide(self, request: str, reply: Reply, by: str) -> bool:
@@ -398,11 +398,11 @@ class HostedSession:
             self.log.close()
             for _, kept in self._to_be_kept:
                 if not kept.done():
-                    kept.set_exception(TurnedAwayError(503, "The session was closed before it had this."))
+                    kept.set_exception(RequestRefusedError(503, "The session was closed before it had this."))
 
     # Events
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if self._early is not None:
             self._early.append(event)
             return
@@ -442,7 +442,7 @@ class HostedSession:
                 try:
                     listener(event)
                 except Exception:
-                    log.exception("a head failed on %s", event.type)
+                    log.exception("a client failed on %s", event.type)
 
     def _release(self, event: Event) -> None:
         """Wake the callers that wait until their message is stored or queued."""
@@ -471,17 +471,17 @@ class HostedSession:
 
     async def _catch_up(self, *, fresh: bool) -> None:
         """Log the events that a killed process could not log, and queue its waiting messages again."""
-        told: list[Mapping[str, Any]] = []
+        sent_events: list[Mapping[str, Any]] = []
         missed: Sequence[Event] = ()
         if not fresh and self.log.last:
-            told = await asyncio.to_thread(self._logged_events)
-            missed = await self._missed_events(told)
+            sent_events = await asyncio.to_thread(self._logged_events)
+            missed = await self._missed_events(sent_events)
         early, self._early = self._early or [], None
         for event in early:
             self._keep(event)
         for event in missed:
             self._keep(self.client.stream.number_event(event))
-        waiting = still_waiting(waiting_of(told), missed)
+        waiting = still_waiting(waiting_of(sent_events), missed)
         if waiting:
             database = self.client.session.store.database
             for text in await database.read(lambda c: handed_texts(c, self.id)):
@@ -499,14 +499,14 @@ class HostedSession:
             after = lines[-1][0]
         return found
 
-    async def _missed_events(self, told: Sequence[Mapping[str, Any]]) -> list[Event]:
+    async def _missed_events(self, sent_events: Sequence[Mapping[str, Any]]) -> list[Event]:
         from tools.discovery import discover
         from tools.registry import registry
 
         await asyncio.to_thread(discover)
-        seen, path = last_node(told), self.client.path
+        seen, path = last_node(sent_events), self.client.path
         # If the session was only opened, clients read the conversation up to here by themselves.
-        opened = [int(each.get("nodes", 0)) for each in told if each.get("type") == "session_opened"]
+        opened = [int(each.get("nodes", 0)) for each in sent_events if each.get("type") == "session_opened"]
         begin = position_of(path, seen + 1) if seen else min([len(path), *opened[-1:]])
         asked = begin
         while asked > 0 and path[asked - 1].kind == "tool":
@@ -514,7 +514,7 @@ class HostedSession:
         new = past_events(path[max(0, asked - 1) :], registry) if begin < len(path) else ()
         nodes = {node.id for node in path[begin:]}
         missed = [event for event in new if getattr(event, "node", 0) in nodes]
-        return [*closing_events(told, self.client.id), *missed]
+        return [*closing_events(sent_events, self.client.id), *missed]
 
 
 Mover = Callable[[HostedSession, str], Awaitable[str]]
@@ -550,7 +550,7 @@ class SessionHub:
         return tuple(each.result() for each in done if each.exception() is None)
 
     async def session(self, id: str, surface: str = "", model: str | None = None) -> HostedSession:
-        """Return a stored session, opened if necessary, with `model` if given. Raises `TurnedAwayError`.
+        """Return a stored session, opened if necessary, with `model` if given. Raises `RequestRefusedError`.
 
         A session that belongs to a chat always gets that chat's surface.
         """
@@ -570,17 +570,17 @@ class SessionHub:
         try:
             return await asyncio.shield(opening)
         except HermesError as error:
-            raise TurnedAwayError(409, str(error)) from error
+            raise RequestRefusedError(409, str(error)) from error
 
     async def create(self, workspace: str, model: str | None = None, surface: str = SURFACE) -> HostedSession:
-        """Create a session in a folder. Raises `TurnedAwayError`."""
+        """Create a session in a folder. Raises `RequestRefusedError`."""
         folder = await asyncio.to_thread(_folder, workspace)
         options = Options(workspace=folder, surface=surface, attended=True, model=model or self._model)
         self._stay_open()
         try:
             session = await HostedSession.open(options, self.folder)
         except HermesError as error:
-            raise TurnedAwayError(409, str(error)) from error
+            raise RequestRefusedError(409, str(error)) from error
         future = asyncio.get_running_loop().create_future()
         future.set_result(session)
         self._open[session.id] = future
@@ -589,23 +589,23 @@ class SessionHub:
 
     async def move(self, session: HostedSession, where: str) -> str:
         """Move a session to the user's chat at a messenger; return the name of its new place. Raises
-        `TurnedAwayError`.
+        `RequestRefusedError`.
         """
         if self.mover is None:
-            raise TurnedAwayError(503, NOT_YET)
+            raise RequestRefusedError(503, NOT_YET)
         return await self.mover(session, where)
 
     async def check_move(self, where: str) -> None:
-        """Check, before a session is handed over, that it can move there. Raises `TurnedAwayError`."""
+        """Check, before a session is handed over, that it can move there. Raises `RequestRefusedError`."""
         if self.move_checker is None:
-            raise TurnedAwayError(503, NOT_YET)
+            raise RequestRefusedError(503, NOT_YET)
         await self.move_checker(where)
 
     async def find_session(self, text: str, model: str | None = None) -> HostedSession:
         """Return a stored session by id, start of the id, or title; it is opened with `model` if it is not
         open.
 
-        Raises `TurnedAwayError`.
+        Raises `RequestRefusedError`.
         """
         from agent.core.store.store import Store
 
@@ -613,11 +613,11 @@ class SessionHub:
             async with await Store.open(self._home.database) as store:
                 record = await store.find_session(text)
         except HermesError as error:
-            raise TurnedAwayError(404, str(error)) from error
+            raise RequestRefusedError(404, str(error)) from error
         return await self.session(record.id, model=model)
 
     async def list_sessions(self) -> list[dict[str, Any]]:
-        """Return up to `LISTED` stored sessions as data, last used first. Raises `TurnedAwayError`."""
+        """Return up to `LISTED` stored sessions as data, last used first. Raises `RequestRefusedError`."""
         from agent.core.store.store import Store
 
         if not self._home.keeps_sessions():
@@ -626,7 +626,7 @@ class SessionHub:
             async with await Store.open(self._home.database, secrets=secrets_of_home()) as store:
                 rows = await store.list_sessions(LISTED)
         except HermesError as error:
-            raise TurnedAwayError(503, str(error)) from error
+            raise RequestRefusedError(503, str(error)) from error
         opened = {each.id: each for each in self.sessions}
         return [
             {
@@ -657,17 +657,17 @@ class SessionHub:
     async def reopen(self, id: str, model: str, surface: str = "") -> HostedSession:
         """Close an open session and open it with another model; attached clients stay attached.
 
-        Raises `TurnedAwayError` during a turn, or if the model is unavailable; then the session continues
+        Raises `RequestRefusedError` during a turn, or if the model is unavailable; then the session continues
         with the previous one.
         """
         before = await self.session(id, surface)
         if before.client.busy:
-            raise TurnedAwayError(409, "A turn is running; stop it first, then choose another model.")
+            raise RequestRefusedError(409, "A turn is running; stop it first, then choose another model.")
         old = before.client.model
         await self.close(id)
         try:
             opened = await self.session(id, surface, model)
-        except TurnedAwayError:
+        except RequestRefusedError:
             before.replace_by(await self.session(id, surface, old))
             raise
         before.replace_by(opened)
@@ -698,18 +698,18 @@ class SessionHub:
 
     def _stay_open(self) -> None:
         if self._closing:
-            raise TurnedAwayError(503, "The service is about to end.")
+            raise RequestRefusedError(503, "The service is about to end.")
 
     async def _stored_folder(self, id: str) -> tuple[Path, str]:
         """Return the folder of a stored session that no other program uses, and its chat's surface or "".
 
-        Raises `TurnedAwayError`.
+        Raises `RequestRefusedError`.
         """
         from agent.core.store.locks import SessionLock
         from agent.core.store.store import Store
 
         if not self._home.keeps_sessions():
-            raise TurnedAwayError(404, "There is no such session.")
+            raise RequestRefusedError(404, "There is no such session.")
         try:
             async with await Store.open(self._home.database) as store:
                 record = await store.session(id)
@@ -718,18 +718,18 @@ class SessionHub:
                 return Path(record.workspace), chat
         except StoreError as error:
             missing = type(error).__name__ == "NoSession"
-            raise TurnedAwayError(404 if missing else 409, str(error)) from error
+            raise RequestRefusedError(404 if missing else 409, str(error)) from error
 
 
 def _folder(path: str) -> Path:
-    """Return the resolved path of an existing folder. Raises `TurnedAwayError` for any other path."""
+    """Return the resolved path of an existing folder. Raises `RequestRefusedError` for any other path."""
     try:
         folder = Path(path).expanduser()
         if not folder.is_absolute():
-            raise TurnedAwayError(400, "`workspace` must be a full path.")
+            raise RequestRefusedError(400, "`workspace` must be a full path.")
         folder = folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
-        raise TurnedAwayError(404, "There is no such folder on the machine of the service.") from None
+        raise RequestRefusedError(404, "There is no such folder on the machine of the service.") from None
     if not folder.is_dir():
-        raise TurnedAwayError(400, "`workspace` is not a folder.")
+        raise RequestRefusedError(400, "`workspace` is not a folder.")
     return folder

@@ -27,9 +27,9 @@ from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import Event, TextAdded, TurnEnded, UserMessageAdded
 from app.service.credentials import Scope
-from app.service.doors import ATTACHMENTS, HeadIdentity, TurnedAwayError, json_body
+from app.service.doors import ATTACHMENTS, ClientIdentity, RequestRefusedError, json_body
 from app.service.hosted_session import HostedSession, SessionHub
-from app.service.routes import NO_STORE, kept_images
+from app.service.routes import NO_STORE, store_images
 
 IMAGES = 10
 """The largest number of images in one request."""
@@ -49,11 +49,11 @@ class GivenMessage:
 
 
 def conversation(messages: Sequence[Any]) -> GivenMessage:
-    """Combine a request's messages into a session's first message. Raises `TurnedAwayError`. Pure."""
+    """Combine a request's messages into a session's first message. Raises `RequestRefusedError`. Pure."""
     read = [(_role(each), _content(each)) for each in messages]
     images = tuple(image for _, given in read for image in given.images)
     if len(images) > IMAGES:
-        raise TurnedAwayError(400, f"A request may hold {IMAGES} images.")
+        raise RequestRefusedError(400, f"A request may hold {IMAGES} images.")
     last = read[-1][1]
     if len(read) == 1:
         return last
@@ -62,25 +62,25 @@ def conversation(messages: Sequence[Any]) -> GivenMessage:
 
 
 def newest(messages: Sequence[Any]) -> GivenMessage:
-    """Return the last user message of a request. Raises `TurnedAwayError` if there is none. Pure."""
+    """Return the last user message of a request. Raises `RequestRefusedError` if there is none. Pure."""
     for each in reversed(messages):
         if _role(each) == "user":
             return _content(each)
-    raise TurnedAwayError(400, "There is no message of role user.")
+    raise RequestRefusedError(400, "There is no message of role user.")
 
 
 def require_supported(data: Mapping[str, Any]) -> None:
-    """Raise `TurnedAwayError` for options that sessions do not support, instead of ignoring them. Pure."""
+    """Raise `RequestRefusedError` for options that sessions do not support. Pure."""
     if data.get("tools") or data.get("functions"):
-        raise TurnedAwayError(400, "Tools of the client are not taken: the session has its own.")
+        raise RequestRefusedError(400, "Tools of the client are not taken: the session has its own.")
     if data.get("n") not in (None, 1):
-        raise TurnedAwayError(400, "A request has one answer; leave out `n`.")
+        raise RequestRefusedError(400, "A request has one answer; leave out `n`.")
     form = data.get("response_format")
     text = data.get("text")
     if form is None and isinstance(text, dict):
         form = text.get("format")
     if isinstance(form, dict) and form.get("type", "text") != "text":
-        raise TurnedAwayError(400, "Answers are text: ask for JSON in the message instead.")
+        raise RequestRefusedError(400, "Answers are text: ask for JSON in the message instead.")
 
 
 def usage_of(ended: TurnEnded) -> dict[str, int]:
@@ -108,7 +108,7 @@ def refusal_of(status: int, sentence: str, headers: Mapping[str, str] = NO_STORE
 def _role(message: Any) -> str:
     role = message.get("role") if isinstance(message, dict) else None
     if role not in ("system", "developer", "user", "assistant"):
-        raise TurnedAwayError(400, "A message has the role system, developer, user or assistant.")
+        raise RequestRefusedError(400, "A message has the role system, developer, user or assistant.")
     return str(role)
 
 
@@ -117,7 +117,7 @@ def _content(message: dict[str, Any]) -> GivenMessage:
     if isinstance(content, str):
         return GivenMessage(content)
     if not isinstance(content, list):
-        raise TurnedAwayError(400, "The content of a message is a text, or a list of texts and images.")
+        raise RequestRefusedError(400, "The content of a message is a text, or a list of texts and images.")
     texts: list[str] = []
     images: list[Mapping[str, str]] = []
     for part in content:
@@ -127,19 +127,21 @@ def _content(message: dict[str, Any]) -> GivenMessage:
         elif kind in _PICTURES:
             images.append(_image(part, len(images) + 1))
         else:
-            raise TurnedAwayError(400, "The parts of a message are texts and images.")
+            raise RequestRefusedError(400, "The parts of a message are texts and images.")
     return GivenMessage("\n".join(texts), tuple(images))
 
 
 def _image(part: Mapping[str, Any], number: int) -> Mapping[str, str]:
-    """Return the image embedded in a part of a message. Raises `TurnedAwayError`, also for other URLs."""
+    """Return the image embedded in a part of a message. Raises `RequestRefusedError`, also for other URLs."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = url.get("url")
     head, comma, data = url.partition(",") if isinstance(url, str) else ("", "", "")
     kind = head.removeprefix("data:image/").removesuffix(";base64")
     if not comma or head != f"data:image/{kind};base64" or not kind.isalnum():
-        raise TurnedAwayError(400, "An image is a `data:image/…;base64,…` address; others are not fetched.")
+        raise RequestRefusedError(
+            400, "An image is a `data:image/…;base64,…` address; others are not fetched."
+        )
     return {"name": f"image-{number}.{kind}", "data": data}
 
 
@@ -180,12 +182,12 @@ class OpenAiApi:
 
     def _with_refusals(self, handler: Callable[[Request], Awaitable[Response]], scope: Scope) -> Any:
         async def handle(request: Request) -> Response:
-            caller: HeadIdentity = request.scope["state"]["caller"]
+            caller: ClientIdentity = request.scope["state"]["caller"]
             try:
                 if not caller.may(scope):
-                    raise TurnedAwayError(403, f"This device may not {scope}.")
+                    raise RequestRefusedError(403, f"This device may not {scope}.")
                 return await handler(request)
-            except TurnedAwayError as refusal:
+            except RequestRefusedError as refusal:
                 return refusal_of(refusal.status, str(refusal))
             except HermesError as error:
                 return refusal_of(409, str(error))
@@ -199,14 +201,14 @@ class OpenAiApi:
     async def _one_model(self, request: Request) -> Response:
         name = request.path_params["model"]
         if name != MODEL and name not in await asyncio.to_thread(self._models):
-            raise TurnedAwayError(404, "There is no such model; see /v1/models.")
+            raise RequestRefusedError(404, "There is no such model; see /v1/models.")
         return JSONResponse(_model(name), headers=NO_STORE)
 
     async def _chat(self, request: Request) -> Response:
         data = await json_body(request, ATTACHMENTS)
         messages = data.get("messages")
         if not isinstance(messages, list) or not messages:
-            raise TurnedAwayError(400, "`messages` must be a list of messages.")
+            raise RequestRefusedError(400, "`messages` must be a list of messages.")
         known = request.headers.get(HEADER)
         # A continued session has the earlier messages: only new ones are sent.
         turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
@@ -218,9 +220,9 @@ class OpenAiApi:
         counts = isinstance(options, dict) and options.get("include_usage") is True
 
         def chunk(choices: list[Any], usage: dict[str, int] | None = None) -> str:
-            told = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
+            body = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
             more = {"usage": usage} if counts else {}
-            return f"data: {json.dumps({**told, 'choices': choices, **more})}\n\n"
+            return f"data: {json.dumps({**body, 'choices': choices, **more})}\n\n"
 
         def piece(delta: Mapping[str, str], reason: str | None = None) -> str:
             return chunk([{"index": 0, "delta": delta, "finish_reason": reason}])
@@ -245,22 +247,22 @@ class OpenAiApi:
             return refusal_of(500, ended.error, headers)
         message = {"role": "assistant", "content": ended.text or ended.error}
         choice = {"index": 0, "message": message, "finish_reason": _reason(ended)}
-        told = {"id": id, "object": "chat.completion", "created": created, "model": model}
-        return JSONResponse({**told, "choices": [choice], "usage": usage_of(ended)}, headers=headers)
+        body = {"id": id, "object": "chat.completion", "created": created, "model": model}
+        return JSONResponse({**body, "choices": [choice], "usage": usage_of(ended)}, headers=headers)
 
     async def _respond(self, request: Request) -> Response:
         data = await json_body(request, ATTACHMENTS)
         known = request.headers.get(HEADER)
         if (before := data.get("previous_response_id")) is not None:
             if not isinstance(before, str):
-                raise TurnedAwayError(400, "`previous_response_id` has to be a text.")
+                raise RequestRefusedError(400, "`previous_response_id` has to be a text.")
             known = session_of_response(before)
             if not known:
-                raise TurnedAwayError(404, "There is no response of this `previous_response_id`.")
+                raise RequestRefusedError(404, "There is no response of this `previous_response_id`.")
         given = data.get("input")
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
         if not isinstance(messages, list) or not messages:
-            raise TurnedAwayError(400, "`input` must be a text or a list of messages.")
+            raise RequestRefusedError(400, "`input` must be a text or a list of messages.")
         if isinstance(instructions := data.get("instructions"), str) and not known:
             messages = [{"role": "system", "content": instructions}, *messages]
         turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
@@ -296,8 +298,8 @@ class OpenAiApi:
             numbers = iter(range(1 << 30))
 
             def frame(kind: str, **more: Any) -> str:
-                told = {"type": kind, "sequence_number": next(numbers), **more}
-                return f"event: {kind}\ndata: {json.dumps(told)}\n\n"
+                body = {"type": kind, "sequence_number": next(numbers), **more}
+                return f"event: {kind}\ndata: {json.dumps(body)}\n\n"
 
             yield frame("response.created", response={**base, "status": "in_progress", "output": []})
             place = {"item_id": item, "output_index": 0, "content_index": 0}
@@ -321,18 +323,18 @@ class OpenAiApi:
     async def _turn(self, data: dict[str, Any], known: str | None, given: GivenMessage) -> _Turn:
         """Send the message of a request to its session, and return the turn for it.
 
-        Raises `TurnedAwayError`.
+        Raises `RequestRefusedError`.
         """
         session = await self._session(data, known)
-        images = await asyncio.to_thread(kept_images, given.images, self._images) if given.images else ()
+        images = await asyncio.to_thread(store_images, given.images, self._images) if given.images else ()
         return _Turn(session, given.text, self._timeout, images)
 
     async def _session(self, data: dict[str, Any], known: str | None) -> HostedSession:
-        """Return the session for a request: the known one, or a new one. Raises `TurnedAwayError`."""
+        """Return the session for a request: the known one, or a new one. Raises `RequestRefusedError`."""
         require_supported(data)
         model = data.get("model")
         if not isinstance(model, str):
-            raise TurnedAwayError(400, "`model` must be `hermes`, or a name of /v1/models.")
+            raise RequestRefusedError(400, "`model` must be `hermes`, or a name of /v1/models.")
         if known:
             session = await self._hub.session(known)
             # A turn is over a moment after its last event.
@@ -340,10 +342,10 @@ class OpenAiApi:
                 async with asyncio.timeout(SETTLING):
                     await session.client.idle()
             if session.client.busy:
-                raise TurnedAwayError(409, "This session works on a message; wait for its end.")
+                raise RequestRefusedError(409, "This session works on a message; wait for its end.")
             return session
         if model != MODEL and model not in await asyncio.to_thread(self._models):
-            raise TurnedAwayError(404, "There is no such model; see /v1/models.")
+            raise RequestRefusedError(404, "There is no such model; see /v1/models.")
         return await self._hub.create(str(self._workspace), None if model == MODEL else model)
 
 
@@ -359,7 +361,7 @@ class _Turn:
         self._begun = False
         self._text = text
         self.ended: TurnEnded | None = None
-        self._unsubscribe = session.subscribe(self._hear)
+        self._unsubscribe = session.subscribe(self._handle)
         self._waits: dict[str, asyncio.TimerHandle] = {}
         try:
             session.message(text, "prompt", images)
@@ -384,7 +386,7 @@ class _Turn:
         assert self.ended is not None
         return self.ended
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         match event:
             case UserMessageAdded() if event.agent == "main" and event.text.strip() == self._text.strip():
                 self._begun = True

@@ -34,13 +34,13 @@ def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
     return (each for each in stored_events(path, tools) if not isinstance(each, ToolStarted))
 
 
-def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
-    """Yield the events that a killed process could not send. `told` are the last events that it sent.
+def closing_events(sent_events: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
+    """Yield the events that a killed process could not send. `sent_events` are the last events that it sent.
 
     They end an unfinished message, cancel open requests, and end the turn as interrupted.
     """
     writing, open_requests, turn = False, dict[str, str](), False
-    for event in told:
+    for event in sent_events:
         kind, is_main = event.get("type"), event.get("agent") == "main"
         match kind:
             case "text" | "reasoning" if is_main:
@@ -74,14 +74,14 @@ def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[
         )
 
 
-def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def waiting_of(sent_events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the messages that are still queued after these events, in order.
 
     A message that was accepted for storage is still waiting if no `user_message` event follows.
     """
     taken: list[str] = []
     waiting: list[str] = []
-    for event in told:
+    for event in sent_events:
         match event.get("type"):
             case "queue_changed":
                 waiting = [*map(str, event.get("steering", ())), *map(str, event.get("queued", ()))]
@@ -110,13 +110,13 @@ def _take_out(texts: list[str], said: str) -> None:
         texts.remove(found)
 
 
-def last_node(told: Sequence[Mapping[str, Any]]) -> int:
+def last_node(sent_events: Sequence[Mapping[str, Any]]) -> int:
     """Return the last node of the main agent in these events; 0 if there is none."""
     kinds = ("user_message", "assistant_message", "tool_finished")
     return max(
         (
             int(e["node"])
-            for e in told
+            for e in sent_events
             if e.get("type") in kinds and e.get("agent") == "main" and not e.get("parent")
         ),
         default=0,

@@ -33,11 +33,11 @@ from app.service.doors import (
     ATTACHMENTS,
     BODY,
     Address,
-    HeadIdentity,
+    ClientIdentity,
     Message,
     Receive,
+    RequestRefusedError,
     Send,
-    TurnedAwayError,
     body_of,
     json_body,
     only,
@@ -74,7 +74,7 @@ TURN = 50
 Taker = Callable[[dict[str, Any]], Awaitable[tuple[str, Any, Any]]]
 
 
-class SocketHead:
+class SocketApp:
     """The WebSocket application at `/api/sessions/ID/ws`."""
 
     def __init__(self, hub: SessionHub, credentials: Credentials) -> None:
@@ -86,15 +86,15 @@ class SocketHead:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
-        caller: HeadIdentity = scope["state"]["caller"]
+        caller: ClientIdentity = scope["state"]["caller"]
         after = connection.query_params.get("after", "0")
         try:
             if not caller.may("look"):
-                raise TurnedAwayError(403, "This device may not look.")
+                raise RequestRefusedError(403, "This device may not look.")
             if not (after.isascii() and after.isdigit() and len(after) < 16):
-                raise TurnedAwayError(400, "`after` must be a whole number.")
+                raise RequestRefusedError(400, "`after` must be a whole number.")
             session = await self._hub.session(scope["path_params"]["session"])
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             await refuse(scope, send, refusal)
             return
         socket = WebSocket(scope, receive, send)
@@ -102,12 +102,12 @@ class SocketHead:
         await self._serve(socket, session, caller, int(after))
 
     async def _serve(
-        self, socket: WebSocket, session: HostedSession, caller: HeadIdentity, after: int
+        self, socket: WebSocket, session: HostedSession, caller: ClientIdentity, after: int
     ) -> None:
         tasks = [
-            asyncio.create_task(self._tell(socket, session, after)),
-            asyncio.create_task(self._take(socket, session, caller)),
-            asyncio.create_task(self._look(socket, caller)),
+            asyncio.create_task(self._send_events(socket, session, after)),
+            asyncio.create_task(self._receive_frames(socket, session, caller)),
+            asyncio.create_task(self._close_if_revoked(socket, caller)),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -115,13 +115,13 @@ class SocketHead:
                 if (error := each.exception()) is not None and not isinstance(
                     error, (WebSocketDisconnect, RuntimeError, OSError)
                 ):
-                    log.error("a head failed", exc_info=error)
+                    log.error("a client failed", exc_info=error)
         finally:
             for each in tasks:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _tell(self, socket: WebSocket, session: HostedSession, after: int) -> None:
+    async def _send_events(self, socket: WebSocket, session: HostedSession, after: int) -> None:
         """Send every event after the number `after`. A slow client delays no other client."""
         if after > session.log.last:
             # The number is from another log: the client has to load the session again.
@@ -143,7 +143,9 @@ class SocketHead:
                     await asyncio.sleep(0)
         await socket.close(GOING)
 
-    async def _take(self, socket: WebSocket, session: HostedSession, caller: HeadIdentity) -> None:
+    async def _receive_frames(
+        self, socket: WebSocket, session: HostedSession, caller: ClientIdentity
+    ) -> None:
         while True:
             try:
                 text = await socket.receive_text()
@@ -153,23 +155,23 @@ class SocketHead:
             frame: dict[str, Any] = {}
             try:
                 if wait := self._rate.take(caller.device):
-                    raise TurnedAwayError(429, "Too many frames; wait a little.", wait)
+                    raise RequestRefusedError(429, "Too many frames; wait a little.", wait)
                 if len(text) > FRAME:
-                    raise TurnedAwayError(413, "The frame is too large.")
+                    raise RequestRefusedError(413, "The frame is too large.")
                 frame = parse_object(text)
-                told = await self._do(frame, session, caller)
-            except TurnedAwayError as refusal:
-                told = {"type": "refused", "status": refusal.status, "error": str(refusal)}
+                reply = await self._handle_frame(frame, session, caller)
+            except RequestRefusedError as refusal:
+                reply = {"type": "refused", "status": refusal.status, "error": str(refusal)}
             except HermesError as error:
-                told = {"type": "refused", "status": 409, "error": str(error)}
+                reply = {"type": "refused", "status": 409, "error": str(error)}
             ref = frame.get("ref")
-            await _send(socket, {**told, "ref": ref if isinstance(ref, (str, int)) else None})
+            await _send(socket, {**reply, "ref": ref if isinstance(ref, (str, int)) else None})
 
-    async def _do(
-        self, frame: dict[str, Any], session: HostedSession, caller: HeadIdentity
+    async def _handle_frame(
+        self, frame: dict[str, Any], session: HostedSession, caller: ClientIdentity
     ) -> dict[str, Any]:
         if not caller.may("talk"):
-            raise TurnedAwayError(403, "This device may not talk.")
+            raise RequestRefusedError(403, "This device may not talk.")
         match frame.get("type"):
             case "message":
                 assert self.read_message is not None
@@ -177,7 +179,7 @@ class SocketHead:
             case "answer":
                 only(frame, "type", "ref", "request", "answer", "feedback")
                 if "answer" not in frame:
-                    raise TurnedAwayError(400, "`answer` is missing.")
+                    raise RequestRefusedError(400, "`answer` is missing.")
                 feedback = text_of(frame, "feedback", "", most=10_000)
                 session.answer(text_of(frame, "request", most=200), frame["answer"], feedback, caller)
                 return {"type": "ok"}
@@ -189,9 +191,9 @@ class SocketHead:
                 where = text_of(frame, "to", most=300)
                 return {"type": "ok", "told": await self._hub.move(session, where)}
             case _:
-                raise TurnedAwayError(400, "A frame is of type message, answer, interrupt or move.")
+                raise RequestRefusedError(400, "A frame is of type message, answer, interrupt or move.")
 
-    async def _look(self, socket: WebSocket, caller: HeadIdentity) -> None:
+    async def _close_if_revoked(self, socket: WebSocket, caller: ClientIdentity) -> None:
         """Close the socket once its device is revoked or its scope has changed."""
         while True:
             await asyncio.sleep(LOOK)
@@ -210,7 +212,7 @@ Words = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class HeadCommand:
+class ClientCommand:
     """A command for clients. `act` gets the hub, the session and the text after the command's name."""
 
     name: str
@@ -326,18 +328,18 @@ async def _move(hub: SessionHub, session: HostedSession, rest: str) -> Words:
 
 
 _ALL = (
-    HeadCommand("undo", "Take back the last turn, with what it did to files.", _undo),
-    HeadCommand("redo", "Redo what was undone.", _redo),
-    HeadCommand("stop", "Stop the running turn.", _stop),
-    HeadCommand("steer", "Say something that is read before the next request.", _steer, "<text>"),
-    HeadCommand("model", "Show the model, or continue with another one.", _model, "[name]"),
-    HeadCommand("effort", "Show how much the model thinks, or change it.", _effort, "[level]"),
-    HeadCommand("mode", "Show the mode of permissions.", _mode, "[mode]"),
-    HeadCommand("compact", "Compact the conversation so far into a summary.", _compact, "[focus]"),
-    HeadCommand("context", "Show what fills the window of the model.", _context),
-    HeadCommand("title", "Give the session a title.", _title, "<title>"),
-    HeadCommand("init", "Draft AGENTS.md, or propose improvements to it.", _init),
-    HeadCommand("move", "Continue in a messenger.", _move, "<messenger|here>"),
+    ClientCommand("undo", "Take back the last turn, with what it did to files.", _undo),
+    ClientCommand("redo", "Redo what was undone.", _redo),
+    ClientCommand("stop", "Stop the running turn.", _stop),
+    ClientCommand("steer", "Say something that is read before the next request.", _steer, "<text>"),
+    ClientCommand("model", "Show the model, or continue with another one.", _model, "[name]"),
+    ClientCommand("effort", "Show how much the model thinks, or change it.", _effort, "[level]"),
+    ClientCommand("mode", "Show the mode of permissions.", _mode, "[mode]"),
+    ClientCommand("compact", "Compact the conversation so far into a summary.", _compact, "[focus]"),
+    ClientCommand("context", "Show what fills the window of the model.", _context),
+    ClientCommand("title", "Give the session a title.", _title, "<title>"),
+    ClientCommand("init", "Draft AGENTS.md, or propose improvements to it.", _init),
+    ClientCommand("move", "Continue in a messenger.", _move, "<messenger|here>"),
 )
 COMMANDS = {each.name: each for each in _ALL}
 
@@ -368,8 +370,8 @@ class Routes:
         self._home = home
         self._address = address
         self._wrong_codes = Lockout(10, 60)
-        self.heads = SocketHead(hub, credentials)
-        self.heads.read_message = partial(message_of, home=home)
+        self.sockets = SocketApp(hub, credentials)
+        self.sockets.read_message = partial(message_of, home=home)
 
     def routes(self) -> list[BaseRoute]:
         """Return the HTTP routes of sessions."""
@@ -389,19 +391,19 @@ class Routes:
             Route(f"{one}/commands", self._with_refusals(self._command, "talk"), methods=["POST"]),
             Route(f"{one}/move", self._with_refusals(self._move, "talk"), methods=["POST"]),
             Route(f"{one}/requests/{{request}}", self._with_refusals(self._answer, "talk"), methods=["POST"]),
-            WebSocketRoute(f"{one}/ws", self.heads),
+            WebSocketRoute(f"{one}/ws", self.sockets),
         ]
 
     def _with_refusals(self, handler: Handler, scope: Scope | None = None) -> Handler:
         async def handle(request: Request) -> Response:
             try:
                 if scope is not None and not caller_of(request).may(scope):
-                    raise TurnedAwayError(403, f"This device may not {scope}.")
+                    raise RequestRefusedError(403, f"This device may not {scope}.")
                 return await handler(request)
-            except TurnedAwayError as refusal:
+            except RequestRefusedError as refusal:
                 return refusal_response(refusal)
             except HermesError as error:
-                return refusal_response(TurnedAwayError(409, str(error)))
+                return refusal_response(RequestRefusedError(409, str(error)))
 
         return handle
 
@@ -417,12 +419,12 @@ class Routes:
         except WrongCodeError as error:
             letters = "".join(each for each in code.upper() if each.isalnum())
             if wait := self._wrong_codes.fault(letters[:4]):
-                raise TurnedAwayError(429, "Too many wrong codes; wait a little.", wait) from error
-            raise TurnedAwayError(403, str(error)) from error
-        told = {"device": device.id, "name": device.name, "scope": device.scope}
+                raise RequestRefusedError(429, "Too many wrong codes; wait a little.", wait) from error
+            raise RequestRefusedError(403, str(error)) from error
+        identity = {"device": device.id, "name": device.name, "scope": device.scope}
         if data.get("cookie") is not True:
-            return answer({"token": token, **told})
-        response = answer(told)
+            return answer({"token": token, **identity})
+        response = answer(identity)
         response.set_cookie(
             self._address.cookie,
             token,
@@ -436,8 +438,8 @@ class Routes:
 
     async def _me(self, request: Request) -> Response:
         caller = caller_of(request)
-        told = {"device": caller.device, "name": caller.name, "scope": caller.scope}
-        return answer({**told, "workspace": self._hub.workspace, "commands": listed_commands()})
+        identity = {"device": caller.device, "name": caller.name, "scope": caller.scope}
+        return answer({**identity, "workspace": self._hub.workspace, "commands": listed_commands()})
 
     # Sessions
 
@@ -506,7 +508,7 @@ class Routes:
         session, document = request.path_params["session"], request.path_params["document"]
         found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
         if found is None:
-            raise TurnedAwayError(404, "There is no such canvas.")
+            raise RequestRefusedError(404, "There is no such canvas.")
         text = render_page(*found, "Canvas")
         return Response(text, media_type="text/html; charset=utf-8", headers=CANVAS)
 
@@ -522,7 +524,7 @@ class Routes:
         data = await json_body(request)
         only(data, "answer", "feedback")
         if "answer" not in data:
-            raise TurnedAwayError(400, "`answer` is missing.")
+            raise RequestRefusedError(400, "`answer` is missing.")
         session = await self._session(request)
         feedback = text_of(data, "feedback", "", most=10_000)
         session.answer(request.path_params["request"], data["answer"], feedback, caller_of(request))
@@ -544,7 +546,7 @@ class Routes:
         elif data.get("send") is True:
             session.client.send_queue()
         else:
-            raise TurnedAwayError(400, "Write `send`: true, or `take_back` and the text of a message.")
+            raise RequestRefusedError(400, "Write `send`: true, or `take_back` and the text of a message.")
         return answer({"queued": list(session.client.queue), "busy": session.client.busy}, 202)
 
     async def _command(self, request: Request) -> Response:
@@ -578,7 +580,7 @@ def answer(data: Any, status: int = 200) -> JSONResponse:
     return JSONResponse(data, status, headers=NO_STORE)
 
 
-def refusal_response(refusal: TurnedAwayError) -> Response:
+def refusal_response(refusal: RequestRefusedError) -> Response:
     """Return the response for a refused request."""
     headers = {**NO_STORE, "Connection": "close"}
     if refusal.wait:
@@ -586,44 +588,44 @@ def refusal_response(refusal: TurnedAwayError) -> Response:
     return JSONResponse({"error": str(refusal)}, refusal.status, headers=headers)
 
 
-def caller_of(request: Request) -> HeadIdentity:
+def caller_of(request: Request) -> ClientIdentity:
     """Return the sender of a request, as stored by the access checks."""
-    caller: HeadIdentity = request.scope["state"]["caller"]
+    caller: ClientIdentity = request.scope["state"]["caller"]
     return caller
 
 
 def number_of(request: Request, name: str, default: int) -> int:
-    """Return a whole number from a request's query. Raises `TurnedAwayError` for another value."""
+    """Return a whole number from a request's query. Raises `RequestRefusedError` for another value."""
     value = request.query_params.get(name)
     if value is None:
         return default
     if not (value.isascii() and value.isdigit() and len(value) < 16):
-        raise TurnedAwayError(400, f"`{name}` must be a whole number.")
+        raise RequestRefusedError(400, f"`{name}` must be a whole number.")
     return int(value)
 
 
 async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
-    """Return text, delivery mode and stored images of a message. Raises `TurnedAwayError`."""
+    """Return text, delivery mode and stored images of a message. Raises `RequestRefusedError`."""
     only(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
-        raise TurnedAwayError(400, f"`how` must be one of {', '.join(HOWS)}.")
+        raise RequestRefusedError(400, f"`how` must be one of {', '.join(HOWS)}.")
     images = data.get("images", [])
     if not isinstance(images, list) or len(images) > 10:
-        raise TurnedAwayError(400, "`images` must be a list of at most ten.")
-    kept = await asyncio.to_thread(kept_images, images, AttachmentStore(home.attachments)) if images else ()
+        raise RequestRefusedError(400, "`images` must be a list of at most ten.")
+    kept = await asyncio.to_thread(store_images, images, AttachmentStore(home.attachments)) if images else ()
     return text_of(data, "text"), how, kept
 
 
-def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
+def store_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
     """Store a message's images with `store` and return them as attachments. Blocking. Raises
-    `TurnedAwayError`.
+    `RequestRefusedError`.
     """
     found: list[Attachment] = []
     with PrivateFolder("serve") as folder:
         for number, image in enumerate(images):
             if not isinstance(image, dict):
-                raise TurnedAwayError(400, "An image is an object with `name` and `data` in base64.")
+                raise RequestRefusedError(400, "An image is an object with `name` and `data` in base64.")
             name = Path(text_of(image, "name", "image", most=200)).name or "image"
             path = folder / str(number) / clean(name)
             try:
@@ -631,9 +633,9 @@ def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachme
                 path.write_bytes(base64.b64decode(text_of(image, "data", most=ATTACHMENTS), validate=True))
                 found.append(store.take(path))
             except binascii.Error:
-                raise TurnedAwayError(400, "The data of an image must be base64.") from None
+                raise RequestRefusedError(400, "The data of an image must be base64.") from None
             except (AttachmentError, OSError, ValueError) as error:
-                raise TurnedAwayError(400, f"The image {clean(name)} cannot be taken: {error}") from error
+                raise RequestRefusedError(400, f"The image {clean(name)} cannot be taken: {error}") from error
     return tuple(found)
 
 

@@ -38,11 +38,11 @@ from app.running_service import ServicePlace
 from app.service.credentials import Credentials
 from app.service.doors import (
     ATTACHMENTS,
+    AccessChecks,
     Address,
-    Doors,
+    ClientIdentity,
     GuardedProtocol,
-    HeadIdentity,
-    TurnedAwayError,
+    RequestRefusedError,
     body_of,
 )
 from app.service.hosted_session import HostedSession, SessionHub
@@ -88,16 +88,16 @@ class GatewaySession:
         """Send a message to the session. Raises `HermesError`."""
         try:
             self.hosted.message(text, how, attachments, received)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise HermesError(str(refusal)) from refusal
 
     def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
         """Answer a request; return the reason if the answer was not accepted, else ""."""
         name, _, address = who.partition(" at ")
-        caller = HeadIdentity("", name, scope or "look", address, f"gateway.{gateway}")
+        caller = ClientIdentity("", name, scope or "look", address, f"gateway.{gateway}")
         try:
             self.hosted.answer(request, answer, "", caller)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             return str(refusal)
         return ""
 
@@ -133,25 +133,25 @@ class GatewayHost:
     async def create(self, workspace: str, surface: str, model: str | None = None) -> GatewaySession:
         try:
             return GatewaySession(await self._hub.create(workspace, model, surface))
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise _reason(refusal) from refusal
 
     async def session(self, id: str, surface: str, model: str | None = None) -> GatewaySession:
         try:
             return GatewaySession(await self._hub.session(id, surface, model))
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise _reason(refusal) from refusal
 
     async def reopen(self, id: str, surface: str, model: str) -> GatewaySession:
         try:
             return GatewaySession(await self._hub.reopen(id, model, surface))
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise _reason(refusal) from refusal
 
     async def list_sessions(self) -> Sequence[Mapping[str, Any]]:
         try:
             return await self._hub.list_sessions()
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise HermesError(str(refusal)) from refusal
 
     async def transcribe(self, data: bytes, name: str, session: ChatSession) -> str:
@@ -167,7 +167,7 @@ class GatewayHost:
         return self._attachments.keep(data, name)
 
 
-def _reason(refusal: TurnedAwayError) -> HermesError:
+def _reason(refusal: RequestRefusedError) -> HermesError:
     """Return a refusal as an error for chats. The store's own error is kept, as chats retry if it is busy."""
     cause = refusal.__cause__
     return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
@@ -197,18 +197,18 @@ class Messengers:
         return cls(hub, gateways, store)
 
     async def move(self, hosted: HostedSession, where: str) -> str:
-        """Move a session to a chat, or away from chats; return its new place. Raises `TurnedAwayError`."""
+        """Move a session to a chat or away from chats; return its new place. Raises `RequestRefusedError`."""
         try:
             return await self.gateways.move(GatewaySession(hosted), where)
         except HermesError as error:
-            raise TurnedAwayError(409, str(error)) from error
+            raise RequestRefusedError(409, str(error)) from error
 
     async def check_move(self, where: str) -> None:
-        """Check that a session can move to a chat. Raises `TurnedAwayError`."""
+        """Check that a session can move to a chat. Raises `RequestRefusedError`."""
         try:
             await self.gateways.destination(where)
         except HermesError as error:
-            raise TurnedAwayError(409, str(error)) from error
+            raise RequestRefusedError(409, str(error)) from error
 
     async def aclose(self) -> None:
         """Disconnect all messengers. Never raises."""
@@ -224,7 +224,7 @@ def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
         running = gateways()
         try:
             body = await body_of(request, ATTACHMENTS)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             return Response(str(refusal), refusal.status)
         call = PlatformCall(
             request.method,
@@ -255,7 +255,7 @@ MOST = 64_000_000
 """The number of bytes that may wait for a terminal that does not read, before it is disconnected."""
 
 
-class TerminalHeads:
+class TerminalServer:
     """Accepts connections on the socket, and serves the terminals that are attached through it."""
 
     def __init__(self, hub: SessionHub, home: Home) -> None:
@@ -296,23 +296,23 @@ class TerminalHeads:
         task.add_done_callback(self._heads.discard)
         connection = writer.get_extra_info("socket")
         outlet = _TerminalOutlet(connection.dup())
-        head = _TerminalHead(outlet, self._hub, _identity(connection))
+        client = _TerminalClient(outlet, self._hub, _identity(connection))
         try:
-            await head.serve(reader)
+            await client.serve(reader)
         except WireError:
             log.exception("a terminal sent what cannot be read")
         finally:
-            await head.aclose()
+            await client.aclose()
             outlet.finish()
             writer.close()
 
 
-def _identity(connection: socket.socket) -> HeadIdentity:
+def _identity(connection: socket.socket) -> ClientIdentity:
     """Return an identity with the process at the other end, as the operating system reports it."""
     pid = 0
     if hasattr(socket, "SO_PEERCRED"):
         pid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], "little")
-    return HeadIdentity("", f"process {pid}", "approve", "this machine", "terminal")
+    return ClientIdentity("", f"process {pid}", "approve", "this machine", "terminal")
 
 
 class _TerminalOutlet(Outlet):
@@ -335,7 +335,7 @@ class _TerminalOutlet(Outlet):
 class _AttachedSession:
     """A hosted session for one terminal. Answers carry the terminal's name, and closing only detaches it."""
 
-    def __init__(self, session: HostedSession, identity: HeadIdentity) -> None:
+    def __init__(self, session: HostedSession, identity: ClientIdentity) -> None:
         self.session = session
         self._identity = identity
         self.leave: Callable[[], None] = lambda: None
@@ -353,10 +353,10 @@ class _AttachedSession:
         self.leave()
 
 
-class _TerminalHead(EngineServer):
+class _TerminalClient(EngineServer):
     """Serves one attached terminal. Its session may be shared with other clients."""
 
-    def __init__(self, outlet: Outlet, hub: SessionHub, identity: HeadIdentity) -> None:
+    def __init__(self, outlet: Outlet, hub: SessionHub, identity: ClientIdentity) -> None:
         super().__init__(outlet)
         self._hub = hub
         self._identity = identity
@@ -364,7 +364,7 @@ class _TerminalHead(EngineServer):
     async def _open(self, options: Any, environ: dict[str, str] | None, preview: bool) -> dict[str, str]:
         try:
             session = await self._find_session(options)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise HermesError(str(refusal)) from refusal
         attached = _AttachedSession(session, self._identity)
         self._client = cast("Any", attached)
@@ -420,13 +420,13 @@ class _TerminalHead(EngineServer):
     async def _move(self, id: str, where: str) -> str:
         try:
             return await self._hub.move(await self._hub.session(id), where)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise HermesError(str(refusal)) from refusal
 
     async def _check_move(self, where: str) -> None:
         try:
             await self._hub.check_move(where)
-        except TurnedAwayError as refusal:
+        except RequestRefusedError as refusal:
             raise HermesError(str(refusal)) from refusal
 
     async def _find_session(self, options: Any) -> HostedSession:
@@ -485,7 +485,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         place.note(url=url, pid=os.getpid())
         # Before any session opens: this imports libraries that must not be imported during a request.
         messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
-        terminals = TerminalHeads(hub, home)
+        terminals = TerminalServer(hub, home)
         calls.append(messengers.gateways)
         hub.mover, hub.move_checker = messengers.move, messengers.check_move
         loop = asyncio.get_running_loop()
@@ -535,7 +535,7 @@ def application(
         routes=[*routes.routes(), *openai.routes(), *further, *PageFiles().routes()],
         exception_handlers={404: _missing, 405: _missing},
     )
-    return Doors(app, credentials, address, open_to_all)
+    return AccessChecks(app, credentials, address, open_to_all)
 
 
 def open_to_all(method: str, path: str) -> bool:
@@ -553,7 +553,7 @@ async def _missing(request: Request, error: Exception) -> Response:
     sentence = "There is nothing here." if status == 404 else "Not in this way."
     if request.url.path.startswith("/v1/"):
         return refusal_of(status, sentence)
-    return refusal_response(TurnedAwayError(status, sentence))
+    return refusal_response(RequestRefusedError(status, sentence))
 
 
 class _Server(uvicorn.Server):

@@ -97,7 +97,12 @@ def run(args: argparse.Namespace) -> int:
         with view:
             task = asyncio.ensure_future(
                 run_batch(
-                    tasks, folder, options, dict(os.environ), base=args.file.absolute().parent, told=view.hear
+                    tasks,
+                    folder,
+                    options,
+                    dict(os.environ),
+                    base=args.file.absolute().parent,
+                    told=view.update,
                 )
             )
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -144,7 +149,7 @@ class _Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def hear(self, progress: BatchProgress) -> None:
+    def update(self, progress: BatchProgress) -> None:
         pass
 
 
@@ -161,7 +166,7 @@ class _Lines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def hear(self, progress: BatchProgress) -> None:
+    def update(self, progress: BatchProgress) -> None:
         if progress.note and not self._noted:
             self._noted = True
             say(progress.note, sys.stderr)

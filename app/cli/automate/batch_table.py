@@ -43,7 +43,7 @@ class LiveTable:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def hear(self, progress: BatchProgress) -> None:
+    def update(self, progress: BatchProgress) -> None:
         """Record the progress of the batch, which is shown at the next of several updates a second."""
         self._progress = progress
         now = time.monotonic()

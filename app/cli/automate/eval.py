@@ -189,7 +189,7 @@ def _run(args: argparse.Namespace) -> int:
                 version=version(),
                 judge=judge,
                 **with_what,
-                told=view.hear,
+                told=view.update,
             )
 
     try:

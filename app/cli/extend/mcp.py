@@ -236,11 +236,11 @@ def _send_to(url: str, only_print: bool) -> None:
 
 
 def _log_handler(args: argparse.Namespace) -> Callable[[str, Mapping[str, Any]], None]:
-    def hear(event: str, fields: Mapping[str, Any]) -> None:
+    def print_record(event: str, fields: Mapping[str, Any]) -> None:
         if event == "log" and not args.as_json:
             say(f"{fields.get('level')}: {fields.get('text')}", sys.stderr)
 
-    return hear
+    return print_record
 
 
 def _progress_printer(as_json: bool) -> Callable[[str], None]:

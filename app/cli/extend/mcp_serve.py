@@ -121,7 +121,7 @@ class ServedSessions:
         answering = _Answering(ctx)
         options = Options(workspace=self._workspace, resume=session or None, surface="mcp", attended=True)
         try:
-            client = await open_session(options, answering.hear)
+            client = await open_session(options, answering.handle)
             answering.client = client
             try:
                 ended = await client.run(text)
@@ -151,7 +151,7 @@ class _Answering:
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if isinstance(event, Asked):
             self._spawn(self._answer(event))
         elif isinstance(event, ToolFinished) and event.agent == "main":

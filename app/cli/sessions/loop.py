@@ -85,8 +85,8 @@ class ReadingConsole(Console):
 
         def take() -> None:
             while line := sys.stdin.readline():
-                loop.call_soon_threadsafe(self._hear, line.strip())
-            loop.call_soon_threadsafe(self._hear, None)
+                loop.call_soon_threadsafe(self._receive_line, line.strip())
+            loop.call_soon_threadsafe(self._receive_line, None)
 
         threading.Thread(target=take, daemon=True, name="lines").start()
 
@@ -106,7 +106,7 @@ class ReadingConsole(Console):
         """Write lines on stderr, with states in words."""
         say(spell_out(text), sys.stderr)
 
-    def _hear(self, line: str | None) -> None:
+    def _receive_line(self, line: str | None) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(line)
         elif line and self.spare is not None:
@@ -121,7 +121,7 @@ class TurnSentence:
     def __init__(self) -> None:
         self._calls: list[str] = []
 
-    def hear(self, event: Event) -> str:
+    def handle(self, event: Event) -> str:
         """Return the sentence when the turn of the main agent ends; else ""."""
         if event.agent == "main" and isinstance(event, ToolFinished):
             self._calls.append(event.outcome)
@@ -301,11 +301,11 @@ class LoopView:
         self._turn = TurnSentence() if isinstance(console, ReadingConsole) else None
 
     def __call__(self, event: Event) -> None:
-        ending = self._turn.hear(event) if self._turn is not None else ""
+        ending = self._turn.handle(event) if self._turn is not None else ""
         if isinstance(event, Asked):
             self._end_line()
             self._announce_nothing()  # the question says what the call does
-        if self._console.hear(event) or event.agent != "main":
+        if self._console.handle(event) or event.agent != "main":
             # Subagents' words and calls are left out; their results are shown.
             return
         match event:

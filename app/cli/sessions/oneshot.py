@@ -212,7 +212,7 @@ def _advice(denied: ToolStarted | None, workspace: Path, approve: str | None) ->
 
 
 def _show_event(console: Console, event: Event) -> None:
-    console.hear(event)
+    console.handle(event)
 
 
 class LastDenied:

@@ -36,7 +36,7 @@ def picture(width: int, height: int, *, note: str = "", running: int = 16) -> li
     for number in range(403):
         progress = progress.with_result(result(number))
         names = tuple(f"{LONG} {each}" if each % 2 else f"run-{each}" for each in range(running))
-        table.hear(replace(progress, last=result(number), running=names))
+        table.update(replace(progress, last=result(number), running=names))
     lines = console.render_lines(table, console.options.update_height(height), pad=False)
     return ["".join(segment.text for segment in line) for line in lines]
 

@@ -88,8 +88,8 @@ async def test_nothing_in_a_part_steers_the_terminal_or_begins_a_line(monkeypatc
 async def told(monkeypatch: pytest.MonkeyPatch, request: Any, text: str) -> Any:
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     console = Console()
-    console.hear(AgentStarted(agent="agent-1", name="callers", goal="look"))
-    assert console.hear(request)
+    console.handle(AgentStarted(agent="agent-1", name="callers", goal="look"))
+    assert console.handle(request)
     return await request.reply
 
 

@@ -20,11 +20,11 @@ from agent.api.remote import pack
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import HermesError
-from agent.events import Decision, Event
+from agent.events import ApprovalAsked, Decision, Event
 from agent.session.options import Options
-from app.service.doors import TurnedAwayError
+from app.service.doors import RequestRefusedError
 from app.service.hosted_session import HostedSession, SessionHub
-from app.service.service import TerminalHeads
+from app.service.service import TerminalServer
 from app.tui.commands.session_command import move
 from tests.app.service.conftest import SCRIPT
 from tests.support import command
@@ -70,7 +70,7 @@ async def test_a_terminal_hears_and_answers_beside_another_head(
     assert client.id == session and terminal.types()[0] == "session_opened"
     client.submit("ask")
     await until(lambda: "approval" in terminal.types())
-    asked = next(each for each in terminal.events if each.type == "approval")
+    asked = next(each for each in terminal.events if isinstance(each, ApprovalAsked))
     client.answer(asked.id, Decision("deny"))
     await until(lambda: "turn_ended" in terminal.types())
     code, told = await asyncio.to_thread(
@@ -106,7 +106,7 @@ async def test_terminals_are_taken_again_after_the_service_had_no_descriptors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path)
-    terminals = TerminalHeads(SessionHub(home, None), home)
+    terminals = TerminalServer(SessionHub(home, None), home)
     await terminals.listen()
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -168,9 +168,9 @@ async def test_a_session_that_is_handed_over_keeps_its_model(
         raise HermesError("That is enough.")
 
     monkeypatch.setattr(HostedSession, "open", opened)
-    with pytest.raises(TurnedAwayError):
+    with pytest.raises(RequestRefusedError):
         await SessionHub(home, "mine/usual").find_session(record.id, "mine/other")
-    with pytest.raises(TurnedAwayError):
+    with pytest.raises(RequestRefusedError):
         await SessionHub(home, "mine/usual").find_session(record.id)
     assert wanted == ["mine/other", "mine/usual"]
 
