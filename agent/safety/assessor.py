@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from agent.core.event_data import VerdictKind, VerdictPart
 from agent.safety import rules
-from agent.safety.effects import Deed, deed
+from agent.safety.effects import ProgramEffects, effects_of
 from agent.safety.hardline import forbidden
 from agent.safety.places import Places, absolute, cached_paths, current, joined
 from agent.safety.programs.table import EffectName, Table, programs
@@ -380,7 +380,7 @@ class Assessment:
     """The verdict on a command."""
 
     verdict: Verdict
-    only_looks: bool
+    is_read_only: bool
     """True if the command certainly changes nothing and contacts no other machine."""
     hosts: frozenset[str] = frozenset()
     """The hosts that the command names and that need permission."""
@@ -423,7 +423,9 @@ class Assessor:
             except Exception as error:
                 # A bug in Hermes must not let a command pass.
                 judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
-            return Assessment(judge.verdict(), judge.only_looks and reading.is_known, frozenset(judge.hosts))
+            return Assessment(
+                judge.verdict(), judge.is_read_only and reading.is_known, frozenset(judge.hosts)
+            )
 
 
 class _Judge:
@@ -435,7 +437,7 @@ class _Judge:
         self._undo = undo
         self._table = table
         self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
-        self.only_looks = True
+        self.is_read_only = True
         self.hosts: set[str] = set()
 
     def verdict(self) -> Verdict:
@@ -458,16 +460,16 @@ class _Judge:
         for command in reading.commands[:MOST_JUDGED]:
             self._command(command)
         if len(reading.commands) > MOST_JUDGED:
-            self.only_looks = False
+            self.is_read_only = False
             if not self._closed:
                 self.add("", "ask", "starts more programs than are looked at")
         if reason := _fills_disk(reading):
-            self.only_looks = False
+            self.is_read_only = False
             self.add("", "ask", reason)
         for path, cwds in reading.writes:
             places = [joined(cwd, path) for cwd in cwds]
             if not all(place.startswith("/dev/") for place in places):
-                self.only_looks = False
+                self.is_read_only = False
             self._file(
                 f"> {path}",
                 filter(None, map(self._write_reason, places)),
@@ -475,7 +477,7 @@ class _Judge:
             )
         for path, cwds in reading.reads:
             if path.startswith(("/dev/tcp/", "/dev/udp/")):
-                self.only_looks = False
+                self.is_read_only = False
                 self.add(f"< {path}", "ask", "opens a network connection", network=True)
             self._file(f"< {path}", filter(None, (self._scope.read(joined(cwd, path)) for cwd in cwds)))
         if self._closed:
@@ -493,9 +495,9 @@ class _Judge:
             self.add(text, "ask", str(reason), network=network)
 
     def _command(self, command: Command) -> None:
-        found = deed(command, self._table)
+        found = effects_of(command, self._table)
         self.hosts.update(host for host in found.hosts if host != UNKNOWN and not rules.is_known(host))
-        self.only_looks &= found.effect == "looks" and not (found.writes or found.deletes)
+        self.is_read_only &= found.effect == "looks" and not (found.writes or found.deletes)
         text = f"{command.word} {' '.join(command.arguments)}".rstrip()
         wants = found.effect == "network" or bool(found.hosts)
         reasons: dict[str, None] = {}
@@ -506,7 +508,7 @@ class _Judge:
         if not reasons:
             self.add(text, "allow", POLICIES[found.effect].reason if found.known else "", network=wants)
 
-    def _reasons(self, command: Command, found: Deed, cwd: str) -> list[str]:
+    def _reasons(self, command: Command, found: ProgramEffects, cwd: str) -> list[str]:
         """Return the reasons why a command needs permission when it runs in `cwd`; empty if it needs none."""
         reasons = [*self._by_effect(command, found, cwd), *self._of_files(command, found, cwd)]
         foreign = [host for host in found.hosts if not rules.is_known(host)]
@@ -522,7 +524,7 @@ class _Judge:
             reasons.append(POLICIES["publishes"].reason)
         return reasons
 
-    def _by_effect(self, command: Command, found: Deed, cwd: str) -> list[str]:
+    def _by_effect(self, command: Command, found: ProgramEffects, cwd: str) -> list[str]:
         policy = POLICIES[found.effect]
         effect = found.effect
         if effect == "network" and found.hosts and not found.sends and all(map(rules.is_listed, found.hosts)):
@@ -557,12 +559,14 @@ class _Judge:
 
     def _is_quiet(self, text: str) -> bool:
         """Return whether a command line certainly sends nothing over the network."""
-        deeds = [deed(each, self._table) for each in read(text, "/", self._scope.places.home).commands]
-        return bool(deeds) and all(
-            each.known and each.effect not in ("network", "publishes") for each in deeds
+        effects = [
+            effects_of(each, self._table) for each in read(text, "/", self._scope.places.home).commands
+        ]
+        return bool(effects) and all(
+            each.known and each.effect not in ("network", "publishes") for each in effects
         )
 
-    def _without_boundary(self, command: Command, found: Deed, cwd: str) -> list[str]:
+    def _without_boundary(self, command: Command, found: ProgramEffects, cwd: str) -> list[str]:
         if found.notes:
             return ["keeps files of its own in the home folder"]
         if command.name == "ln" and not all(self._scope.inside(joined(cwd, path)) for path in found.reads):
@@ -612,7 +616,7 @@ class _Judge:
             [] if plain else [f"sets git-config({mark_text(key)}), which may run a program or send elsewhere"]
         )
 
-    def _of_files(self, command: Command, found: Deed, cwd: str) -> list[str]:
+    def _of_files(self, command: Command, found: ProgramEffects, cwd: str) -> list[str]:
         reasons: list[str | None] = [self._write_reason(joined(cwd, path)) for path in found.writes]
         reasons += [self._deleted(joined(cwd, path), found.recursive) for path in found.deletes]
         reasons += [
@@ -638,7 +642,7 @@ class _Judge:
         return self._scope.delete(path, recursive=recursive)
 
 
-def _readable_files(command: Command, found: Deed) -> list[str]:
+def _readable_files(command: Command, found: ProgramEffects) -> list[str]:
     """Return the arguments of a command that may be files whose contents it reads."""
     if command.name == "git":
         shows = {

@@ -39,7 +39,7 @@ _BY_EFFECT: dict[EffectName, Operands] = {"looks": "read", "edits": "write", "lo
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ProgramEffects:
     """The effects of a program call according to the table. Paths are marked text, as in the command."""
 
     effect: EffectName
@@ -76,19 +76,21 @@ class _Words:
     """The options prepared for look-up, once they have been looked up."""
 
 
-def deed(command: Command, table: Table) -> Deed:
+def effects_of(command: Command, table: Table) -> ProgramEffects:
     """Return the effects of `command` according to the table of programs."""
     program = find(command, table)
     if program is None:
-        return Deed(
+        return ProgramEffects(
             "code", hosts=tuple(_addresses(command.arguments)), known=False, unsure=UNKNOWN in command.name
         )
     arguments = command.arguments
     if command.name == "curl" and (files := _own_files(arguments)):
-        return deed(command._replace(name="cat", word="cat", arguments=files), table)
+        return effects_of(command._replace(name="cat", word="cat", arguments=files), table)
     told = _told_apart(arguments, program)
     if _is_quiet(program, arguments, told) and _raise_effect(program, "looks", told)[0] == "looks":
-        return Deed("looks", notes="*" in program.notes, unsure=_is_unsure(program, arguments, "looks"))
+        return ProgramEffects(
+            "looks", notes="*" in program.notes, unsure=_is_unsure(program, arguments, "looks")
+        )
     effect = program.effect(tuple(told.operands[:3]))
     before = effect
     effect, sends = _raise_effect(program, effect, told)
@@ -108,7 +110,7 @@ def deed(command: Command, table: Table) -> Deed:
         hosts = tuple(dict.fromkeys(_addresses([word for word in shown if re.match(r"[a-z]+://", word)])))
     else:
         hosts = tuple(dict.fromkeys(_addresses(arguments)))
-    return Deed(
+    return ProgramEffects(
         effect,
         reads,
         writes,

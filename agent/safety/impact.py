@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from agent.safety.effects import Deed, deed
+from agent.safety.effects import ProgramEffects, effects_of
 from agent.safety.places import joined
 from agent.safety.programs.table import EFFECTS, EffectName, programs
 from agent.safety.reader.expansion import Command, Reading
@@ -119,7 +119,7 @@ CASES = (
 """The commands with their own sentence; the first match counts."""
 
 
-def _fill_in(sentence: str, command: Command, found: Deed) -> str:
+def _fill_in(sentence: str, command: Command, found: ProgramEffects) -> str:
     """Return `sentence` with its fields replaced by the words of a command."""
     words = [_short(each) for each in command.arguments if not each.startswith("-")]
     branch = (words[2:3] or [""])[0].lstrip("+").removeprefix(":").partition(":")[0]
@@ -163,12 +163,12 @@ def account(action: Action, verdict: Verdict, workspace: Path, reading: Reading 
 def _of_command(action: RunCommand | SendInput, verdict: Verdict, reading: Reading) -> Account:
     asked = {part.text: part.reason for part in verdict.parts if part.kind != "allow"}
     known = programs(None)
-    deeds = [(command, deed(command, known)) for command in reading.commands]
-    chosen = [each for each in deeds if _text(each[0]) in asked] or deeds
+    effects = [(command, effects_of(command, known)) for command in reading.commands]
+    chosen = [each for each in effects if _text(each[0]) in asked] or effects
     if isinstance(action, RunCommand) and action.outside:
         withheld = action.because or "it was refused something inside"
         return Account(f"Runs a command without the sandbox: {withheld}.", UNDO["code"])
-    if piped := _piped(deeds):
+    if piped := _piped(effects):
         return Account(f"Runs a program that it downloads from {piped}: nobody has read it.", UNDO["code"])
     if not chosen:
         return Account(f"{_because('Runs a command', verdict)}.", UNDO["code"])
@@ -183,7 +183,7 @@ def _of_command(action: RunCommand | SendInput, verdict: Verdict, reading: Readi
     return Account(f"{said}.", _undo(found, asked, _text(command)))
 
 
-def _undo(found: Deed, asked: Mapping[str, str], text: str) -> str:
+def _undo(found: ProgramEffects, asked: Mapping[str, str], text: str) -> str:
     if found.effect == "history" and text not in asked:
         return UNDO["edits"]
     if found.effect == "looks" and any(each.startswith("> ") for each in asked):
@@ -200,9 +200,9 @@ def _text(command: Command) -> str:
     return literal(f"{command.word} {' '.join(command.arguments)}".rstrip())
 
 
-def _piped(deeds: Sequence[tuple[Command, Deed]]) -> str:
+def _piped(effects: Sequence[tuple[Command, ProgramEffects]]) -> str:
     """Return the host from which a download is piped into an interpreter; empty if none is."""
-    for (first, found), (then, _) in pairwise(deeds):
+    for (first, found), (then, _) in pairwise(effects):
         program, *words = (then.name, *then.arguments)
         if program in ("sudo", "doas") and words:
             program, *words = words
@@ -219,12 +219,12 @@ def _case(command: Command) -> _Case | None:
     )
 
 
-def _sentence(command: Command, found: Deed) -> str:
+def _sentence(command: Command, found: ProgramEffects) -> str:
     case = _case(command)
     return _fill_in(case.sentence if case else BY_EFFECT[found.effect], command, found)
 
 
-def _hosts(found: Deed) -> str:
+def _hosts(found: ProgramEffects) -> str:
     return _enumerate([each for each in found.hosts if each != UNKNOWN], "another machine")
 
 

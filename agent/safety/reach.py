@@ -130,7 +130,7 @@ class HostDecider:
         return None
 
 
-def let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
+def decide_by_gate(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
     """Make `gate` decide, in this loop, about hosts that are neither on the built-in list nor among the
     user's `own`.
     """

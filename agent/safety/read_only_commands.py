@@ -31,7 +31,7 @@ def programs_that_look(assessor: Assessor, command: str, cwd: Path, home: str) -
         if not names <= _LOOKERS or reading.assigned or _EXPANDED.search(_QUOTED.sub("", command)):
             return None
         found = assessor.assess(command, cwd)
-        if found.verdict.kind != "allow" or not found.only_looks:
+        if found.verdict.kind != "allow" or not found.is_read_only:
             return None
         return None if any(map(_may_run_others, reading.commands)) else names
 

@@ -225,7 +225,7 @@ def delete(line: ProgramCall) -> str | None:
     return None
 
 
-def own(line: ProgramCall) -> str | None:
+def change_owner(line: ProgramCall) -> str | None:
     """Return the damage of `chmod -R`, `chown -R` and the like on system or home folders."""
     if not line.has("R", "recursive"):
         return None
@@ -252,7 +252,7 @@ def copy(line: ProgramCall) -> str | None:
     return _overwritten(line, [target] if target is not None else line.operands("tSmog")[-1:])
 
 
-def synchronise(line: ProgramCall) -> str | None:
+def check_rsync(line: ProgramCall) -> str | None:
     """Return the damage of `rsync`: deleting in folders that must not be lost, or overwriting vital files."""
     target = line.operands("efBT")[-1:]
     deletes = line.has("", "delete", "delete-before", "delete-after", "delete-excluded", "del")
@@ -333,7 +333,7 @@ def sgdisk(line: ProgramCall) -> str | None:
 _PARTED_CHANGES = words("mklabel mktable mkpart rm resizepart resize name set rescue move")
 
 
-def split_off(line: ProgramCall) -> str | None:
+def check_parted(line: ProgramCall) -> str | None:
     """Return the damage of `parted` on a disk, if a command changes something."""
     operands = line.operands("a")
     changes = _PARTED_CHANGES & set(operands[1:])
@@ -387,7 +387,7 @@ def volume(line: ProgramCall) -> str | None:
     return "delete a volume with everything in it"
 
 
-def array(line: ProgramCall) -> str | None:
+def mdadm(line: ProgramCall) -> str | None:
     """Return the damage of `mdadm --zero-superblock` on a disk."""
     return _erased(line, line.disks(line.arguments)) if line.has("", "zero-superblock") else None
 
@@ -467,7 +467,7 @@ def kill_by_name(line: ProgramCall) -> str | None:
     return None
 
 
-def rescue_clock(line: ProgramCall) -> str | None:
+def stop_system(line: ProgramCall) -> str | None:
     """Return the damage of `rtcwake` and `kexec`, if they stop the running system."""
     if line.name == "rtcwake" and (line.value("m", "mode") or "") in ("off", "disable", "no", "show"):
         return "switch the machine off" if line.value("m", "mode") == "off" else None
@@ -476,7 +476,7 @@ def rescue_clock(line: ProgramCall) -> str | None:
     return None
 
 
-def let_in(line: ProgramCall) -> str | None:
+def accept_context(line: ProgramCall) -> str | None:
     """Return the damage of `hermes context allow`, which accepts text that only the user may accept."""
     arguments = list(line.arguments)
     if line.name != "hermes":
@@ -497,15 +497,15 @@ _HERMES = lazy_pattern(r"(?:^|/)hermes(?:_launcher(?:\.py)?)?$|^app\.main$|(?:^|
 
 RULES: dict[str, Rule] = (
     dict.fromkeys(DELETERS, delete)
-    | dict.fromkeys(OWNERS, own)
-    | dict.fromkeys(("hermes", "python", "python3", "python3.11", "uv", "uvx", "pipx"), let_in)
+    | dict.fromkeys(OWNERS, change_owner)
+    | dict.fromkeys(("hermes", "python", "python3", "python3.11", "uv", "uvx", "pipx"), accept_context)
     | {
         "mv": move,
         "cp": copy,
         "install": copy,
         "ln": copy,
         "scp": copy,
-        "rsync": synchronise,
+        "rsync": check_rsync,
         "tee": write,
         "truncate": write,
         "sponge": write,
@@ -524,7 +524,7 @@ RULES: dict[str, Rule] = (
         "gdisk": partition,
         "cgdisk": partition,
         "sgdisk": sgdisk,
-        "parted": split_off,
+        "parted": check_parted,
         "badblocks": badblocks,
         "hdparm": hdparm,
         "nvme": subcommand_disk,
@@ -534,7 +534,7 @@ RULES: dict[str, Rule] = (
         "lvremove": volume,
         "vgremove": volume,
         "lvm": volume,
-        "mdadm": array,
+        "mdadm": mdadm,
         "diskutil": subcommand_disk,
         "dd": copy_raw,
         "dcfldd": copy_raw,
@@ -550,8 +550,8 @@ RULES: dict[str, Rule] = (
         "systemctl": service,
         "loginctl": service,
         "start": service,
-        "rtcwake": rescue_clock,
-        "kexec": rescue_clock,
+        "rtcwake": stop_system,
+        "kexec": stop_system,
         "kill": kill,
         "killall5": kill_by_name,
         "pkill": kill_by_name,

@@ -24,7 +24,7 @@ from agent.safety.audit.log import AuditLog, AuditRecorder
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.permissions.policy import Permissions
-from agent.safety.reach import let_through
+from agent.safety.reach import decide_by_gate
 from agent.safety.rules import UndoCoverage
 from agent.safety.sandbox.boundary import NO_COVERAGE
 from agent.safety.sandbox.opening import open_boundary
@@ -108,7 +108,7 @@ class UnattendedCommands:
             async with self._boundary(loaded, folder) as (boundary, scratch):
                 gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, why)
                 if boundary.filtered is not None:
-                    let_through(boundary.filtered, gate, loaded.settings.sandbox.hosts)
+                    decide_by_gate(boundary.filtered, gate, loaded.settings.sandbox.hosts)
                 action, need = await asyncio.to_thread(_command_action, boundary, command, folder)
                 await gate.permit(action)
                 return await self._carry_out(loaded, boundary, need, command, folder, seconds, data)

@@ -320,7 +320,7 @@ class CallLearnings:
             lambda: [
                 (each, at, fix)
                 for each, at in waiting
-                if (fix := what_worked(calls, at, self._around.only_looks)) is not None
+                if (fix := what_worked(calls, at, self._around.is_read_only)) is not None
             ]
         )
         kept: set[tuple[str, str]] = set()

@@ -313,11 +313,11 @@ class Fix:
     """The keys of calls to be made first."""
 
 
-OnlyLooks = Callable[[CallForm], bool]
+IsReadOnly = Callable[[CallForm], bool]
 """The type of a function that tells whether a call changes nothing."""
 
 
-def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fix | None:
+def what_worked(calls: Sequence[MadeCall], at: int, is_read_only: IsReadOnly) -> Fix | None:
     """Return the fix of the failure `calls[at]` if the last call fixed it; otherwise None."""
     failed, last = calls[at], calls[-1]
     between = calls[at + 1 : -1]
@@ -328,7 +328,7 @@ def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fi
     done = [each for each in between if each.failure is None]
     if any(each.form.tool in _EDITORS for each in done) and not is_unknown_command(failed.failure):
         return None
-    steps = [each for each in done if each.form.command is not None and not only_looks(each.form)]
+    steps = [each for each in done if each.form.command is not None and not is_read_only(each.form)]
     if failed.form.key == last.form.key:
         if failed.form.timed_key != last.form.timed_key and failed.failure.kind == TIMED_OUT_KIND:
             return Fix("instead", "give it a longer timeout", last.form.timed_key)

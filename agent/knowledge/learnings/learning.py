@@ -431,11 +431,11 @@ class LearningEnvironment:
         """Return the current stamps of the same dependencies. Reads files."""
         return restamped(depends, self.root)
 
-    def only_looks(self, form: CallForm) -> bool:
+    def is_read_only(self, form: CallForm) -> bool:
         """Return whether a call is a command that only reads. Parses the command, which takes a moment."""
         if form.command is None:
             return False
-        from agent.safety.effects import deed
+        from agent.safety.effects import effects_of
         from agent.safety.programs.table import programs
         from agent.safety.reader.script import read
 
@@ -445,7 +445,7 @@ class LearningEnvironment:
             return False
         table = programs()
         return bool(reading.commands) and all(
-            deed(command, table).effect == "looks" for command in reading.commands
+            effects_of(command, table).effect == "looks" for command in reading.commands
         )
 
     def call_of(self, learning: Learning) -> MadeCall | None:

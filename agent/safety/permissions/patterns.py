@@ -464,7 +464,7 @@ def _words_of(reading: Reading, program: str) -> Words:
     return Words(frozenset(words), frozenset(letters), tuple(others))
 
 
-def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
+def candidates(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
     """Return the parsed commands that a pattern may match; the others certainly do not."""
     if not pattern.program:
         return reading.commands

@@ -21,7 +21,7 @@ from agent.core.home import Home
 from agent.core.messages import Mode, ModeName, canonical, stricter
 from agent.safety import rules
 from agent.safety.assessor import Assessor
-from agent.safety.effects import deed
+from agent.safety.effects import effects_of
 from agent.safety.guarded import guard, guarded_reason
 from agent.safety.hardline import Hardline
 from agent.safety.permissions.file import PermissionFile, parse_file
@@ -87,7 +87,11 @@ class Defaults:
 
         In mode `deny` this asks about every effect; the decider turns asking into denying.
         """
-        if isinstance(action, ReadPath) and self._is_open(action.path) and not is_secret(str(action.path)):
+        if (
+            isinstance(action, ReadPath)
+            and self._needs_no_permission(action.path)
+            and not is_secret(str(action.path))
+        ):
             return Verdict("allow", ("reading inside the workspace",))
         if isinstance(action, RunCommand):
             return self._command(mode, action)
@@ -111,7 +115,7 @@ class Defaults:
             return verdict
         if mode == "yolo":
             return Verdict("allow", ("yolo mode lets everything pass that nothing forbids",), verdict.parts)
-        if verdict.kind == "allow" and assessment.only_looks:
+        if verdict.kind == "allow" and assessment.is_read_only:
             return verdict
         if mode == "plan":
             return Verdict("deny", (PLAN, *(verdict.reasons if verdict.kind == "ask" else ())), verdict.parts)
@@ -182,7 +186,7 @@ class Defaults:
             case _:
                 return (f"is an action of {action.tool} the gate does not know",)
 
-    def _is_open(self, path: Path) -> bool:
+    def _needs_no_permission(self, path: Path) -> bool:
         """Return whether reading this path needs no permission."""
         folders = (self._setting.workspace, self._scratch)
         return any(folder is not None and path.is_relative_to(folder) for folder in folders)
@@ -233,9 +237,9 @@ def brings_files(reading: Reading) -> bool:
     )
 
 
-def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
+def folder_deletion_test(reading: Reading) -> Callable[[Path], bool]:
     """Return a function that tests whether the command deletes a folder with its content, by name or glob."""
-    found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
+    found = [(each.cwds, effects_of(each, programs())) for each in reading.commands if each.name in DELETERS]
     named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
     places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]
 

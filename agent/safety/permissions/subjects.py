@@ -22,8 +22,8 @@ from agent.safety.permissions.patterns import (
     Certainty,
     CommandPattern,
     PathPattern,
+    candidates,
     glob,
-    meant_by,
 )
 from agent.safety.places import PathCache, absolute, current, joined
 from agent.safety.reader.expansion import Command, Reading
@@ -301,7 +301,7 @@ class RuleSubject:
     def _commands_touch(self, reading: Reading) -> RuleHit:
         assert self._commands is not None
         best = NOT
-        for command in meant_by(self._commands, reading):
+        for command in candidates(self._commands, reading):
             certainty = self._commands.loosely(command)
             if certainty > best.certainty:
                 best = RuleHit(certainty, command.text)

@@ -22,7 +22,7 @@ from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, refusal_text
 from agent.safety.sandbox.landlock import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in, shape_of
-from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
+from agent.safety.sandbox.repository import CommandCopies, SettingsCopies, repository_of
 from agent.workspace.placeholders import RESTING, ReservedNames, hold, remove_abandoned
 from tools.kit.children import kill_group, start_child
 from tools.kit.lazy_pattern import lazy_pattern
@@ -392,7 +392,7 @@ class SessionBoundary:
         self._readable = tuple(real(path) for path in folders.readable)
         self._limits = limits or SandboxLimits()
         self._reads = reads or CommandReading()
-        self.settings = SettingsLender(folders.tmp.parent / "settings")
+        self.settings = SettingsCopies(folders.tmp.parent / "settings")
         """The copies of git's settings that commands write."""
         self._caches = caches if sandbox.name != "none" else None
         self._open_names: set[Path] = set()
@@ -459,14 +459,14 @@ class SessionBoundary:
     def lends(self, command: str, cwd: Path) -> bool:
         return self._sandbox.lays_read_only and self._reads.changes_settings(command, cwd)
 
-    def _lend(self, need: Need) -> LentSettings | None:
+    def _copy_settings(self, need: Need) -> CommandCopies | None:
         """Return copies of git's settings for one start of a command; None if it gets no copies."""
         if not need.lends or not self._sandbox.lays_read_only:
             return None
         own = repository_of(self._workspace).guarded
         nested = (path for path in found_in(self._finders).read_only if ".git" in path.parts)
         files = [path for path in dict.fromkeys((*own, *nested)) if not _lies_in(path, need.opens)]
-        return self.settings.lend(files)
+        return self.settings.copies_for(files)
 
     def policy(self, need: Need) -> SandboxPolicy:
         """Return the policy for the next start of a command with these needs.
@@ -513,19 +513,19 @@ class SessionBoundary:
             return Wrapped(argv=list(argv), terminal=need.terminal)
         gaps = self._fill_gaps(need.opens)
         filtered = self.filtered
-        lent = self._lend(need)
+        copies = self._copy_settings(need)
         try:
             policy = self.policy(need)
-            wrapped = self._sandbox.wrap(argv, policy if lent is None else lent.within(policy))
+            wrapped = self._sandbox.wrap(argv, policy if copies is None else copies.within(policy))
         except BaseException:
-            self.settings.ended(lent)
+            self.settings.release(copies)
             gaps.release()
             raise
         number = filtered.begin(need.hosts, need.permit) if filtered is not None and need.counts else 0
 
         def ended() -> None:
             wrapped.ended()
-            self.settings.ended(lent)
+            self.settings.release(copies)
             gaps.release()
             self._free_names()
             if filtered is not None:

@@ -64,7 +64,7 @@ class OpenedSpace:
             os.close(descriptor)
 
 
-class SpaceSockets:
+class NamespaceSockets:
     """Sockets in a network namespace. They are created in batches, because this starts a program.
     Thread-safe.
     """
@@ -107,7 +107,7 @@ class SpaceSockets:
             self._left[made.family == socket.AF_INET6].append(made)
 
 
-def entering() -> str | None:
+def nsenter_path() -> str | None:
     """Return the path of `nsenter`, which enters a network namespace; None if it is not installed."""
     return shutil.which("nsenter", path=_PROGRAMS)
 
@@ -160,7 +160,7 @@ def enter_arguments(space: NetworkSpace | None) -> list[str]:
     """Return arguments to put before a command to run it in `space`; none for None. Raises `ToolError`."""
     if space is None:
         return []
-    program = entering()
+    program = nsenter_path()
     if program is None:
         raise ToolError("The filtered network cannot be entered, because nsenter is not installed.")
     # Named by this process's descriptors: the command could keep inherited ones.
@@ -186,7 +186,7 @@ _MOST_KEPT = 200
 """The number of refused connections kept for the results of commands."""
 
 
-async def nobody(host: str, port: int) -> str | None:
+async def refuse_all(host: str, port: int) -> str | None:
     """Refuse a connection and return the reason as a clause: the default of `decide`."""
     return "is not let through"
 
@@ -225,13 +225,13 @@ class FilteredNetwork:
         self._lock = threading.Lock()
         self._opened: OpenedSpace | None = None
         self._proxy: EgressProxy | None = None
-        self._sockets: SpaceSockets | None = None
+        self._sockets: NamespaceSockets | None = None
         self._forwarder: PortForwarder | None = None
         self._is_closed = False
         self._numbers = itertools.count(1)
         self._running: dict[int, _Running] = {}
         self._refused: deque[tuple[float, ProxyRefusal]] = deque(maxlen=_MOST_KEPT)
-        self.decide: Decide = nobody
+        self.decide: Decide = refuse_all
         self.idle: Callable[[frozenset[int]], None] = lambda running: None
         """A function called with the commands still running when one has ended."""
 
@@ -324,7 +324,7 @@ class FilteredNetwork:
             service = opened.listeners[port]
             service.setblocking(False)
             proxy.run(partial(offer, service, port))
-        self._sockets = SpaceSockets(opened.space)
+        self._sockets = NamespaceSockets(opened.space)
         self._forwarder = PortForwarder(
             opened.watch, self._sockets.take, lambda: bool(self._running), frozenset(opened.listeners)
         )

@@ -24,13 +24,13 @@ from agent.safety.sandbox.layout import (
     SESSION_VARIABLES,
     Kind,
     MountPlace,
-    anchored,
     covering,
     hidden_files,
     identities,
     missing,
+    open_anchors,
     places,
-    recognisable,
+    shape_and_descriptors,
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits
 from agent.safety.sandbox.seccomp import program
@@ -114,11 +114,11 @@ class Landlock:
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         view = places(policy)
         try:
-            known = identities(anchored(view))
+            known = identities(open_anchors(view))
             reserved = hold(missing(view) if self.spaces else ())
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
-        shape, seen = recognisable(policy, view) if policy.waits and self.spaces else (None, ())
+        shape, seen = shape_and_descriptors(policy, view) if policy.waits and self.spaces else (None, ())
         clear = unmounted(hidden_files(view) if self.spaces else ())
         spec = self._in_spaces(view, policy) if self.spaces else self._alone(view, policy)
         spec["known"] = known

@@ -169,7 +169,7 @@ def _outermost_gap(path: Path) -> Path:
     return path
 
 
-def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
+def open_anchors(view: Sequence[MountPlace]) -> dict[Path, int]:
     """Return an open descriptor for each writable mount, by its path.
 
     Raises `OSError` if any component of a path has become a link.
@@ -237,7 +237,7 @@ def shape_of(policy: SandboxPolicy) -> DrawnShape:
     Raises `OSError` if a writable folder or a part of its path has become a link.
     """
     view = places(policy)
-    closer(*anchored(view).values())()
+    closer(*open_anchors(view).values())()
     return DrawnShape(policy, tuple((place, _identity(os.lstat(place.path))) for place in view))
 
 
@@ -246,7 +246,7 @@ def _as_listed(path: str) -> bytes:
     return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % ord(found[0]), os.fsencode(path))
 
 
-def recognisable(
+def shape_and_descriptors(
     policy: SandboxPolicy, view: Sequence[MountPlace]
 ) -> tuple[DrawnShape | None, tuple[int, ...]]:
     """Return the shape of a sandbox that is being set up, and descriptors to close after it has ended.

@@ -31,18 +31,18 @@ from agent.safety.sandbox.boundary import (
     SessionBoundary,
 )
 from agent.safety.sandbox.caches import WorkspaceCaches
-from agent.safety.sandbox.filtered import FilteredNetwork, enter_arguments, entering, open_space
+from agent.safety.sandbox.filtered import FilteredNetwork, enter_arguments, nsenter_path, open_space
 from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version, launcher_argv
 from agent.safety.sandbox.layout import (
     NOTHING,
     SESSION_VARIABLES,
     MountPlace,
-    anchored,
     covering,
     hidden_files,
     missing,
+    open_anchors,
     places,
-    recognisable,
+    shape_and_descriptors,
 )
 from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.sandbox.seccomp import program, supported
@@ -87,11 +87,11 @@ class Bubblewrap:
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         view = places(policy)
         try:
-            anchors = anchored(view) if _binds_descriptors(self._path) else {}
+            anchors = open_anchors(view) if _binds_descriptors(self._path) else {}
             reserved = _hold(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
-        shape, known = (None, ()) if not policy.waits else recognisable(policy, view)
+        shape, known = (None, ()) if not policy.waits else shape_and_descriptors(policy, view)
         clear = unmounted(hidden_files(view))
         filter_fd = memory_file(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
@@ -526,7 +526,7 @@ def unfiltered(sandbox: Sandbox) -> str:
     """Return the reason why the network cannot be filtered in `sandbox`, as a clause; empty if it can."""
     if not isinstance(sandbox, Bubblewrap):
         return "only bubblewrap can do that"
-    return "" if entering() is not None else "nsenter (of util-linux) is not installed"
+    return "" if nsenter_path() is not None else "nsenter (of util-linux) is not installed"
 
 
 def try_filter(mode: SandboxMode) -> str:
@@ -547,13 +547,13 @@ def try_filter(mode: SandboxMode) -> str:
 
 def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
     def opens(command: str, cwd: Path) -> Opened:
-        from agent.safety.permissions.policy import Protection, brings_files, deletes_folders
+        from agent.safety.permissions.policy import Protection, brings_files, folder_deletion_test
         from agent.safety.permissions.subjects import Setting
 
         setting = Setting(workspace, Path.home())
         named = Protection(setting, own).guarded_paths(RunCommand(tool="terminal", command=command, cwd=cwd))
         reading = setting.reading(command, cwd)
-        return Opened(named, brings_files(reading), deletes_folders(reading))
+        return Opened(named, brings_files(reading), folder_deletion_test(reading))
 
     return opens
 
@@ -562,12 +562,12 @@ def _settings_reader(workspace: Path) -> Callable[[str, Path], bool]:
     """Return a function that tests whether a command may change git settings, by git or by other code."""
 
     def changes(command: str, cwd: Path) -> bool:
-        from agent.safety.effects import deed
+        from agent.safety.effects import effects_of
         from agent.safety.permissions.subjects import Setting
         from agent.safety.programs.table import programs
 
         reading = Setting(workspace, Path.home()).reading(command, cwd)
-        found = [(each.name, deed(each, programs()).effect) for each in reading.commands]
+        found = [(each.name, effects_of(each, programs()).effect) for each in reading.commands]
         harmless = all(effect == "looks" or (effect == "edits" and name != "git") for name, effect in found)
         return not harmless or bool(reading.doubts)
 

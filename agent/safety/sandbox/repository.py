@@ -214,7 +214,7 @@ class _Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class LentChange:
+class SettingsFileChange:
     """The change that a command made to the copy of a git settings file."""
 
     path: Path
@@ -222,7 +222,7 @@ class LentChange:
     after: bytes
 
 
-class LentSettings:
+class CommandCopies:
     """The copies of git settings for one command, in a separate folder that it may write. Thread-safe."""
 
     def __init__(self, folder: Path, files: Iterable[Path]) -> None:
@@ -242,11 +242,11 @@ class LentSettings:
 
     def within(self, policy: SandboxPolicy) -> SandboxPolicy:
         """Return the policy with the copies mounted over the original files."""
-        lent = {each.real for each in self._copies}
+        copied = {each.real for each in self._copies}
         return replace(
             policy,
             writable=(*policy.writable, (self.folder / "written").resolve()),
-            protected=tuple(path for path in policy.protected if path not in lent),
+            protected=tuple(path for path in policy.protected if path not in copied),
             links=tuple((each.link, each.real) for each in self._copies),
         )
 
@@ -257,13 +257,13 @@ class LentSettings:
                 if _content(each.copy) == each.base and _content(each.real) != each.base:
                     self._renew(each)
 
-    def changes(self) -> list[LentChange]:
+    def changes(self) -> list[SettingsFileChange]:
         """Return the changes that commands have made to the copies."""
         with self._lock:
             copies = [(each.real, each.base, _content(each.copy)) for each in self._copies]
-        return [LentChange(*each) for each in copies if each[1] != each[2]]
+        return [SettingsFileChange(*each) for each in copies if each[1] != each[2]]
 
-    def put_back(self) -> None:
+    def reset(self) -> None:
         """Reset the copies to the original files, after the changes were judged."""
         with self._lock:
             for each in self._copies:
@@ -289,55 +289,55 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-class SettingsLender:
+class SettingsCopies:
     """A source of separate copies of git settings for each command of a session, in `folder`. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._active: set[LentSettings] = set()
-        self._ended: set[LentSettings] = set()
+        self._active: set[CommandCopies] = set()
+        self._ended: set[CommandCopies] = set()
 
-    def lend(self, files: Iterable[Path]) -> LentSettings | None:
+    def copies_for(self, files: Iterable[Path]) -> CommandCopies | None:
         """Return copies of those files that are git settings; None if there are none or it is impossible."""
         chosen = [path for path in files if path.name in _NAMES and path.is_file() and not path.is_symlink()]
-        if not chosen or not can_lend():
+        if not chosen or not can_mount_links():
             return None
-        lent = LentSettings(self._folder / secrets.token_hex(8), chosen[:MOST])
-        self._active.add(lent)
-        return lent
+        copies = CommandCopies(self._folder / secrets.token_hex(8), chosen[:MOST])
+        self._active.add(copies)
+        return copies
 
-    def ended(self, lent: LentSettings | None) -> None:
+    def release(self, copies: CommandCopies | None) -> None:
         """Record that the command with these copies has ended; they are kept until its changes are judged."""
-        if lent is not None and lent in self._active:
-            self._active.discard(lent)
-            if lent.changes():
-                self._ended.add(lent)
+        if copies is not None and copies in self._active:
+            self._active.discard(copies)
+            if copies.changes():
+                self._ended.add(copies)
             else:
-                lent.remove()
+                copies.remove()
 
     def refresh(self) -> None:
         """Update copies that no command has changed from the original files."""
-        for lent in tuple(self._active):
-            lent.refresh()
+        for copies in tuple(self._active):
+            copies.refresh()
 
     @property
-    def has_lent(self) -> bool:
+    def has_copies(self) -> bool:
         """Return whether copies exist, so that there may be changes to judge."""
         return bool(self._ended or self._active)
 
-    def changes(self) -> list[LentChange]:
+    def changes(self) -> list[SettingsFileChange]:
         """Return the changes by commands that have not been judged yet. Reads the disk."""
-        return [change for lent in (*self._ended, *self._active) for change in lent.changes()]
+        return [change for copies in (*self._ended, *self._active) for change in copies.changes()]
 
-    def judged(self) -> None:
+    def reset(self) -> None:
         """Reset copies in use and remove the others, because all changes were judged."""
-        for lent in tuple(self._active):
-            lent.put_back()
+        for copies in tuple(self._active):
+            copies.reset()
         while self._ended:
             self._ended.pop().remove()
 
     @property
-    def is_lending(self) -> bool:
+    def is_in_use(self) -> bool:
         """Return whether copies are in use. The original files must not be replaced then, as that would
         unmount the copies.
         """
@@ -345,7 +345,7 @@ class SettingsLender:
 
 
 @cache
-def can_lend() -> bool:
+def can_mount_links() -> bool:
     """Return whether this machine can mount links over files for a command. Blocks the first time."""
     argv, fds = launcher_argv({"links": []})
     try:

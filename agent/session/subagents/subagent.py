@@ -282,7 +282,7 @@ def _gate(services: Services, place: AgentWorkspace, spec: SubagentSpec) -> Gate
 
 
 def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:
-    async def only_looks(_call: str, action: Action) -> None:
+    async def permit_read_only(_call: str, action: Action) -> None:
         if spec.task.isolation == "readonly" and isinstance(action, _CHANGES):
             raise ToolError("You may only look here, not change anything; say in your report what to change.")
 
@@ -290,7 +290,7 @@ def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:
         if isinstance(action, (WritePath, DeletePath)):
             spec.changed[action.path] = None
 
-    return only_looks, writer.acting, notes
+    return permit_read_only, writer.acting, notes
 
 
 async def _more_steps(spec: SubagentSpec) -> int:

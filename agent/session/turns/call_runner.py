@@ -84,16 +84,16 @@ class RepeatGuard:
         """Return whether the call has had equal results so often that it must not run again."""
         return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
 
-    def note(self, call: ToolCall, result: str, *, only_looks: bool = False) -> str:
+    def note(self, call: ToolCall, result: str, *, is_read_only: bool = False) -> str:
         """Record a result; return a note for the model about repetitions, usually empty.
 
-        With `only_looks`, the tool changes nothing, so that equal results mean that nothing new was found.
+        With `is_read_only`, the tool changes nothing, so that equal results mean that nothing new was found.
         """
         digest = hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
         seen = _fingerprint(call) + digest
         self.count = self.count + 1 if seen == self.last else 1
         self.last = seen
-        found = f"{call.name} {digest}" if only_looks else ""
+        found = f"{call.name} {digest}" if is_read_only else ""
         self.alike = self.alike + 1 if found and found == self.found else 1
         self.found = found
         if self.count == REPEATS_HINT:
@@ -460,7 +460,7 @@ class CallRunner:
         told = self.guard.note(
             call,
             json.dumps(result, sort_keys=True, default=str),
-            only_looks=entry is not None and entry.read_only,
+            is_read_only=entry is not None and entry.read_only,
         )
         todos = self._state.todos
         return [each for each in (told, reminder(todos.count_call(), failed, todos.items())) if each]

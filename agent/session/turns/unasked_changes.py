@@ -38,7 +38,7 @@ from tools.services.actions import Action, KeepChanges, RunCommand, RunScript, S
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.safety.sandbox.repository import LentChange, SettingsLender
+    from agent.safety.sandbox.repository import SettingsCopies, SettingsFileChange
     from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.git_origins import GitOrigins
@@ -56,7 +56,7 @@ _SHOWN = 12
 class _Judged:
     """A git settings file that a call wrote: its values before and after, and the keys that need approval."""
 
-    change: LentChange
+    change: SettingsFileChange
     before: Settings
     after: Settings
     asked: tuple[str, ...]
@@ -78,13 +78,13 @@ class SettingsChanges:
     `had` returns the addresses of remotes, by name, that a git folder had before the session.
     """
 
-    def __init__(self, lender: SettingsLender, had: Callable[[Path], Mapping[str, str]]) -> None:
-        self._lender = lender
+    def __init__(self, copies: SettingsCopies, had: Callable[[Path], Mapping[str, str]]) -> None:
+        self._copies = copies
         self._had = had
 
     async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
         """Apply the changes, after asking the user about those that need approval; return the result."""
-        changes = await asyncio.to_thread(self._lender.changes) if self._lender.has_lent else []
+        changes = await asyncio.to_thread(self._copies.changes) if self._copies.has_copies else []
         if not changes:
             return SettledSettings()
         judged: list[_Judged] = []
@@ -115,10 +115,10 @@ class SettingsChanges:
             except (OSError, ValueError) as error:
                 refused = True
                 notes.append(f"{_short_path(each.change.path)} was not changed: {error}.")
-        await asyncio.to_thread(self._lender.judged)
+        await asyncio.to_thread(self._copies.reset)
         return SettledSettings(tuple(written), " ".join(notes), refused)
 
-    def _judge(self, change: LentChange) -> _Judged:
+    def _judge(self, change: SettingsFileChange) -> _Judged:
         before, after = _parse_settings(change.before), _parse_settings(change.after)
         had = self._had(change.path.parent)
         return _Judged(change, before, after, tuple(keys_to_ask(before, after, had)))
@@ -144,7 +144,7 @@ class SettingsChanges:
                 return False
             os.write(descriptor, text)
             os.fchmod(descriptor, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-            if self._lender.is_lending:
+            if self._copies.is_in_use:
                 # Overlays seen by a running program would disappear with it.
                 with path.open("r+b") as file:
                     file.write(text)
@@ -399,13 +399,13 @@ class UnaskedChanges:
         steps: StepRecorder | None,
         emit: Callable[[Event], None],
         origins: GitOrigins | None = None,
-        lender: SettingsLender | None = None,
+        copies: SettingsCopies | None = None,
     ) -> None:
         self._steps = steps
         self._emit = emit
         self._origins = origins
         had = origins.remotes if origins is not None else lambda _: {}
-        self._settings = SettingsChanges(lender, had) if lender is not None else None
+        self._settings = SettingsChanges(copies, had) if copies is not None else None
         self._allowed: dict[str, list[Path]] = {}
         self._taken: dict[str, _Taken] = {}
         """The reverted changes of each call."""

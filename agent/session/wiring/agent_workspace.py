@@ -78,13 +78,13 @@ class AgentWorkspace:
     async def _only_looks(self, action: Action, session: str) -> bool:
         """Return whether an action is a command that certainly does not change files."""
 
-        def only_looks(command: RunCommand) -> bool:
+        def is_read_only(command: RunCommand) -> bool:
             names = self.reach.gate.programs_that_look(command)
             return names is not None and self.reach.terminals.has_usual_programs(session, names)
 
         if not isinstance(action, RunCommand) or action.background or action.pty or action.outside:
             return False
-        return await asyncio.to_thread(only_looks, action)
+        return await asyncio.to_thread(is_read_only, action)
 
     async def close(self) -> None:
         """Close what was opened for this workspace alone. Errors are only logged."""

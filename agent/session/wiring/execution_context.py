@@ -20,7 +20,7 @@ from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
-from agent.safety.reach import let_through
+from agent.safety.reach import decide_by_gate
 from agent.safety.rules import NO_UNDO, UndoCoverage
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, SessionBoundary, ask_remote
 from agent.safety.sandbox.opening import open_boundary
@@ -41,7 +41,7 @@ from tools.text.redact import secret_values
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node
-    from agent.safety.sandbox.repository import SettingsLender
+    from agent.safety.sandbox.repository import SettingsCopies
     from tools.services.sandbox import Boundary
 
 
@@ -89,7 +89,7 @@ class ExecutionContext:
     """True if programs in the sandbox cannot link a file of the workspace to a name outside of it."""
     closed_places: Callable[[], Sequence[Path] | None]
     """Returns guarded paths that are read-only to programs now; None if paths cannot be made read-only."""
-    settings: SettingsLender | None
+    settings: SettingsCopies | None
     """Gives commands copies of git's settings; None if they run on another machine."""
     ask_remote: Callable[[str], Awaitable[Sequence[str]]]
     """Returns the commits of the repository at an address; empty if it is not asked."""
@@ -181,7 +181,7 @@ async def open_execution(
 
     gate.changed = changed
     if boundary.filtered is not None:
-        let_through(boundary.filtered, gate, settings.sandbox.hosts)
+        decide_by_gate(boundary.filtered, gate, settings.sandbox.hosts)
     wanted.closers.append(partial(asyncio.to_thread, boundary.close))
     return ExecutionContext(
         workspace=wanted.workspace,

@@ -92,7 +92,7 @@ def test_only_looking_is_told_from_having_an_effect() -> None:
         "find . -name '*.py' | wc -l",
         "ls > /dev/null",
     ):
-        assert judge.assess(command, WORKSPACE).only_looks, command
+        assert judge.assess(command, WORKSPACE).is_read_only, command
     for command in (
         "touch a",
         "ls > a",
@@ -103,4 +103,4 @@ def test_only_looking_is_told_from_having_an_effect() -> None:
         "$x",
         "if ((",
     ):
-        assert not judge.assess(command, WORKSPACE).only_looks, command
+        assert not judge.assess(command, WORKSPACE).is_read_only, command

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.effects import deed
+from agent.safety.effects import effects_of
 from agent.safety.programs.table import EFFECTS, examples, families, program_mistakes, programs
 from agent.safety.reader.script import read
 from agent.safety.reader.tree import UNKNOWN
@@ -26,7 +26,7 @@ programs:
 
 def strictest(command: str, own: Path | None = None) -> str:
     """The strictest effect of all that a command starts."""
-    found = [deed(each, programs(own)).effect for each in read(command, str(WORKSPACE), HOME).commands]
+    found = [effects_of(each, programs(own)).effect for each in read(command, str(WORKSPACE), HOME).commands]
     return max(found, key=EFFECTS.index)
 
 
@@ -60,7 +60,7 @@ def test_a_persons_own_programs_count_and_go_before_ours(tmp_path: Path) -> None
     assert strictest("deploytool push --dry-run", tmp_path) == "looks"
     assert strictest("deploytool status --purge", tmp_path) == "lost"
     (command,) = read("tidy a -o ../b", str(WORKSPACE), HOME).commands
-    assert deed(command, programs(tmp_path)).writes == ("../b", "a")
+    assert effects_of(command, programs(tmp_path)).writes == ("../b", "a")
     assert program_mistakes(tmp_path) == ()
 
 
@@ -141,7 +141,7 @@ def test_what_takes_a_command_or_writes_a_file_does_not_only_look(command: str, 
     ],
 )
 def test_a_file_that_an_option_of_a_looking_program_names_is_written(command: str) -> None:
-    assert any(deed(each, programs()).writes for each in read(command, str(WORKSPACE), HOME).commands)
+    assert any(effects_of(each, programs()).writes for each in read(command, str(WORKSPACE), HOME).commands)
 
 
 @pytest.mark.parametrize(

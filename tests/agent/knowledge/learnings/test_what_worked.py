@@ -20,12 +20,12 @@ def tool(name: str, error: str = "", **arguments: object) -> MadeCall:
     return MadeCall(form, failure_of({"error": error} if error else {}, None))
 
 
-def only_looks(form: CallForm) -> bool:
+def is_read_only(form: CallForm) -> bool:
     return form.command is None or form.command.main.program in ("ls", "cat", "which")
 
 
 def fix(*calls: MadeCall) -> Fix | None:
-    return what_worked(calls, 0, only_looks)
+    return what_worked(calls, 0, is_read_only)
 
 
 NOT_FOUND = "bash: line 1: {}: command not found"

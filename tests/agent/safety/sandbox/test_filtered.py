@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.safety.sandbox.boundary import BoundaryFolders, SessionBoundary, explain
-from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
+from agent.safety.sandbox.filtered import FilteredNetwork, nsenter_path, open_space
 from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell, room
 from tests.agent.safety.sandbox.filtering import LISTED, filter_around, hello, listed
@@ -25,7 +26,7 @@ from tools.results import ToolError
 from tools.services.sandbox import Need
 
 pytestmark = pytest.mark.skipif(
-    "bubblewrap" not in KINDS or entering() is None, reason="bubblewrap and nsenter are not both here"
+    "bubblewrap" not in KINDS or nsenter_path() is None, reason="bubblewrap and nsenter are not both here"
 )
 FETCH = "curl -sS -m 20 -w '%{http_code}'"
 
@@ -48,7 +49,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
         yield made
 
 
-def shell(cell: Cell, text: str, **need: bool) -> tuple[int, str]:
+def shell(cell: Cell, text: str, **need: Any) -> tuple[int, str]:
     """Run a line with the variables the boundary sets."""
     ended = cell.run(["/bin/bash", "-c", text], need=Need(dies_with_parent=True, **need))
     return ended.code, ended.output

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from agent.safety.sandbox.filtered import entering
+from agent.safety.sandbox.filtered import nsenter_path
 from tests.agent.safety.sandbox.kinds import KINDS
 
 ROOT = Path(__file__).parents[4]
@@ -41,6 +41,6 @@ if os.geteuid() == 0 and SYSTEM:
             )
         assert done.returncode == 0, done.stderr
         expected: dict[str, list[str]] = {kind: [] for kind in KINDS}
-        if "bubblewrap" in KINDS and entering() is not None:
+        if "bubblewrap" in KINDS and nsenter_path() is not None:
             expected["filtered"] = ["yes200", "no403", "inside", "outside"]
         assert json.loads(done.stdout) == expected

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
 
-from agent.safety.sandbox.filtered import entering
+from agent.safety.sandbox.filtered import nsenter_path
 from tests.agent.safety.sandbox.attempts import CALLS, READS, WRITES
 from tests.agent.safety.sandbox.cell import Cell, picture
 from tests.agent.safety.sandbox.filtering import gets_through
@@ -39,7 +39,7 @@ def main() -> None:
                         passed[kind].append(name)
             if attempt("shell", "echo x > ../own && cat ../own").output != "x\n":
                 passed[kind].append("no work")
-    if "bubblewrap" in KINDS and entering() is not None:
+    if "bubblewrap" in KINDS and nsenter_path() is not None:
         cell = Cell(KINDS["bubblewrap"], Path(sys.argv[2]) / "filtered", _Environment())
         passed["filtered"] = gets_through(cell)
     print(json.dumps(passed))
