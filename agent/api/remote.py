@@ -443,7 +443,7 @@ class Link:
             self._writer.close()
 
     async def _let_go(self, reading: asyncio.Task[None]) -> None:
-        """Wait until the service has closed this connection. The session continues."""
+        """Wait until the service closes this connection, or `PATIENCE` is over. The session continues."""
         await asyncio.wait([reading], timeout=PATIENCE)
         reading.cancel()
         if self._writer is not None:

@@ -55,7 +55,7 @@ class TrustEntry:
 
     @property
     def id(self) -> str:
-        """The kind and the beginning of a hash; unchanged as long as the consent exists."""
+        """The kind and the beginning of a hash of the key; unchanged as long as the consent exists."""
         return f"{self.kind}-{hashlib.sha256(self.key.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 

@@ -308,7 +308,7 @@ class Engine:
                 future.set_result(reply if isinstance(reply, type(asked.cancelled)) else asked.cancelled)
 
     async def add_note(self, text: str) -> None:
-        """Add the output of a process to the conversation as a note for the model."""
+        """Add the output of a process to the conversation as a note for the model, and show it."""
         await self.history.add_note(text, {"kind": "process", "to_model": True})
         self.stream.emit(Noticed(kind="process", text=text))
 

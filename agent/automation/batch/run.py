@@ -511,8 +511,8 @@ async def run_batch(
 ) -> BatchProgress:
     """Run tasks, store their results in a folder, and return the final progress.
 
-    Image paths are relative to `base`; `more` are extra settings for the sessions. Raises `HermesError` if
-    the folder cannot be used or another run works on it.
+    Image paths are relative to `base`; `more` are extra settings for the sessions. Raises `HermesError`, for
+    example if the folder cannot be used or another run works on it.
     """
     home = Home.locate(dict(environ))
     await asyncio.to_thread(refuse_unknown_toolsets, tasks, options.distribution)

@@ -524,7 +524,7 @@ def _pair(prompt: str, first: str, second: str) -> str:
 
 
 def _parts(*parts: tuple[str, str]) -> str:
-    """Return texts as one, each enclosed in lines with a random marker."""
+    """Return texts as one, each shortened and enclosed in lines with a random marker."""
     mark = secrets.token_hex(8)
     return "\n".join(f"[{name} {mark}]\n{_cut(text)}\n[end of {name.lower()} {mark}]" for name, text in parts)
 

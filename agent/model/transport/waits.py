@@ -113,7 +113,7 @@ def _date(value: str) -> datetime | None:
 
 
 def _duration(text: str) -> float | None:
-    """Return the seconds in a text such as `1m2.5s`, `20 seconds` or `500ms`; None for other texts."""
+    """Return the seconds that a text such as `1m2.5s`, `20 seconds` or `500ms` begins with, or None."""
     total, at = None, 0
     for part in _PART.finditer(text):
         if text[at : part.start()].strip():

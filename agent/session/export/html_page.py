@@ -307,7 +307,7 @@ def _part(name: str, inside: str) -> str:
 
 
 def _json(text: str, value: Mapping[str, Any]) -> str:
-    """Return `value` as indented JSON, or `text` unchanged if it is not JSON."""
+    """Return `value` as an HTML block of indented JSON; `text` is used if there is no value."""
     shown = json.dumps(value, indent=2, ensure_ascii=False) if value else text
     return code(truncate(shown, SHOWN), "json")
 

@@ -304,7 +304,7 @@ class HistoryNavigation:
         return await recorder.run(make_plan)
 
     async def merge_conflict(self, item: PlanItem) -> Merged | None:
-        """Merge both sides of a conflict; return None if that is impossible. Raises `HermesError`."""
+        """Return both sides of a conflict merged; None if that is impossible. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.plan import merge_changes
 
         objects = self._files().store.objects
@@ -622,7 +622,7 @@ class HistoryNavigation:
         return bool(await self._store.extend_operation(self._session.id, operation.number, label, after))
 
     async def _asked_after(self, node: int | None) -> str:
-        """Return the user message that began the turn after a node, on the branch in use; empty if none."""
+        """Return the text of the message that began the turn after a node; empty if there is none."""
         path = await self._store.path(self._session.id, self._session.head)
         after = (each for each in path if node is None or each.id > node)
         return next((each.content for each in after if each.kind == "user"), "")

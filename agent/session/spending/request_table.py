@@ -140,7 +140,7 @@ def sums(
     until: str = "",
     session: str = "",
 ) -> list[RequestSum]:
-    """Return sums of requests by `by`, model and state; with days or a session given, only of those."""
+    """Return sums of requests by `by`, model and state; only those of the days and session, if given."""
     wanted = {"day >= ?": since, "day <= ?": until, "session = ?": session}
     given = {condition: value for condition, value in wanted.items() if value}
     where = f"WHERE {' AND '.join(given)}" if given else ""

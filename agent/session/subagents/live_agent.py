@@ -211,7 +211,7 @@ class FileTurn:
                 lock.release()
 
     async def acting(self, call: str, action: Action) -> None:
-        """Before a change to a file, wait until no other agent's call holds it, unless this call has one."""
+        """Before a change to a file, wait for its lock, unless this call holds another one."""
         if not isinstance(action, (WritePath, DeletePath)):
             return
         path = action.path

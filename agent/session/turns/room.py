@@ -219,7 +219,7 @@ class ContextRoom:
         return None
 
     async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
-        """Warn that the last fold is too recent for another. Raises `ModelError` if requests do not fit."""
+        """Warn that no fold is possible so soon; mask results. Raises `ModelError` if that is not enough."""
         path = await self._session.whole_path()
         asked = max((node.id for node in path if is_persons(node)), default=0)
         if asked > self._told_at:

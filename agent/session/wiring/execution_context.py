@@ -62,7 +62,7 @@ def open_browsers(
 
 
 def note_settings(base: SharedServices) -> None:
-    """Make the browser tools available if the settings name a browser that is not found on this machine."""
+    """Make the browser tools available if the settings name a remote browser."""
     settings = base.settings.browser
     wants = settings.backend in ("auto", "browserbase") and bool(base.environ.get("BROWSERBASE_API_KEY"))
     use_remote(bool(settings.cdp_url) or bool(settings.program) or wants)
