@@ -49,6 +49,7 @@ _DENIED = lazy_pattern(
 )
 _LEAKS = lazy_pattern(r"LeakSanitizer has encountered a fatal error")
 """The message of LeakSanitizer when it cannot trace its own process; it does not mention the refusal."""
+_ACROSS = lazy_pattern(r"\bEXDEV\b|cross-device link", re.IGNORECASE)
 _BUSY = lazy_pattern(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 _OFFLINE = lazy_pattern(
     r"network is unreachable|could ?n[o']t resolve host|name or service not known|"
@@ -80,6 +81,10 @@ _NO_RIGHTS = (
 _NO_LEAKS = (
     "Programs cannot be traced inside, which LeakSanitizer needs; with ASAN_OPTIONS=detect_leaks=0 the "
     "program runs without it."
+)
+_TWO_MOUNTS = (
+    "/tmp is a mount of its own inside, so no file can be renamed from it into the workspace; with TMPDIR "
+    "set to a folder in the workspace the program can."
 )
 _WAY_OUT = " If it has to be, run the command again by the terminal with outside=true; a person is asked."
 _HIDDEN = lazy_pattern(r"(\S+) is there, but hidden from commands")
@@ -115,6 +120,8 @@ def explain(
             return _sentence(line, _ONLY_THESE if named else _NO_RIGHTS)
         if failed and _LEAKS.search(line):
             return _sentence(line, _NO_LEAKS)
+        if failed and _ACROSS.search(line):
+            return _sentence(line, _TWO_MOUNTS)
         if failed and not network and _OFFLINE.search(line):
             return _sentence(line, _FILTERED if filtered else "The network is off.")
     text = "\n".join(lines)

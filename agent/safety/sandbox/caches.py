@@ -134,7 +134,7 @@ class WorkspaceCaches:
         # Copied once, because each variable of the process is decoded when it is read.
         environ = dict(self._environ)
         needed = [own for spec in _table()["caches"].values() if "needs" in spec and (own := self._own(spec))]
-        given = (proxied, self.folder, environ, [own for own in needed if own.is_dir()])
+        given = (proxied, self.folder, environ, [own for own in needed if own.exists()])
         if self._variables[0] != given:
             self._variables = (given, self._choose(proxied, environ))
         return dict(self._variables[1])
@@ -146,9 +146,10 @@ class WorkspaceCaches:
             own, private = self._own(spec), self.folder / name
             first = next(iter(spec["set"]))
             given = environ.get(first, "")
-            if (given.startswith("/") and self._is_open(Path(given))) or (
-                spec.get("needs") and not (own and own.is_dir())
-            ):
+            needs, there = spec.get("needs"), own is not None and own.exists()
+            if needs and there != (needs == "own"):
+                continue
+            if given.startswith("/") and self._is_open(Path(given)):
                 continue
             places = {"private": private, "own": own or private, "ours": _TABLE.parent}
             known = {**environ, **{each: str(place) for each, place in places.items()}}

@@ -27,6 +27,9 @@ def cached(cell: Cell) -> Cell:
     (cell.user / ".cargo" / "credentials.toml").write_text("SECRETWORD")
     (cell.user / ".cache" / "models").mkdir(parents=True)
     (cell.user / ".cache" / "models" / "weights").write_text("installed")
+    (cell.user / ".local/share/uv/python/3.13").mkdir(parents=True)
+    (cell.user / ".local/share/keyrings").mkdir()
+    (cell.user / ".local/share/keyrings/login.keyring").write_text("SECRETWORD")
     (cell.workspace / "Cargo.toml").touch()
     prepare(cell)
     return cell
@@ -56,11 +59,14 @@ def test_the_persons_caches_are_seen_and_stay_as_they_are(cached: Cell):
         'cat "$CARGO_HOME/config.toml"; echo evil > "$CARGO_HOME/registry/cache/index/seen-1.0.0.crate"; '
         'echo evil > "$XDG_CACHE_HOME/models/weights"; echo evil >> "$CARGO_HOME/config.toml"; '
         'cat "$CARGO_HOME/credentials.toml" ~/.cargo/credentials.toml ~/.npmrc; '
+        'cat "$XDG_DATA_HOME/keyrings/login.keyring"; mkdir "$XDG_DATA_HOME/uv/python/3.14"; '
+        'ls "$XDG_DATA_HOME/uv/python"; '
         'mkdir -p "$XDG_CACHE_HOME/new/tool" && echo mine > "$CARGO_HOME/registry/cache/index/new.crate"'
     )
     assert ended.code == 0, ended.output
     assert "crate of the person" in ended.output and "installed" in ended.output
-    assert "SECRETWORD" not in ended.output
+    assert "SECRETWORD" not in ended.output and ended.output.endswith("3.13\n3.14\n")
+    assert os.listdir(cached.user / ".local/share/uv/python") == ["3.13"]
     assert (cached.user / ".cache" / "models" / "weights").read_text() == "installed"
     assert (cached.user / ".cargo" / "config.toml").read_text() == "# theirs\n"
     assert os.listdir(cached.user / ".cargo" / "registry" / "cache" / "index") == ["seen-1.0.0.crate"]
@@ -116,7 +122,10 @@ def test_a_cache_that_the_person_put_where_it_can_be_written_stays(tmp_path: Pat
     assert (
         led["MAVEN_OPTS"].startswith("-Xmx1g -Dmaven.repo.local=") and "proxyPort=3128" in led["MAVEN_OPTS"]
     )
-    assert "WORKON_HOME" not in led
+    assert "WORKON_HOME" not in led and led["HATCH_CONFIG"].endswith("/nothing")
+    (tmp_path / ".config/hatch").mkdir(parents=True)
+    (tmp_path / ".config/hatch/config.toml").touch()
+    assert "HATCH_CONFIG" not in caches.variables(proxied=True)
 
 
 def test_old_and_large_caches_go_unless_somebody_uses_them(tmp_path: Path):

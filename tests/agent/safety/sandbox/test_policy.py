@@ -281,6 +281,8 @@ def test_only_what_the_boundary_refused_gets_advice(line: str, said: bool):
         ("bash: line 1: ulimit: open files: cannot modify limit: Operation not permitted", "limits"),
         ("==8==LeakSanitizer has encountered a fatal error.", "ASAN_OPTIONS=detect_leaks=0"),
         ("touch: cannot touch '/etc/x': Operation not permitted", "Only the workspace"),
+        ("Error: EXDEV: cross-device link not permitted, rename '/tmp/a' -> '/w/a'", "TMPDIR"),
+        ("OSError: [Errno 18] Invalid cross-device link: '/tmp/a' -> '/w/a'", "TMPDIR"),
     ],
 )
 def test_what_no_file_stands_in_the_way_of_is_not_put_down_to_files(line: str, why: str):
