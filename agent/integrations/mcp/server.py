@@ -299,7 +299,8 @@ class Server:
             late = f"it did not start within {launch.connect_timeout:g} s"
             if launch.transport == "stdio":
                 late += f" (what it says is in {launch.folder}.log); if it was still being installed, "
-                late += "raise its `connect_timeout`"
+                longer = min(600, 4 * launch.connect_timeout)
+                late += f"`connect_timeout: {longer:g}` under mcp_servers.{self.name} waits longer"
             raise await self._note_failure(late) from None
         except HostError as error:
             raise await self._note_failure(str(error), sign_in=error.sign_in) from None

@@ -46,6 +46,7 @@ _MESSAGE = re.compile(r'^\s*"message": "([^"\n]+)"', re.MULTILINE)
 """The message of an error that a program printed as JSON over several lines."""
 _TOO_NEW = re.compile(
     r"cannot import name '[^']*' from '(\w+)|No module named '(\w+)\.|module '(\w+)[\w.]*' has no attribute"
+    r"|'Server' object has no attribute '\w+'"  # of mcp, whose version 2 takes handlers otherwise
 )
 """Messages of Python about a library that has changed since the server was written."""
 _LAST_WORDS = 0.25
@@ -226,7 +227,7 @@ async def _how(
             how = f"it was ended by {signal.Signals(-code).name}"
     pin = ""
     if too_new := _TOO_NEW.search(said):
-        library = next(filter(None, too_new.groups()))
+        library = next(filter(None, too_new.groups()), "mcp")
         version = "2" if library == "mcp" else "VERSION"
         pin = f"; its library {library} may be too new for it: "
         pin += f"with uvx, `--with '{library}<{version}'` pins one"

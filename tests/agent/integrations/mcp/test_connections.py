@@ -95,7 +95,11 @@ async def test_a_server_that_does_not_start_says_why(tmp_path: Path, way: str, c
 
 @pytest.mark.parametrize(
     ("source", "pin"),
-    [("from mcp.server import gone", "mcp<2"), ("import json; json.gone", "json<VERSION")],
+    [
+        ("from mcp.server import gone", "mcp<2"),
+        ("from mcp.server.lowlevel import Server; Server('x').list_resources()", "mcp<2"),
+        ("import json; json.gone", "json<VERSION"),
+    ],
 )
 async def test_a_server_with_a_library_that_is_too_new_is_told_how_to_pin_it(
     tmp_path: Path, source: str, pin: str

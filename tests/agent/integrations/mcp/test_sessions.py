@@ -48,7 +48,9 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
         say("done"),
     ]
     async with bench(tmp_path, script) as at:
-        at.config(settings(box={**plain("changes", str(mark)), "writable": ["."]}, gone=plain("dies")))
+        late = {**plain("hangs"), "connect_timeout": 0.5}
+        box = {**plain("changes", str(mark)), "writable": ["."]}
+        at.config(settings(box=box, gone=plain("dies"), late=late))
         await at.turn("go")
         first, *others = results(at)
         assert first == {"content": "hi"}
@@ -60,10 +62,11 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
             "MCP server gone cannot do this: it ended with code 3 (no licence found)" in text
             for text in notices
         )
+        assert any("`connect_timeout: 2` under mcp_servers.late waits longer" in text for text in notices)
         assert any("echo has changed its description" in text for text in notices)
         # A new session offers what was agreed to, without starting anything for that.
         at.events.clear()
-        at.config(settings(box={**plain("changes", str(mark)), "writable": ["."]}))
+        at.config(settings(box=box))
         await at.turn("read")
         offered = {each["function"]["name"] for each in at.server.requests[-1].body["tools"]}
         assert "mcp__box__other" in offered and "mcp__box__echo" not in offered
