@@ -131,7 +131,14 @@ AGENTS = {
             "usage": "names its last request only",
         },
     ),
-    "kilo": Agent("@kilocode/cli@7.8.1", _kilo),
+    "kilo": Agent(
+        "@kilocode/cli@7.7.7",  # of 7.8.1 npm has no program for Linux
+        _kilo,
+        faults={
+            "sign-in": "demands none: it goes on trying to reach models of its own",
+            "usage": "names its last request only",
+        },
+    ),
     "qwen": Agent("@qwen-code/qwen-code@0.24.4", _qwen),
     "cline": Agent(
         "cline@3.0.65",
@@ -139,7 +146,7 @@ AGENTS = {
         faults=dict.fromkeys(("rule", "person", "yolo", "parallel"), _ANEW),
     ),
     "pi-acp": Agent(
-        "pi-acp@0.0.34 @earendil-works/pi-coding-agent@1.5.2",
+        "pi-acp@0.0.34 @earendil-works/pi-coding-agent@1.6.0",
         _as("pi", "pi-acp"),
         faults={
             **dict.fromkeys((*_GATED, "files"), _NEVER),
@@ -155,6 +162,7 @@ AGENTS = {
             "usage": _TITLE,
         },
     ),
+    # Of kimi-cli on PyPI, the newest version (1.52.0) says that it is no longer maintained, and ends.
     "kimi": Agent("@moonshot-ai/kimi-code@2.1.0", _kimi),
     "hermes-agent": Agent(
         "hermes-agent[acp]==0.19.0",

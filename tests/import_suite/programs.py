@@ -233,7 +233,7 @@ PROGRAMS = {
         pads=True,
     ),
     "pi": Tested(
-        "@earendil-works/pi-coding-agent@1.5.2",
+        "@earendil-works/pi-coding-agent@1.6.0",
         _pi,
         lambda home: _newest(".pi/agent/sessions", "*/*.jsonl", ".jsonl")(home).rpartition("_")[2],
         resume=("--session", "ID", "-p", "PROMPT"),
