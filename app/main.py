@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except HermesError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return int(error.exit_code)
     except KeyboardInterrupt:
         return skeleton.let_end()
@@ -56,12 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno == errno.ENOENT and error.filename is None:
             # Asking for the current folder is what names no file.
-            _complain("The current folder is gone; go to another one.")
+            _print_error("The current folder is gone; go to another one.")
             return int(ExitCode.USAGE)
         if error.errno not in OUTPUT_FAULTS:
             return _unexpected(error)
         # Only files opened by name have one; the standard streams do not.
-        _complain(f"{error.filename or 'The output'} cannot be written: {error.strerror}.")
+        _print_error(f"{error.filename or 'The output'} cannot be written: {error.strerror}.")
         _drop_output()
         return int(ExitCode.FAILED)
     except Exception as error:
@@ -145,14 +145,14 @@ def _run(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
     """Parse the command line; exit the program with a sentence if it is wrong."""
     options = fast_options(arguments)
-    if options is not None and options.sound:
+    if options is not None and options.is_complete:
         return options
     from app.cli.command_line import build_parser
 
     return build_parser(arguments).parse_args(arguments)
 
 
-def _complain(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     from tools.command_name import as_called
     from tools.text.safe_text import clean
 
@@ -162,7 +162,7 @@ def _complain(sentence: str) -> None:
 def _unexpected(error: Exception) -> int:
     """Report an unexpected exception in a sentence and in detail in the log; return the exit code."""
     logging.getLogger("hermes").error("unexpected error", exc_info=error)
-    _complain(f"Internal error ({type(error).__name__}: {error}); the log file has the details.")
+    _print_error(f"Internal error ({type(error).__name__}: {error}); the log file has the details.")
     return int(ExitCode.FAILED)
 
 

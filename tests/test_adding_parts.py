@@ -21,7 +21,7 @@ from agent.knowledge.context.layer import layers
 from agent.model.format_registry import FORMATS
 from app.cli.console import Console
 from app.cli.sessions.oneshot import JsonView
-from app.tui.commands.registry import BY_SLASH, forget_command
+from app.tui.commands.registry import BY_SLASH, unregister_command
 from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
 from tests.app.tui.test_application import stage
@@ -202,7 +202,7 @@ PANE = PaneKind(
     50,
     TurnsPane,
     events=(TurnEnded,),
-    hear=TurnsPane.note,
+    handle=TurnsPane.note,
     label="Turns",
     about="Go to the turns that have ended.",
     key="alt+5",
@@ -228,7 +228,7 @@ class WeatherAsked(Asked):
     place: str
 
 
-def _dialog(request, spill):
+def _dialog(request, paste_into_draft):
     from app.tui.screens.dialog import ConfirmDialog
 
     return ConfirmDialog(f"Does the sun shine in {request.place}?", "It does")
@@ -347,7 +347,7 @@ def outside(tmp_path: Path) -> Iterator[Path]:
         registry.remove(name)
     forget_effect("deploy")
     for word in BY_SLASH.keys() - words.keys():
-        forget_command(BY_SLASH[word])
+        unregister_command(BY_SLASH[word])
 
 
 def add(folder: Path, kind: str) -> Path:

@@ -164,7 +164,7 @@ async def _ways(menu: ModelMenu) -> list[Way]:
 def _served(name: str) -> Way:
     from app.tui.screens.models.model_menu import Way
 
-    return Way(f"{name} – runs on this machine", "use", name, stands=True)
+    return Way(f"{name} – runs on this machine", "use", name, is_default=True)
 
 
 async def _list_ways(menu: ModelMenu) -> list[dict[str, Any]]:

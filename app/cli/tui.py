@@ -21,7 +21,7 @@ from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.screens.settings.preferences import adopt
 from app.tui.startup.gc_scheduler import schedule_collections, share_interpreter
-from app.tui.startup.preload import ASKING, READING, SENDING, bring_engine, bring_surface, read, warm_up
+from app.tui.startup.preload import ASKING, READING, SENDING, import_engine, import_surface, read, warm_up
 from app.tui.startup.resume_preview import ResumedSession, resume_preview, skip_repeats
 from app.tui.startup.startup_theme_read import signature
 from app.tui.startup.startup_theme_write import keep, kept_skin, look_of
@@ -97,12 +97,12 @@ class _Sessions:
         show = skip_repeats(app.shown.preview)
         if not app.host.session and (resumed := self._resumed(wish)) is not None:
             await resume_preview(self.home, resumed, show)
-        await bring_surface()
+        await import_surface()
         from agent.api import opening
 
-        apart = await self._wear_chosen_skin()
+        apart = await self._apply_settings()
         if not apart:
-            await bring_engine()
+            await import_engine()
         options, is_tour = self._options(wish)
         where = self.home.service_socket if through else None
         if not apart and where is None:
@@ -149,7 +149,7 @@ class _Sessions:
             return None
         return ResumedSession(id, self._project)
 
-    async def _wear_chosen_skin(self) -> bool:
+    async def _apply_settings(self) -> bool:
         """Apply the settings; return whether the engine should run in a separate process."""
         from agent.core.config.loader import load
 
@@ -158,7 +158,7 @@ class _Sessions:
         adopt(app, loaded.settings)
         if not app.host.session:
             app.session.transcript.navigator.wrap_code(loaded.settings.display.wrap_code)
-            await app.appearance.follow(loaded.settings.display)
+            await app.appearance.apply_settings(loaded.settings.display)
             if app.appearance.skin.name == loaded.settings.display.skin:
                 await asyncio.to_thread(keep, self._stamp, look_of(app), app.appearance.skin, os.environ)
         return loaded.settings.engine.process

@@ -39,7 +39,7 @@ class SlashRunner(Protocol):
 class BranchViewer(Protocol):
     """A service that switches the session to another branch."""
 
-    async def look_at(self, head: str) -> str:
+    async def switch_without_files(self, head: str) -> str:
         """Switch the conversation to the named branch without changing files; return a notice."""
         ...
 
@@ -146,7 +146,7 @@ class AppContext(Protocol):
         """
         ...
 
-    def begin(self) -> object:
+    def open_first_session(self) -> object:
         """Mount the panes and open the first session."""
         ...
 
@@ -162,7 +162,7 @@ class AppContext(Protocol):
         """Show a short notice, for `timeout` seconds or the default time."""
         ...
 
-    def complain(self, text: str) -> None:
+    def show_warning(self, text: str) -> None:
         """Show a sentence as a warning notice."""
         ...
 
@@ -182,7 +182,7 @@ class AppContext(Protocol):
         """Open a session and show its conversation. On a `HermesError` the previous one is open again."""
         ...
 
-    def spill(self, text: str) -> None:
+    def paste_into_draft(self, text: str) -> None:
         """Insert into the prompt, as if pasted, text that was typed for the draft while a dialog opened."""
         ...
 
@@ -224,7 +224,7 @@ class AppContext(Protocol):
         """Copy a text to the clipboard; a notice names the way that was used."""
         ...
 
-    async def ask_page(self) -> bool | None:
+    async def ask_background(self) -> bool | None:
         """Ask the terminal whether its background is light; return None if it does not answer."""
         ...
 

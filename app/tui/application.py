@@ -46,17 +46,17 @@ from app.tui.screens.skins.appearance import Appearance
 from app.tui.startup import shutdown, skeleton
 from app.tui.startup.crash import CrashLog
 from app.tui.startup.handover import Startup, driver_for_frame
-from app.tui.startup.preload import bring
+from app.tui.startup.preload import import_yielding
 from app.tui.terminal.attention import Attention
 from app.tui.terminal.terminals import (
     TerminalAnswers,
-    ask_page,
+    ask_background,
+    background_report,
     mouse_policy,
     multiplexer,
-    page_report,
     takes_questions,
 )
-from app.tui.terminal.tty_input import tell_apart
+from app.tui.terminal.tty_input import add_key_sequences
 from app.tui.terminal.tty_modes import MOUSE_MODES, PAGE_REPORTS, driver_with_modes
 from app.tui.terminal.tty_output import (
     ControlFilter,
@@ -132,7 +132,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.error_console = Console(file=self.crash, width=REPORT_SIZE[0], no_color=True)
         self._write: Callable[[str], None] = lambda _text: None
         self.session = SessionScreen(history, files)
-        self.appearance.begin()
+        self.appearance.apply_before_mount()
         self.tour = tour
         """True if the first session is the tour, which starts automatically."""
         self.resumes = False
@@ -143,7 +143,7 @@ class HermesApp(App[None], inherit_bindings=False):
         if remembered is not None:
             self.session.restore(remembered.part("panes"))
         self.attention = Attention(lambda text: self._write(text), os.environ, self._note_call)
-        self.host = SessionHost(opener, self._hear, self.session.prompt.put_before)
+        self.host = SessionHost(opener, self._handle, self.session.prompt.put_before)
         self.actions = CommandActions(self)
         self.shown = ShownHistory(self)
         self.skills = SkillNames(self)
@@ -161,7 +161,7 @@ class HermesApp(App[None], inherit_bindings=False):
         """True if the last answer is printed at the end, below the shell's prompt."""
         self.mouse = mouse_policy("full", os.environ)
         self.message_sender = MessageSender(
-            self.host, self._show_queue, self.complain, self.session.prompt.put_before
+            self.host, self._show_queue, self.show_warning, self.session.prompt.put_before
         )
         self.session.prompt.files.look = self._look_for_files
         self.failure: HermesError | None = None
@@ -236,16 +236,16 @@ class HermesApp(App[None], inherit_bindings=False):
         return self.session
 
     def get_driver_class(self) -> type[Driver]:
-        def hear(write: Callable[[str], None]) -> None:
+        def set_writer(write: Callable[[str], None]) -> None:
             self._write = write
 
-        tell_apart()
+        add_key_sequences()
         plain = super().get_driver_class()
         driver = driver_with_output(
             plain, self._hang_up, self._draw_anew, self._take_answer, lambda text: self.drawn(text)
         )
         driver = driver_with_modes(driver, os.environ, lambda: self.mouse, self._renew_terminal)
-        return driver_with_writer(driver_for_frame(driver, skeleton.drawn_frame()), hear)
+        return driver_with_writer(driver_for_frame(driver, skeleton.drawn_frame()), set_writer)
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*self.appearance.filters(super().get_line_filters()), self._last_filter]
@@ -265,11 +265,11 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         # A crash report has a readable width, even on a narrow terminal.
         self.console.size = REPORT_SIZE
-        self.appearance.start()
-        self.appearance.move(True)
+        self.appearance.apply_after_mount()
+        self.appearance.set_motion(True)
         offer_commands(self.session.prompt)
         # The terminal loses the frame while another program uses it.
-        self.app_resume_signal.subscribe(self, lambda _app: self._meet_terminal())
+        self.app_resume_signal.subscribe(self, lambda _app: self._redraw_unknown_terminal())
         if not self.is_headless:
             shutdown.on_signals(lambda code: self.exit(return_code=code))
 
@@ -280,7 +280,7 @@ class HermesApp(App[None], inherit_bindings=False):
         """Treat a newly attached terminal like a return from suspension."""
         self.app_resume_signal.publish(self)
 
-    def _meet_terminal(self) -> None:
+    def _redraw_unknown_terminal(self) -> None:
         """Show everything again on a terminal whose state is unknown."""
         self.attention.show_again()
         self._forget_terminal()
@@ -288,19 +288,19 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def _take_answer(self, answer: str) -> None:
         """Handle the terminal's answer to a query, in the thread that reads input."""
-        if (light := page_report(answer)) is not None:
-            self.call_later(self.appearance.turn_page, light)
+        if (light := background_report(answer)) is not None:
+            self.call_later(self.appearance.set_light, light)
         self.answers.receive_answer(answer)
 
-    async def ask_page(self) -> bool | None:
+    async def ask_background(self) -> bool | None:
         """Ask the terminal whether its background is light; return None if it does not answer."""
         if self.direct_write is None or not await asyncio.to_thread(takes_questions, os.environ):
             return None
         self._write(PAGE_REPORTS)
-        return await ask_page(self._write, self.answers)
+        return await ask_background(self._write, self.answers)
 
     def _forget_terminal(self) -> None:
-        self.run_worker(self.appearance.look_at_page, group="page", exclusive=True)
+        self.run_worker(self.appearance.match_background, group="page", exclusive=True)
         if "clipboard_ways" in self.__dict__:
             self.clipboard_ways.forget()
 
@@ -356,7 +356,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
         subscribe = self.bridge.listeners.subscribe
         for kind, pane in self.session.hearing:
-            subscribe(partial(kind.hear, pane), *kind.events)
+            subscribe(partial(kind.handle, pane), *kind.events)
         subscribe(self.branch, *self.branch.HEARD)
         subscribe(self._show_branch_switch, BranchSwitched)
         subscribe(self._settle_files, TurnEnded, FilesChanged)
@@ -383,7 +383,7 @@ class HermesApp(App[None], inherit_bindings=False):
         if event.agent == "main" and over and self.session.files.unsettled:
             self.run_worker(self.history_actions.settle_files, group="settle", exclusive=True)
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if not self.is_running:
             return  # nobody looks at events that arrive while the engine closes
         with self._context():  # An event may come from a thread, such as the one that filters the network.
@@ -404,10 +404,10 @@ class HermesApp(App[None], inherit_bindings=False):
     # Sessions
 
     @work(exclusive=True, group="session")
-    async def begin(self) -> None:
+    async def open_first_session(self) -> None:
         """Mount the panes and open the first session, once the first frame is visible; exit if that fails."""
         try:
-            await bring(PANES_MODULE)
+            await import_yielding(PANES_MODULE)
             await self.beginning.wait_for_idle_keys()
             await self.session.mount_panes(welcome=not self.resumes)
             self._subscribe_parts()
@@ -415,9 +415,9 @@ class HermesApp(App[None], inherit_bindings=False):
             # Held keys may belong to the conversation and panes.
             await add_found_commands(self)
             self.beginning.complete()
-            await bring("themes.skin_changes")
+            await import_yielding("themes.skin_changes")
             self.run_worker(self.appearance.watch, group="looks")
-            self.run_worker(self.appearance.look_at_page, group="page", exclusive=True)
+            self.run_worker(self.appearance.match_background, group="page", exclusive=True)
             if not self.is_headless:
                 self.run_worker(self._watch_jobs, group="jobs")
             await self.open_session(SessionRequest())
@@ -430,14 +430,14 @@ class HermesApp(App[None], inherit_bindings=False):
                 raise
 
     async def _watch_jobs(self) -> None:
-        watch = (await bring("app.tui.conversation.background_watch")).watch_jobs
+        watch = (await import_yielding("app.tui.conversation.background_watch")).watch_jobs
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     def _handle_exception(self, error: Exception) -> None:
         """Show a `HermesError` of a background worker as a notice; end the application on any other error."""
         if isinstance(error, WorkerFailed) and isinstance(error.error, HermesError):
             log.warning("work in the background failed: %s", error.error)
-            self.complain(str(error.error))
+            self.show_warning(str(error.error))
         else:
             super()._handle_exception(error)
 
@@ -461,7 +461,7 @@ class HermesApp(App[None], inherit_bindings=False):
             command, self.first_command = self.first_command, ""
             self.run_worker(partial(self.actions.run_slash, command))
 
-    def spill(self, text: str) -> None:
+    def paste_into_draft(self, text: str) -> None:
         """Insert into the prompt, as if pasted, text that was typed for the draft."""
         active_conversation.prompt(self).on_paste(events.Paste(text))
 
@@ -528,9 +528,9 @@ class HermesApp(App[None], inherit_bindings=False):
             with self.suspend():
                 text = edit(event.text)
         except HermesError as error:
-            self.complain(str(error))
+            self.show_warning(str(error))
         except SuspendNotSupported:
-            self.complain("This terminal cannot be left to an editor.")
+            self.show_warning("This terminal cannot be left to an editor.")
         else:
             active_conversation.prompt(self).set_text(text)
 
@@ -645,10 +645,10 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             result = await self.clipboard_ways.copy(text)
         except OSError as error:
-            self.complain(f"Not copied: {error.strerror}.")
+            self.show_warning(f"Not copied: {error.strerror}.")
             return
-        (self.say if result.is_copied else self.complain)(f"{result.sentence} {more}".rstrip())
-        self._hear(Copied(way=result.way))
+        (self.say if result.is_copied else self.show_warning)(f"{result.sentence} {more}".rstrip())
+        self._handle(Copied(way=result.way))
 
     def report_mouse(self, policy: str) -> None:
         """Make the terminal report the mouse events that a value of `display.mouse` asks for."""
@@ -659,13 +659,13 @@ class HermesApp(App[None], inherit_bindings=False):
     def _note_call(self, way: str) -> None:
         from agent.events import Notified
 
-        self._hear(Notified(way=way))
+        self._handle(Notified(way=way))
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
         """Show a short notice, for `timeout` seconds or `NOTIFICATION_TIMEOUT`."""
         self.notify(clean(as_typed(text)), timeout=timeout, markup=False)
 
-    def complain(self, text: str) -> None:
+    def show_warning(self, text: str) -> None:
         """Show a sentence as a warning notice for eight seconds."""
         self.notify(clean(as_typed(text)), severity="warning", timeout=8, markup=False)
 

@@ -107,7 +107,7 @@ def _show(args: argparse.Namespace) -> int:
     kind = _find_kind(args.name)
     if args.as_json:
         say_json(_data(kind) | {"instructions": kind.definition.prompt if kind.definition else ""}, 2)
-        return ExitCode.DONE if kind.sound else ExitCode.USAGE
+        return ExitCode.DONE if kind.is_valid else ExitCode.USAGE
     say(f"{kind.name} ({kind.source}): {kind.path}")
     if kind.hides:
         say(f"takes the place of: {', '.join(kind.hides)}")
@@ -116,7 +116,7 @@ def _show(args: argparse.Namespace) -> int:
         say(limits(kind.definition))
         say("")
         say(kind.definition.prompt)
-    return _complain(kind)
+    return _print_problems(kind)
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -124,7 +124,7 @@ def _check(args: argparse.Namespace) -> int:
     if agent is not None and (agent.endswith(".md") or "/" in agent):
         return _check_file(Path(agent).expanduser())
     kinds, problem = ([_find_kind(agent)], "") if agent is not None else _read()
-    bad = [kind for kind in kinds if _complain(kind) != ExitCode.DONE]
+    bad = [kind for kind in kinds if _print_problems(kind) != ExitCode.DONE]
     for kind in kinds:
         if kind not in bad:
             say(f"{glyph('done')} {kind.name}")
@@ -145,12 +145,12 @@ def _check_file(path: Path) -> int:
     return ExitCode.DONE
 
 
-def _complain(kind: AgentKind) -> int:
+def _print_problems(kind: AgentKind) -> int:
     for problem in kind.problems:
         say(f"{glyph('failed')} {problem}")
     for doubt in kind.doubts:
         say(f"▲ {kind.name}: {doubt}")
-    return ExitCode.DONE if kind.sound else ExitCode.USAGE
+    return ExitCode.DONE if kind.is_valid else ExitCode.USAGE
 
 
 def _new(args: argparse.Namespace) -> None:

@@ -110,9 +110,9 @@ def _means(sequence: str, keys_of_command: Sequence[str]) -> bool:
 def _read(decoder: InputDecoder, keyboard: Keyboard, data: bytes) -> list[str]:
     from textual import events
 
-    from app.tui.terminal.tty_input import tell_apart
+    from app.tui.terminal.tty_input import add_key_sequences
 
-    tell_apart()
+    add_key_sequences()
     found = [*decoder.feed(data, 0.0), *decoder.idle(10.0)]
     return [event.key for event in keyboard.to_messages(found) if isinstance(event, events.Key)]
 

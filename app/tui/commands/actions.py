@@ -81,7 +81,7 @@ class CommandActions:
     async def _run_named(self, wrong: str, text: str) -> None:
         """Run a skill or a plugin's command; if neither has that name, show `wrong` and put the text back."""
         if not await self._app.skills.run(text):
-            self._app.complain(wrong)
+            self._app.show_warning(wrong)
             active_conversation.prompt(self._app).put_before([f"/{text}"])
 
     async def run_shell(self, command: str) -> None:
@@ -103,7 +103,7 @@ class CommandActions:
             if await offer_extra(self._app.push_screen_wait, str(error)):
                 await self._run_guarded(act, argument)
             else:
-                self._app.complain(str(error))
+                self._app.show_warning(str(error))
 
     def is_allowed(self, id: str) -> bool:
         """Return whether the keys of a command work now; if not, the focused widget gets them."""
@@ -159,7 +159,7 @@ class CommandActions:
         client = self._app.host.client
         if client is None or client.busy:
             self._app.session.prompt.set_text(f"!{command}")
-            self._app.complain("! works when the session is open and no turn runs; the command is kept.")
+            self._app.show_warning("! works when the session is open and no turn runs; the command is kept.")
             return
         outcome = await run_shell(command, client.workspace)
         await client.add_note(outcome.as_text())
@@ -309,7 +309,7 @@ class CommandActions:
             return
         client = self._app.need_client()
         if client.busy:
-            self._app.complain("A turn is running; stop it (esc) before another model continues.")
+            self._app.show_warning("A turn is running; stop it (esc) before another model continues.")
             return
         wish = SessionRequest(resume=client.id, model=argument)
         await self._app.open_session(wish)
@@ -414,7 +414,7 @@ class CommandActions:
         if held == wanted:
             self._app.say(f"{held}: {SUMMARIES[held]}")
         else:
-            self._app.complain(f"The mode is {held} until the mistake in permissions.yaml is fixed.")
+            self._app.show_warning(f"The mode is {held} until the mistake in permissions.yaml is fixed.")
 
     def approvals(self, _argument: str) -> None:
         from app.tui.screens.approvals import ApprovalsScreen

@@ -100,6 +100,6 @@ class AgentActions:
         try:
             await act()
         except HermesError as error:
-            self._app.complain(str(error))
+            self._app.show_warning(str(error))
             return False
         return True

@@ -49,7 +49,7 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
     return [(call_at(path, at, registry), path[at].created) for at in [*islice(backwards, CALLS)][::-1]]
 
 
-async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
+async def session_changes(history: HistoryNavigation) -> list[PaneFileChange]:
     """Return the files that changed since the start of the session, without ignored ones.
 
     Files that no step of the session changed are `outside`. Raises `HermesError`.
@@ -200,7 +200,7 @@ class HistoryActions:
         if (await history.node(node)).kind == "user":
             return await self.rewind(back_with(node, position, what))
         if what in ("files", "some"):
-            plan, choices = await self._looked_at(position, look=what == "some")
+            plan, choices = await self._reviewed_plan(position, look=what == "some")
             if choices is None:
                 return ""
             restored = await history.restore(plan, choices)
@@ -230,7 +230,7 @@ class HistoryActions:
         went = await history.switch(head, choices=choices)
         return _move_notice(f"On branch {went.head}.", went, self._undo_hint())
 
-    async def look_at(self, head: str) -> str:
+    async def switch_without_files(self, head: str) -> str:
         """Switch to another branch without changing files."""
         return _move_notice(
             f"On branch {head}.", await self.history.switch(head, files=False), self._undo_hint()
@@ -264,9 +264,11 @@ class HistoryActions:
         """Return the choices for files when moving to a position; None if the user cancelled."""
         if not self._app.need_client().keeps_files:
             return {}
-        return (await self._looked_at(position, look=look))[1]
+        return (await self._reviewed_plan(position, look=look))[1]
 
-    async def _looked_at(self, position: int, *, look: bool = False) -> tuple[RestorePlan, Choices | None]:
+    async def _reviewed_plan(
+        self, position: int, *, look: bool = False
+    ) -> tuple[RestorePlan, Choices | None]:
         """Return the plan the user agreed to, with their choices; None as choices if they cancelled.
 
         The preview is shown if files are at risk, or in any case with `look`. If files change during the
@@ -320,7 +322,7 @@ class HistoryActions:
         """Load the calls and the files of the branch, and show them in the panes if it is still in use."""
         try:
             calls = await asyncio.to_thread(last_calls, client.path[:])
-            files = await panes_of(client.history)
+            files = await session_changes(client.history)
         except HermesError:
             return
         if client is self._app.host.client and not client.busy:
@@ -339,7 +341,7 @@ class HistoryActions:
         try:
             found = await ignored_files(self.history, {each.path for each in pane.changes})
         except HermesError as error:
-            self._app.complain(str(error))
+            self._app.show_warning(str(error))
             return
         if not pane.show_ignored(found):
             self._app.say("The session changed no ignored files.")

@@ -220,10 +220,10 @@ def find_commands() -> tuple[AppCommand, ...]:
     from tools.parts import PartKind
 
     kind = PartKind("commands", "app.tui.commands", "_command")
-    return take_in(list(kind.declarations("COMMAND")))
+    return register_commands(list(kind.declarations("COMMAND")))
 
 
-def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
+def register_commands(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
     """Add commands to the registry; return the accepted ones.
 
     One whose id or slash word belongs to another command is skipped, with a warning in the log. A command
@@ -244,7 +244,7 @@ def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
     return tuple(found)
 
 
-def forget_command(command: AppCommand) -> None:
+def unregister_command(command: AppCommand) -> None:
     """Remove a command from the registry."""
     BY_ID.pop(command.id, None)
     BY_SLASH.pop(command.slash, None)

@@ -216,13 +216,13 @@ async def hand_over(app: AppContext) -> str:
     if app.host.is_served:
         running = running_service(folder)
         return running["url"] if running else ""
-    await bring_service(app)
+    await ensure_service(app)
     running = running_service(folder)
     await app.open_session(SessionRequest(resume=client.id, model=client.model, attach=True))
     return running["url"] if running else ""
 
 
-async def bring_service(app: AppContext) -> None:
+async def ensure_service(app: AppContext) -> None:
     """Wait until no turn runs, and start the service if it does not run. Raises `HermesError`."""
     from agent.core.home import Home
     from app.running_service import running_service
@@ -272,7 +272,7 @@ async def move(app: AppContext, where: str) -> None:
     service = Home.locate().service_socket
     if not app.host.is_served:
         # If that is refused, the session does not move.
-        await bring_service(app)
+        await ensure_service(app)
         await check_move(service, where)
     await hand_over(app)
     told = await move_session(service, app.need_client().id, where)
@@ -290,7 +290,7 @@ async def paste_image(app: AppContext, _nothing: str) -> None:
         data = await _from_terminal(app) or await clipboard_image(environ, sys.platform)
         path = await keep(data, Home.locate(environ).scratch / "pasted")
     except (NoImageError, ToolError) as error:
-        app.complain(str(error))
+        app.show_warning(str(error))
         return
     files = await asyncio.to_thread(look, [[str(path)]], app.message_sender.workspace)
     app.session.prompt.insert_files(files or ())

@@ -15,7 +15,7 @@ from app.tui.commands.registry import (
     SLASH_ALIASES,
     all_commands,
     find_commands,
-    take_in,
+    register_commands,
 )
 from app.tui.conversation import active_conversation
 from app.tui.startup.preload import yielding_thread
@@ -113,7 +113,7 @@ async def add_found_commands(app: AppContext) -> None:
     keys.
     """
     await yielding_thread(find_commands)
-    take_in(app.session.pane_commands)
+    register_commands(app.session.pane_commands)
     for command in all_commands():
         # An earlier application in this process may have found them already.
         if command.keys and not command.by_prompt and command not in COMMANDS:

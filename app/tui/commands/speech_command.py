@@ -105,7 +105,7 @@ async def voice(app: AppContext, wanted: str) -> None:
     known = next((each for each in app.bridge.listeners if isinstance(each, AnswersAloud)), None)
     wanted = wanted.strip().lower() or ("on" if known is None else "off")
     if wanted not in ("on", "off"):
-        app.complain("/voice takes on or off.")
+        app.show_warning("/voice takes on or off.")
         return
     if wanted == "off":
         if known is not None:
@@ -121,7 +121,7 @@ async def voice(app: AppContext, wanted: str) -> None:
         raise HermesError(problem)
     from agent.integrations.senses.speaking import ReadingAloud
 
-    reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.complain)
+    reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.show_warning)
     app.bridge.listeners.subscribe(AnswersAloud(reading), *AnswersAloud.HEARD)
     app.say("Answers are read aloud; /voice off ends that.")
 

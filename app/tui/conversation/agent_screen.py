@@ -25,7 +25,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from app.tui.commands.registry import COMMANDS, CommandCall, bindings, read_slash
-from app.tui.conversation.bridge import Flight, end_notice, tell
+from app.tui.conversation.bridge import UnstoredEvents, end_notice, show_event
 from app.tui.conversation.replay import newest_first
 from app.tui.conversation.session_screen import ConversationScreen
 from app.tui.screens.page import BETWEEN, KeyLine
@@ -118,9 +118,9 @@ class AgentScreen(ConversationScreen):
         self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))
         self.workbench.restore({"width": main.workbench.state()["width"]})
         self.workbench.add_jump_target("prompt", self.prompt)
-        self.move(app.appearance.motion)
+        self.set_motion(app.appearance.motion)
         self.use(app.appearance.palette)
-        self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
+        self._stop = self._bridge.streams.follow(self.shows_agent, self._handle)
         self._show_standing()
         # This screen gets no events of subagents and merges.
         self.set_interval(1.0, self._keep_up)
@@ -148,22 +148,22 @@ class AgentScreen(ConversationScreen):
             for _ in range(READS):
                 self._missed = []
                 past = await self._agents.past(self.shows_agent)
-                path = announced_nodes(past.path, self._flight, self._is_under_way)
+                path = announced_nodes(past.path, self._unstored_events, self._is_under_way)
                 if not self._bridge.todos.of(self.shows_agent):
                     self.todo.show(past.todos)
                 if not any(getattr(event, "node", 0) for event in self._missed):
                     break
         except HermesError as error:
-            cast("AppearancePort", self.app).complain(str(error))
+            cast("AppearancePort", self.app).show_warning(str(error))
         self._missed = None
         self.transcript.load(earlier=_with_task(newest_first(path, registry), path))
-        for event in self._flight.events():
-            tell(self.transcript, event)
+        for event in self._unstored_events.events():
+            show_event(self.transcript, event)
         self._show_standing()
 
     @property
-    def _flight(self) -> Flight:
-        return self._bridge.streams.flight(self.shows_agent)
+    def _unstored_events(self) -> UnstoredEvents:
+        return self._bridge.streams.unstored_events(self.shows_agent)
 
     @property
     def _row(self) -> AgentRow | None:
@@ -173,7 +173,7 @@ class AgentScreen(ConversationScreen):
     def _is_under_way(self) -> bool:
         return (row := self._row) is not None and row.state in UNDER_WAY
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         match event:
             case SessionOpened():
                 self.dismiss(None)
@@ -190,9 +190,9 @@ class AgentScreen(ConversationScreen):
         elif isinstance(event, AgentEnded):
             self.transcript.add_notice(*end_notice(event.outcome))
         elif isinstance(event, UserMessageAdded) and not self.transcript.document.entries:
-            tell(self.transcript, replace(event, origin="task"))
+            show_event(self.transcript, replace(event, origin="task"))
         else:
-            tell(self.transcript, event)
+            show_event(self.transcript, event)
 
     def _show_standing(self) -> None:
         """Update everything but the conversation: tasks, subagents, waiting messages and key hints."""
@@ -283,7 +283,7 @@ class AgentScreen(ConversationScreen):
             sign = "/" if event.kind == "command" else "!"
             self._give_back(sign + event.text)
             words = "That works in the main prompt (esc leads there); // begins a message with a slash."
-            cast("AppearancePort", self.app).complain(words)
+            cast("AppearancePort", self.app).show_warning(words)
         else:
             self.run_worker(partial(self._tell, event.text), group="tell")
 
@@ -314,14 +314,14 @@ def _with_task(items: Iterable[Item], path: Sequence[Node]) -> Iterator[Item]:
         yield replace(item, origin="task") if isinstance(item, UserItem) and item.node == task else item
 
 
-def announced_nodes(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
+def announced_nodes(path: Sequence[Node], unstored: UnstoredEvents, under_way: bool) -> Sequence[Node]:
     """Return the part of a path whose events have already arrived. Pure.
 
     Nodes after it are shown when their events arrive.
     """
-    if not under_way or not flight.node:
+    if not under_way or not unstored.node:
         return path
     end = len(path)
-    while end and path[end - 1].id > flight.node and path[end - 1].kind in ("user", "assistant", "tool"):
+    while end and path[end - 1].id > unstored.node and path[end - 1].kind in ("user", "assistant", "tool"):
         end -= 1
     return path[:end]

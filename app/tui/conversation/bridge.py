@@ -70,7 +70,7 @@ class _Running:
 
 
 @dataclass(slots=True)
-class Flight:
+class UnstoredEvents:
     """The events of an agent's conversation that are not stored yet: streamed text and running calls."""
 
     node: int = 0
@@ -78,7 +78,7 @@ class Flight:
     _pieces: list[Event] = field(default_factory=list[Event])
     _calls: dict[str, _Running] = field(default_factory=dict[str, _Running])
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Add an event of the conversation, or drop the events that it completes."""
         match event:
             case TextAdded() | ReasoningAdded() | ReplyCut():
@@ -106,29 +106,29 @@ class AgentStreams:
     """The unfinished conversations of all subagents, and the listeners of each."""
 
     def __init__(self) -> None:
-        self._flights: dict[str, Flight] = {}
+        self._unstored: dict[str, UnstoredEvents] = {}
         self._listeners: dict[str, list[Listener]] = {}
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Record an event and pass it to the listeners of its agent; `SessionOpened` goes to all of them."""
         if isinstance(event, SessionOpened):
-            self._flights.clear()
+            self._unstored.clear()
             for each in [each for listeners in self._listeners.values() for each in listeners]:
                 each(event)
         if event.agent == "main":
             return
         if isinstance(event, AgentStarted | AgentEnded):
             # The agent is not running yet, or has ended.
-            node = self._flights[event.agent].node if event.agent in self._flights else 0
-            self._flights[event.agent] = Flight(node)
+            node = self._unstored[event.agent].node if event.agent in self._unstored else 0
+            self._unstored[event.agent] = UnstoredEvents(node)
         else:
-            self._flights.setdefault(event.agent, Flight()).hear(event)
+            self._unstored.setdefault(event.agent, UnstoredEvents()).handle(event)
         for listener in tuple(self._listeners.get(event.agent, ())):
             listener(event)
 
-    def flight(self, agent: str) -> Flight:
+    def unstored_events(self, agent: str) -> UnstoredEvents:
         """Return the unfinished part of an agent's conversation."""
-        return self._flights.get(agent) or Flight()
+        return self._unstored.get(agent) or UnstoredEvents()
 
     def follow(self, agent: str, listener: Listener) -> Callable[[], None]:
         """Pass every event of an agent to `listener`, until the returned function is called."""
@@ -150,7 +150,7 @@ class TodoTree:
         self._sent: dict[str, TasksBelow] = {}
         """Each agent's position below its parent's task, without its own tasks."""
 
-    def hear(self, event: Event) -> bool:
+    def handle(self, event: Event) -> bool:
         """Record an event; return whether a task list changed."""
         match event:
             case TodosChanged():
@@ -217,7 +217,7 @@ class TodoTree:
         return next((item.id for item in self.of(agent) if item.status == "in_progress"), "")
 
 
-def tell(transcript: Transcript, event: Event) -> None:
+def show_event(transcript: Transcript, event: Event) -> None:
     """Show an event of a conversation in its transcript: messages, answers, calls and notices."""
     match event:
         case UserMessageAdded():
@@ -360,11 +360,11 @@ class Bridge:
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """Changes that the watcher saw during calls that are still running."""
         self._of_main = Listeners()
-        self._of_main.subscribe(lambda event: tell(self._panes.transcript, event))
+        self._of_main.subscribe(lambda event: show_event(self._panes.transcript, event))
         self._of_main.subscribe(self._session, *_SESSION)
-        self._of_main.subscribe(self.streams.hear, SessionOpened)
+        self._of_main.subscribe(self.streams.handle, SessionOpened)
         self._of_agents = Listeners()
-        self._of_agents.subscribe(self.streams.hear)
+        self._of_agents.subscribe(self.streams.handle)
         self.listeners = Listeners()
         """Listeners to the events of all agents, by event types. They must be quick."""
         self.listeners.subscribe(self._show_team_change, *AgentRows.HEARD)
@@ -419,11 +419,11 @@ class Bridge:
                 self.show_head(event.head)
 
     def _show_team_change(self, event: Event) -> None:
-        if self.team.hear(event):
+        if self.team.handle(event):
             self._show_team()
 
     def _show_todos(self, event: Event) -> None:
-        if self.todos.hear(event):
+        if self.todos.handle(event):
             self._panes.todo.show(self.todos.items(), self.todos.below())
 
     def _show_any_agent(self, event: Event) -> None:
@@ -463,8 +463,8 @@ class Bridge:
     def recall(self, events: Sequence[Event]) -> None:
         """Show agents that earlier processes started, given by their start and end events."""
         for event in events:
-            self.team.hear(event)
-            self.todos.hear(event)
+            self.team.handle(event)
+            self.todos.handle(event)
         self._show_team()
 
     def show_stopping(self, agent: str) -> None:

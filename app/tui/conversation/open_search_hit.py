@@ -44,7 +44,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
             raise HermesError("A turn is running; stop it (esc) before another conversation is opened.")
         branch = await stored.branch_with(chosen.session, node.id)
         if client.id == chosen.session:
-            app.say(await app.history_actions.look_at(branch))
+            app.say(await app.history_actions.switch_without_files(branch))
         else:
             await stored.use_branch(chosen.session, branch)
             await app.open_session(SessionRequest(resume=chosen.session))

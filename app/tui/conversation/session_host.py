@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
-from app.tui.startup.preload import hurry
+from app.tui.startup.preload import set_hurried
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -46,7 +46,7 @@ def opened_first(listener: Listener) -> Listener:
     """
     early: list[Event] | None = []
 
-    def hear(event: Event) -> None:
+    def handle(event: Event) -> None:
         nonlocal early
         if early is not None and event.type == "notice":
             early.append(event)
@@ -57,7 +57,7 @@ def opened_first(listener: Listener) -> Listener:
             for notice in late:
                 listener(notice)
 
-    return hear
+    return handle
 
 
 class NotOpenYetError(HermesError):
@@ -160,14 +160,14 @@ class MessageSender:
         self,
         host: SessionHost,
         show: Callable[[tuple[str, ...]], None],
-        complain: Callable[[str], None],
+        show_warning: Callable[[str], None],
         give_back: Callable[[Sequence[str]], None],
     ) -> None:
         """`give_back` receives messages that can no longer be delivered."""
         self._host = host
         self._give_back = give_back
         self._show = show
-        self._complain = complain
+        self._show_warning = show_warning
         self._held: list[QueuedMessage] = []
         self._last: asyncio.Task[None] | None = None
 
@@ -191,7 +191,7 @@ class MessageSender:
     def release(self, client: SessionClient) -> None:
         """Send to `client` the messages that were held until a session was open."""
         held, self._held = self._held, []
-        hurry(False)
+        set_hurried(False)
         for item in held:
             client.submit(item.text, item.attachments)
 
@@ -217,7 +217,7 @@ class MessageSender:
         if images:
             attachments, problems = await asyncio.to_thread(self._take, images, self.workspace)
             for problem in problems:
-                self._complain(problem)
+                self._show_warning(problem)
         if before is not None:
             await asyncio.wait([before])
         from agent.session.turns.turn_queue import QueuedMessage
@@ -237,11 +237,11 @@ class MessageSender:
         client = self._host.client
         if client is None:
             self._held.append(item)
-            hurry(True)
+            set_hurried(True)
             self._show(tuple(self.waiting()))
             return
         try:
             (client.steer if steer else client.submit)(item.text, item.attachments)
         except HermesError as error:
-            self._complain(str(error))
+            self._show_warning(str(error))
             self._give_back([item.text])

@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from app.tui.commands.registry import bindings
 from app.tui.screens.closable import ClosableScreen
-from app.tui.startup.preload import bring
+from app.tui.startup.preload import import_yielding
 from widgets.background import Backdrop, Background
 from widgets.palette import Palette
 from widgets.panes.arrangement import EmptyBench
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
 
 
-async def bring_in(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
+async def mount_hidden(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
     """Mount `workbench` hidden next to `empty`, which remains visible. Raises `MountError` if the screen has
     closed.
     """
@@ -126,7 +126,7 @@ class ConversationScreen(ClosableScreen[None]):
 
     async def place_workbench(self) -> None:
         """Mount conversation and panes without delaying key presses. Raises `MountError`."""
-        await bring_in(self, self.workbench, self._empty)
+        await mount_hidden(self, self.workbench, self._empty)
         self.panes_mounted = True
         await put_in_place(self, self.workbench, self._empty)
 
@@ -161,7 +161,7 @@ class ConversationScreen(ClosableScreen[None]):
             self.workbench.use(palette)
             self.transcript.use(palette)
 
-    def move(self, motion: bool) -> None:
+    def set_motion(self, motion: bool) -> None:
         """Turn animation on or off for the header, the conversation and the agents pane."""
         self.head.move(motion)
         if self.is_made:
@@ -255,7 +255,7 @@ class SessionScreen(ConversationScreen):
 
     async def mount_panes(self, *, welcome: bool = True) -> None:
         """Mount conversation and panes without delaying keys; `welcome` shows a hint while it is empty."""
-        new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
+        new = (await import_yielding(PANES_MODULE)).SessionPanes(self._empty.size)
         self.adopt_workbench(new.workbench, new.transcript, new.by_name["agents"])
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
         self.hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]

@@ -51,7 +51,7 @@ class AgentRows:
         """The requests that wait for the user: the asking agent by request id."""
         self._stopping: set[str] = set()
 
-    def hear(self, event: Event) -> bool:
+    def handle(self, event: Event) -> bool:
         """Record an event; return whether rows may have changed."""
         match event:
             case AgentStarted():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PANES = PartKind("panes", "app.tui.panes", "_pane")
 
 
-def _hears_nothing(_pane: Any, _event: Event) -> None:
+def _ignore_event(_pane: Any, _event: Event) -> None:
     pass
 
 
@@ -31,7 +31,7 @@ class PaneKind:
     make: Callable[[], Pane]
     events: tuple[type[Event], ...] = ()
     """Event types that the pane handles itself, from every agent."""
-    hear: Callable[[Any, Event], None] = _hears_nothing
+    handle: Callable[[Any, Event], None] = _ignore_event
     """Passes such an event to the pane. It must be quick, as it runs on the event loop; the pane repaints
     later.
     """

@@ -38,12 +38,12 @@ class DialogStage:
         self._app.set_timer(delay, lambda: act())
 
     def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
-        spill = self._app.spill
+        paste_into_draft = self._app.paste_into_draft
         # The display name of the asking agent.
         who = "Hermes" if request.agent == "main" else self._app.bridge.team.display_name(request.agent)
         asked = replace(request, agent=who)
         try:
-            dialog = kind_of(asked).dialog(asked, spill)
+            dialog = kind_of(asked).dialog(asked, paste_into_draft)
         except LookupError:
             log.exception("a question could not be asked")
             self.later(0, lambda: done(None))

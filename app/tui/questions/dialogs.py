@@ -40,7 +40,7 @@ from app.tui.questions.budget_words import (
     parse_increase,
     raise_label,
 )
-from app.tui.questions.question_kind import Spill
+from app.tui.questions.question_kind import PasteIntoDraft
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, Skinned, line, words
 from themes.states import NEEDS_YOU
@@ -78,8 +78,8 @@ class RequestDialog(Dialog[ReplyT], Generic[RequestT, ReplyT]):
 
     opens = True
 
-    def __init__(self, request: RequestT, spill: Spill = lambda _text: None) -> None:
-        super().__init__(spill)
+    def __init__(self, request: RequestT, paste_into_draft: PasteIntoDraft = lambda _text: None) -> None:
+        super().__init__(paste_into_draft)
         self.request = request
 
     def foot(self, placeholder: str) -> ComposeResult:
@@ -102,8 +102,8 @@ class ApprovalDialog(RequestDialog[ApprovalAsked, Decision]):
     enters = "deny and tell"
     leaves = "deny"
 
-    def __init__(self, request: ApprovalAsked, spill: Spill = lambda _text: None) -> None:
-        super().__init__(request, spill)
+    def __init__(self, request: ApprovalAsked, paste_into_draft: PasteIntoDraft = lambda _text: None) -> None:
+        super().__init__(request, paste_into_draft)
         rule = line(request.rule, LINE_CHARS)
         shown = shorten(rule, RULE_CHARS)
         lasting = [SESSION, ALWAYS.format(rule=shown)] if rule else []
@@ -273,8 +273,8 @@ class ClarifyDialog(RequestDialog[QuestionAsked, PersonAnswer]):
     enters = "answer"
     leaves = "no answer"
 
-    def __init__(self, request: QuestionAsked, spill: Spill = lambda _text: None) -> None:
-        super().__init__(request, spill)
+    def __init__(self, request: QuestionAsked, paste_into_draft: PasteIntoDraft = lambda _text: None) -> None:
+        super().__init__(request, paste_into_draft)
         self._free = request.allow_freetext or not request.choices
         self._choices = [*request.choices, *([OWN_WORDS] if self._free and request.choices else [])]
 

@@ -19,7 +19,7 @@ from agent.events import (
 from agent.integrations.server_events import FormAsked
 from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import lasting_text, one_line, place_text, reach_text, reasons
-from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from app.tui.questions.question_kind import PasteIntoDraft, PlainTerminal, QuestionKind
 from themes.states import NEEDS_YOU
 from tools.context import PersonAnswer
 
@@ -166,24 +166,24 @@ def _hint(field: FormField) -> str:
     return (f" [{choices}]" if choices else "") + warning
 
 
-def _make_form(request: FormAsked, spill: Spill) -> Dialog[Any]:
+def _make_form(request: FormAsked, paste_into_draft: PasteIntoDraft) -> Dialog[Any]:
     from app.tui.questions.form_dialog import FormDialog
 
-    return FormDialog(request, spill)
+    return FormDialog(request, paste_into_draft)
 
 
-def _make(request: Asked, spill: Spill) -> Dialog[Any]:
+def _make(request: Asked, paste_into_draft: PasteIntoDraft) -> Dialog[Any]:
     from app.tui.questions import dialogs
 
     match request:
         case ApprovalAsked():
-            return dialogs.ApprovalDialog(request, spill)
+            return dialogs.ApprovalDialog(request, paste_into_draft)
         case CeilingAsked():
-            return dialogs.CeilingDialog(request, spill)
+            return dialogs.CeilingDialog(request, paste_into_draft)
         case ForecastAsked():
-            return dialogs.ForecastDialog(request, spill)
+            return dialogs.ForecastDialog(request, paste_into_draft)
         case QuestionAsked():
-            return dialogs.ClarifyDialog(request, spill)
+            return dialogs.ClarifyDialog(request, paste_into_draft)
         case _:
             raise LookupError(request.type)
 

@@ -77,8 +77,10 @@ class FormDialog(Dialog[FormReply]):
     leaves = "cancel"
     opens = True
 
-    def __init__(self, request: FormAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
-        super().__init__(spill)
+    def __init__(
+        self, request: FormAsked, paste_into_draft: Callable[[str], None] = lambda _text: None
+    ) -> None:
+        super().__init__(paste_into_draft)
         self.request = request
         self._inputs: dict[str, Field | OneOf] = {field.name: _input(field) for field in request.fields}
         self._notes = {field.name: Static("", classes="wrong") for field in request.fields}

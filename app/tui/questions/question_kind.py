@@ -13,7 +13,7 @@ from tools.parts import PartKind, search_path
 if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
 
-Spill = Callable[[str], None]
+PasteIntoDraft = Callable[[str], None]
 """A function that inserts into the prompt text that was typed for the draft while a dialog had the focus."""
 
 
@@ -39,7 +39,7 @@ class QuestionKind:
     """One kind of question, found by the type of its event. `dialog` may import the user interface."""
 
     event: type[Asked]
-    dialog: Callable[[Any, Spill], Dialog[Any]]
+    dialog: Callable[[Any, PasteIntoDraft], Dialog[Any]]
     """Makes the dialog of a request, whose outcome is the reply or None."""
     plain: Callable[[Any, PlainTerminal], Awaitable[Any]]
     """Asks on a plain terminal and returns the reply."""

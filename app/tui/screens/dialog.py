@@ -127,9 +127,9 @@ class Dialog(ClosableModal[Outcome]):
     """A question shown above the session.
 
     A key pressed before the dialog could be read is never an answer. Until the dialog is armed, typed text
-    goes to `spill`, which adds it to the draft it was meant for. The same happens later, next to a list of
-    choices, with text that is not a key of the dialog. After that, the draft gets all text, including digits
-    and enter, until an arrow key or esc returns to the choices.
+    goes to `paste_into_draft`, which adds it to the draft it was meant for. The same happens later, next to a
+    list of choices, with text that is not a key of the dialog. After that, the draft gets all text, including
+    digits and enter, until an arrow key or esc returns to the choices.
     """
 
     enters: str = "take it"
@@ -146,9 +146,9 @@ class Dialog(ClosableModal[Outcome]):
     CSS_PATH: ClassVar = Path(__file__).with_name("dialog.tcss")
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(self, spill: Callable[[str], None] | None = None) -> None:
+    def __init__(self, paste_into_draft: Callable[[str], None] | None = None) -> None:
         super().__init__()
-        self._spill = spill or self._to_draft
+        self._paste_into_draft = paste_into_draft or self._paste_into_app_draft
         self._to_prompt = False
         """True if typed text goes to the draft."""
         self._moved = ""
@@ -264,7 +264,7 @@ class Dialog(ClosableModal[Outcome]):
         event.prevent_default()
         if event.is_printable and event.character:
             self._to_prompt = True
-            self._spill(event.character)
+            self._paste_into_draft(event.character)
         elif event.key in ("enter", "backspace"):
             self._press(event.key)
         if self._arming is not None:
@@ -286,7 +286,7 @@ class Dialog(ClosableModal[Outcome]):
             self.back_to_choices()
         elif typed and (self.writes or choosing is not None or not self._is_choice(typed)):
             self._to_prompt = True
-            self._spill(moved + typed)
+            self._paste_into_draft(moved + typed)
         elif self.writes and event.key in ("enter", "backspace"):
             self._press(event.key)
         elif self.weighs_digits and typed and typed.isdigit():
@@ -321,15 +321,15 @@ class Dialog(ClosableModal[Outcome]):
         if key == "enter":
             self._to_prompt = False
 
-    def _to_draft(self, text: str) -> None:
-        if spill := getattr(self.app, "spill", None):
-            spill(text)
+    def _paste_into_app_draft(self, text: str) -> None:
+        if paste_into_draft := getattr(self.app, "paste_into_draft", None):
+            paste_into_draft(text)
 
     def on_paste(self, event: events.Paste) -> None:
         if not self.armed or any(each.has_focus for each in self.query(Choices)):
             event.stop()
             self._to_prompt = True
-            self._spill(event.text)
+            self._paste_into_draft(event.text)
             self._fit()
 
     def key_pageup(self) -> None:

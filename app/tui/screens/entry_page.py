@@ -174,7 +174,7 @@ def change(act: Callable[[ListScreen], Coroutine[Any, Any, None]]) -> Callable[[
         try:
             await act(self)
         except HermesError as error:
-            self.complain(error)
+            self.show_problem(error)
 
     return work(exclusive=True, group="change")(guarded)
 
@@ -265,7 +265,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
     def open_entry(self, entry: Entry) -> object:
         """Handle enter on an entry."""
 
-    def complain(self, error: HermesError | str, severity: SeverityLevel | None = None) -> None:
+    def show_problem(self, error: HermesError | str, severity: SeverityLevel | None = None) -> None:
         """Show why an action failed."""
         self.notify(line(str(error)), severity=severity or self.severity, markup=False)
 

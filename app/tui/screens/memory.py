@@ -132,7 +132,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         self._shown = await asyncio.to_thread(read_memory, self._files)
         self._show(at)
         for problem in self._shown.problems:
-            self.complain(problem)
+            self.show_problem(problem)
 
     def _show(self, at: str = "") -> None:
         rows = [row for row in self._shown.rows if self._scope in (None, row.scope)]
@@ -184,7 +184,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         try:
             written = await self._files.write(scope, [operation], Origin(self._now(), by="person"))
         except (MemoryWriteError, HermesError) as error:
-            self.complain(str(error), "warning")
+            self.show_problem(str(error), "warning")
             return
         if written.changed and not undoing:
             back = inverse(operation)

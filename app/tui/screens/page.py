@@ -43,10 +43,10 @@ class Skinned(Reader):
     """A text in the colours of the application's skin."""
 
     def on_mount(self) -> None:
-        self._wear_skin()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
+        self._apply_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._apply_skin())
 
-    def _wear_skin(self) -> None:
+    def _apply_skin(self) -> None:
         self.use(palette_of(self.app))
 
 
@@ -207,8 +207,8 @@ class Page(ClosableModal[Outcome]):
         return []
 
     def on_mount(self) -> None:
-        self._wear_skin()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
+        self._apply_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._apply_skin())
 
     def state(self, text: str) -> None:
         """Show a text at the right end of the title."""
@@ -230,7 +230,7 @@ class Page(ClosableModal[Outcome]):
     def action_back(self) -> None:
         self.dismiss(None)
 
-    def _wear_skin(self) -> None:
+    def _apply_skin(self) -> None:
         self.rows.use(palette_of(self.app))
 
 

@@ -284,7 +284,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
             return
         if row.state in ("broken", "refused") or row.needs:
             why = row.needs or row.reason
-            self.complain(f"{row.name} cannot be enabled here: {why}.", "warning")
+            self.show_problem(f"{row.name} cannot be enabled here: {why}.", "warning")
             return
         if not await self.app.push_screen_wait(ChangeDialog(question(row), row.difference, "Enable")):
             return
@@ -306,7 +306,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     @change_entry
     async def action_remove(self, row: PluginRow) -> None:
         if row.place != "home":
-            self.complain(f"{row.name} comes with the {row.place}; p uses it no longer.", "warning")
+            self.show_problem(f"{row.name} comes with the {row.place}; p uses it no longer.", "warning")
             return
 
         async def undo() -> None:

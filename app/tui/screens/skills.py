@@ -145,7 +145,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         rows = rows_of(found)
         self.list_entries(rows, _standing_counts(rows), at)
         for note in (*found.notes, *found.renewed):
-            self.complain(note, "warning")
+            self.show_problem(note, "warning")
 
     def tell(self) -> None:
         super().tell()
@@ -171,7 +171,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         if row is None:
             return
         if row.standing != "used":
-            self.complain(f"{row.name} is not used: {row.reason}.", "warning")
+            self.show_problem(f"{row.name} is not used: {row.reason}.", "warning")
             return
         self.dismiss(row.name)
 
@@ -380,7 +380,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
         number = plural(len(found.offers), "skill")
         self._end(found.offers, f"{number} for {one_line(self._text) or 'everything'}")
         for problem in found.problems[:3]:
-            self.complain(problem, "warning")
+            self.show_problem(problem, "warning")
 
     def _begin(self, state: str) -> None:
         self.busy = True
@@ -411,7 +411,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
                 )
         except HermesError as error:
             self._end(offers, before)
-            self.complain(error)
+            self.show_problem(error)
         finally:
             await asyncio.shield(asyncio.to_thread(stack.close))
 

@@ -16,7 +16,7 @@ _AGAIN = {"--continue": "resume_last", "-c": "resume_last", "--here": "here"}
 SWITCHES = {"--demo": "demo", "--json": "json"} | _AGAIN
 WITH_VALUE = {"--model": "model", "-m": "model", "--prompt": "prompt", "-p": "prompt"} | _RESUMED
 """Options with a value that open a session, and the field that each sets."""
-JUDGED = ("--approve", "--effort", "--tools", "--max-turns")
+CHECKED_BY_PARSER = ("--approve", "--effort", "--tools", "--max-turns")
 """Options that also open a session, but whose values only the full parser checks."""
 
 
@@ -36,7 +36,7 @@ class FastOptions:
         self.model: str | None = None
         self.cwd: str | None = None
         self.resume: str | None = None
-        self.sound = True
+        self.is_complete = True
         """True if the options are complete; false if the parser must check a value that is left out here."""
 
     @property
@@ -51,11 +51,11 @@ def fast_options(arguments: Sequence[str]) -> FastOptions | None:
     left = iter(arguments)
     for word in left:
         name, equals, value = word.partition("=")
-        if name in WITH_VALUE or name in JUDGED:
+        if name in WITH_VALUE or name in CHECKED_BY_PARSER:
             if not equals and (value := next(left, "-")).startswith("-"):
                 return None
-            if name in JUDGED:
-                options.sound = False
+            if name in CHECKED_BY_PARSER:
+                options.is_complete = False
             else:
                 setattr(options, WITH_VALUE[name], value)
         elif word in SWITCHES:

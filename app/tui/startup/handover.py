@@ -98,7 +98,7 @@ class Startup:
             # The modules read so far stay alive: searching them for garbage would only delay the next key.
             gc.freeze()
             gc.enable()
-        self._app.call_after_refresh(self._app.begin)
+        self._app.call_after_refresh(self._app.open_first_session)
 
     async def wait_for_idle_keys(self) -> None:
         """Wait for a short pause in typing. Returns at once if a key is held back."""
@@ -172,21 +172,21 @@ def as_events(text: str) -> Iterator[events.Event]:
 
 def driver_for_frame(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
     """Return a subclass of `driver` that takes over the terminal showing `frame` without clearing it."""
-    if frame is None or not frame.stands:
+    if frame is None or not frame.is_shown:
         return driver
 
     class TakingDriver(driver):
         def start_application_mode(self) -> None:
             self.first_input = frame.take_keys()
             super().start_application_mode()
-            if frame.stands:
+            if frame.is_shown:
                 frame.hand_over()
                 # Restore the terminal settings from before the first frame, also while an editor runs.
                 self.attrs_before = frame.before
 
         def write(self, data: str) -> None:
             # Some terminals clear the alternate screen when it is requested again.
-            if data != _OTHER_SCREEN or not frame.stands:
+            if data != _OTHER_SCREEN or not frame.is_shown:
                 super().write(data)
 
     return TakingDriver

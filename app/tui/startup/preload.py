@@ -58,7 +58,7 @@ _complete: dict[str, ModuleType] = {}
 """Completely imported modules; in `sys.modules` are also those that another thread still imports."""
 
 
-async def bring(name: str) -> ModuleType:
+async def import_yielding(name: str) -> ModuleType:
     """Import a module in a thread that yields to the event loop, and return it."""
     known = _complete.get(name)
     if known is None or sys.modules.get(name) is not known:
@@ -66,7 +66,7 @@ async def bring(name: str) -> ModuleType:
     return known
 
 
-def hurry(waits: bool) -> None:
+def set_hurried(waits: bool) -> None:
     """Set whether a message waits for the session to open; imports then no longer wait for the event loop.
 
     The interpreter still switches threads every millisecond, so keys are echoed.
@@ -77,18 +77,18 @@ def hurry(waits: bool) -> None:
         _hurried.clear()
 
 
-async def bring_surface() -> None:
+async def import_surface() -> None:
     """Import the modules that show a session in a yielding thread, and discover the tools, which define how
     calls are displayed.
     """
     for name in SURFACE:
-        await bring(name)
+        await import_yielding(name)
     from tools.discovery import discover
 
     await yielding_thread(discover)
 
 
-async def bring_dialogs(last_key: Callable[[], float]) -> None:
+async def import_dialogs(last_key: Callable[[], float]) -> None:
     """Import the modules of the question dialogs, as `read` does."""
     from app.tui.questions.question_kind import kinds
 
@@ -96,43 +96,43 @@ async def bring_dialogs(last_key: Callable[[], float]) -> None:
         await read(kind.reads, last_key)
 
 
-async def bring_engine() -> None:
+async def import_engine() -> None:
     """Import the modules that open a session in this process, in a yielding thread."""
     from agent.api.opening import READ_FIRST
 
     for name in READ_FIRST:
-        await bring(name)
+        await import_yielding(name)
 
 
 async def yielding_thread(work: Callable[[], Result]) -> Result:
     """Run `work` in a thread whose imports yield to the event loop."""
-    courtesy = _Courtesy(asyncio.get_running_loop())
+    finder = _YieldingFinder(asyncio.get_running_loop())
 
-    def courteous() -> Result:
-        with _standing_first(courtesy):
-            courtesy.begin()
+    def work_yielding() -> Result:
+        with _first_finder(finder):
+            finder.start()
             return work()
 
-    return await asyncio.to_thread(courteous)
+    return await asyncio.to_thread(work_yielding)
 
 
 @contextmanager
-def _standing_first(courtesy: _Courtesy) -> Iterator[None]:
-    """Put `courtesy` first in `sys.meta_path` while the block runs.
+def _first_finder(finder: _YieldingFinder) -> Iterator[None]:
+    """Put `finder` first in `sys.meta_path` while the block runs.
 
     The list is replaced, never modified: another thread that imports may iterate over it, and would skip a
     finder if the entries moved up.
     """
     with _changing:
-        sys.meta_path = [courtesy, *sys.meta_path]
+        sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
         with _changing:
-            sys.meta_path = [each for each in sys.meta_path if each is not courtesy]
+            sys.meta_path = [each for each in sys.meta_path if each is not finder]
 
 
-class _Courtesy:
+class _YieldingFinder:
     """A module finder that finds nothing, but makes imports in one thread wait for the event loop.
 
     A finder is the only place where an import can be delayed. Each import in the thread waits until the event
@@ -144,9 +144,9 @@ class _Courtesy:
         self._thread = 0
         self._round = threading.Event()
         self._round.set()
-        self._in_vain = 0
+        self._timeouts = 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Make the imports of the current thread yield from now on."""
         self._thread = threading.get_ident()
 
@@ -158,19 +158,19 @@ class _Courtesy:
         wait for this import.
         """
         if threading.get_ident() != self._thread:
-            self._in_vain = TRIES
+            self._timeouts = TRIES
             return
         if _hurried.is_set():
             return
         if self._round.is_set():
             self._round.clear()
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._loop.call_soon, self._come_round)
-        if self._in_vain < TRIES and not self._round.wait(PATIENCE):
-            self._in_vain += 1
+                self._loop.call_soon_threadsafe(self._loop.call_soon, self._finish_round)
+        if self._timeouts < TRIES and not self._round.wait(PATIENCE):
+            self._timeouts += 1
 
-    def _come_round(self) -> None:
-        self._in_vain = 0
+    def _finish_round(self) -> None:
+        self._timeouts = 0
         self._round.set()
 
 
@@ -186,9 +186,9 @@ async def warm_up(
     end = time.monotonic() + FIRST
     while busy() and time.monotonic() < end:  # noqa: ASYNC110 - the request sets no event here
         await asyncio.sleep(FIRST / 10)
-    await bring_dialogs(last_key)
+    await import_dialogs(last_key)
     await read((*DRAWING_TEXT, *DRAWING_CODE, *SENDING), last_key)
-    await _quiet(last_key)
+    await _wait_for_pause(last_key)
     from widgets.transcript.markdown import prepare
 
     await yielding_thread(prepare)
@@ -198,17 +198,17 @@ async def warm_up(
 
 
 async def read(modules: Sequence[str], last_key: Callable[[], float] = lambda: float("-inf")) -> None:
-    """Import `modules` as `bring` does, each after a pause in typing; modules not installed are skipped."""
+    """Import each of `modules` after a pause in typing, yielding; modules not installed are skipped."""
     for name in modules:
         if name in sys.modules:
             continue
-        await _quiet(last_key)
+        await _wait_for_pause(last_key)
         try:
-            await bring(name)
+            await import_yielding(name)
         except ImportError as error:
             log.info("not read ahead: %s", error)
 
 
-async def _quiet(last_key: Callable[[], float]) -> None:
+async def _wait_for_pause(last_key: Callable[[], float]) -> None:
     while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key sets no event here
         await asyncio.sleep(left)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
-from app.tui.startup.preload import DRAWING_CODE, DRAWING_TEXT, bring, yielding_thread
+from app.tui.startup.preload import DRAWING_CODE, DRAWING_TEXT, import_yielding, yielding_thread
 
 if TYPE_CHECKING:
     from agent.core.home import Home
@@ -50,7 +50,7 @@ async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None
     if not home.database.is_file():
         return
     for name in STORING:
-        await bring(name)
+        await import_yielding(name)
     from agent.core.store.store import Store
     from agent.session.options import PREVIEWED
 
@@ -63,18 +63,18 @@ async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None
             if record is not None:
                 head = (await store.heads(record.id))[0].name
                 path = await store.tail(record.id, head, PREVIEWED)
-                await _bring_parts(path)
+                await _import_parts(path)
                 show(path)
     except HermesError:
         return
 
 
-async def _bring_parts(path: Sequence[Node]) -> None:
+async def _import_parts(path: Sequence[Node]) -> None:
     """Import the modules that show these messages: tools for the displays of calls, lexers for code."""
     has_calls = any(node.kind == "tool" or node.data.get("calls") for node in path)
     has_code = has_calls or any("```" in node.content for node in path)
     for name in (*PARTS, *(DRAWING_CODE if has_code else ())):
-        await bring(name)
+        await import_yielding(name)
     from tools.discovery import discover
     from widgets.transcript.markdown import prepare
 

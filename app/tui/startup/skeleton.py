@@ -66,7 +66,7 @@ class Skeleton:
                 signal.signal(number, lambda number, _frame: self._end(128 + number))
         self._stands = self._taken = True
         self._silence()
-        _write(ENTER + BEGIN + picture(look, columns, rows) + END)
+        _write(ENTER + BEGIN + frame_output(look, columns, rows) + END)
         if columns >= SMALLEST[0] and rows >= SMALLEST[1]:
             self._listen(look, columns, rows)
 
@@ -77,7 +77,7 @@ class Skeleton:
         def draw(text: list[str]) -> None:
             nonlocal drawn
             whole, drawn = len(text) != drawn, len(text)
-            _write(BEGIN + (picture if whole else prompt)(look, columns, rows, text) + END)
+            _write(BEGIN + (frame_output if whole else prompt)(look, columns, rows, text) + END)
 
         self._echo = EarlyEcho(INPUT, columns - TEXT_FROM - 1, max(rows // 3, 1), draw)
         self._echo.type_in(self.typed)
@@ -96,7 +96,7 @@ class Skeleton:
         self._stands = False
 
     @property
-    def stands(self) -> bool:
+    def is_shown(self) -> bool:
         """True while the terminal shows only the first frame."""
         return self._stands
 
@@ -206,7 +206,7 @@ def size(environ: Mapping[str, str]) -> tuple[int, int]:
     return columns, rows
 
 
-def picture(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str] = ("",)) -> str:
+def frame_output(look: startup_theme_read.Look, columns: int, rows: int, text: Sequence[str] = ("",)) -> str:
     """Return the first frame as output: background, top line, rules, the prompt with the rows of `text`."""
     parts = [f"\x1b[0;{look['ground']}m\x1b[H\x1b[2J"]
     if columns < SMALLEST[0] or rows < SMALLEST[1]:

@@ -108,7 +108,7 @@ async def ask_version(write: Callable[[str], None], answers: TerminalAnswers) ->
     return ""
 
 
-async def ask_page(write: Callable[[str], None], answers: TerminalAnswers) -> bool | None:
+async def ask_background(write: Callable[[str], None], answers: TerminalAnswers) -> bool | None:
     """Ask the terminal whether its background is light; return None if it does not answer in time."""
     import asyncio
 
@@ -122,7 +122,7 @@ async def ask_page(write: Callable[[str], None], answers: TerminalAnswers) -> bo
     return None
 
 
-def page_report(answer: str) -> bool | None:
+def background_report(answer: str) -> bool | None:
     """Parse a report of a light or dark background (mode 2031); None for any other answer. Pure."""
     return {"\x1b[?997;1n": False, "\x1b[?997;2n": True}.get(answer)
 

@@ -123,7 +123,7 @@ def is_key(piece: str) -> bool:
     return len(piece) <= len("\x1b[") or piece.startswith("\x1bO")
 
 
-def goes_on(begun: bytes, data: bytes) -> bool:
+def continues_report(begun: bytes, data: bytes) -> bool:
     """Return whether `data` continues a report whose beginning `begun` was dropped as incomplete. Pure."""
     found = _compile_pattern(_REPORT).match(begun + data)
     # One byte may be a key as well.
@@ -212,7 +212,7 @@ class InputDecoder:
         if gone and gone + data != BEGIN and BEGIN.startswith(gone + data):
             self._gone, self._held = gone, data
             return found
-        if gone and ((gone + data).startswith(BEGIN) or goes_on(gone, data)):
+        if gone and ((gone + data).startswith(BEGIN) or continues_report(gone, data)):
             # The sequence was given up too early: its rest is not typed text.
             data = gone + data
         while data:
@@ -568,7 +568,7 @@ _SENT = {
 _Key = cast(Any, Enum("_Key", [(name, name) for name in _SENT.values()]))
 
 
-def tell_apart() -> None:
+def add_key_sequences() -> None:
     """Make Textual recognize alt+enter, alt with a digit, and rxvt's keys without the Kitty protocol.
 
     Terminals send escape and the key together. A user who presses both in turn takes longer than Textual

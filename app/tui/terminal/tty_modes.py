@@ -187,9 +187,9 @@ def driver_with_modes(
             self._end_guard()
             super().close()
 
-        def lose_terminal(self) -> None:
+        def report_lost_terminal(self) -> None:
             self._end_guard()
-            super().lose_terminal()
+            super().report_lost_terminal()
 
         def write(self, data: str) -> None:
             if self._in_frame and len(data) < QUESTION_LENGTH and _QUESTION.search(data):

@@ -81,7 +81,7 @@ class TtyOutput:
         """Send `data` now, or as soon as the terminal reads; frames may be dropped."""
         with self._lock:
             self._send()
-            if not self._needed and self._leaves_out(data):
+            if not self._needed and self._is_dropped(data):
                 return
             if not self.gone:
                 if not self._waiting:
@@ -100,7 +100,7 @@ class TtyOutput:
                 self._send()
             self._needed = False
 
-    def lose(self, cause: str) -> None:
+    def mark_lost(self, cause: str) -> None:
         """Drop the waiting bytes and call `lost`, because the terminal has gone."""
         with self._lock:
             if self.gone:
@@ -108,12 +108,12 @@ class TtyOutput:
             self.gone = True
             self._waiting.clear()
         log.warning("the terminal has gone (%s); Hermes ends, the session stays", cause)
-        _lead_nowhere()
+        _redirect_to_null()
         self._loop.call_soon_threadsafe(self._lost)
 
-    def _leaves_out(self, data: bytes) -> bool:
+    def _is_dropped(self, data: bytes) -> bool:
         """Return whether to drop `data`, because it is a frame and the terminal is too far behind."""
-        if is_word(data):
+        if is_control(data):
             return len(self._waiting) > WORDS_LIMIT
         slow = bool(self._waiting) and time.monotonic() - self._since > SLOW
         self._behind = self._behind or slow or len(self._waiting) > LIMIT
@@ -126,7 +126,7 @@ class TtyOutput:
         except BlockingIOError:
             pass  # another writer used the space
         except OSError as error:
-            self.lose(error.strerror or type(error).__name__)
+            self.mark_lost(error.strerror or type(error).__name__)
         if self._waiting and not self._listens:
             self._listens = True
             self._loop.call_soon_threadsafe(self._listen)
@@ -138,7 +138,7 @@ class TtyOutput:
         poll.register(self._number, select.POLLOUT)
         found = poll.poll(seconds * 1000)
         if found and found[0][1] & _GONE:
-            self.lose("hung up")
+            self.mark_lost("hung up")
         return bool(found) and not self.gone
 
     def _listen(self) -> None:
@@ -163,7 +163,7 @@ class TtyOutput:
             self._loop.call_later(LOOK, self._look)
 
 
-def is_word(data: bytes) -> bool:
+def is_control(data: bytes) -> bool:
     """Return whether bytes set or query something in the terminal instead of drawing a frame. Pure.
 
     Examples are copied text, a title, a notification, a stored image or a mode. No later frame would repeat
@@ -191,10 +191,10 @@ def drop_unread_output() -> None:
     """Discard further output if the terminal does not read for a second, so that writing does not block."""
     if not select.select([], [1], [], PATIENCE)[1]:
         log.warning("the terminal reads nothing any more; it could not be put back as it was")
-        _lead_nowhere()
+        _redirect_to_null()
 
 
-def _lead_nowhere() -> None:
+def _redirect_to_null() -> None:
     """Redirect reads from the lost terminal to an empty pipe and writes to the null device, permanently.
 
     After a hang-up, reading would otherwise return end of file again and again, and writing would fail.
@@ -234,7 +234,7 @@ def driver_with_output(
             assert stream is not None, "a full screen has a terminal"
             self._encoding = stream.encoding
             self._ascii = draws_ascii_only(os.environ)
-            self._line = TtyOutput(stream.fileno(), self.lose_terminal, caught_up)
+            self._line = TtyOutput(stream.fileno(), self.report_lost_terminal, caught_up)
 
         @property
         def backlog(self) -> int:
@@ -247,7 +247,7 @@ def driver_with_output(
                 shown = shown.translate(TO_ASCII)
             self._line.write(shown.encode(self._encoding, "replace"))
 
-        def lose_terminal(self) -> None:
+        def report_lost_terminal(self) -> None:
             """Report that the terminal has gone. Called on the event loop."""
             lost()
 
@@ -269,7 +269,7 @@ def driver_with_output(
                     self.keyboard,
                 )
             except OSError as error:
-                self._line.lose(error.strerror or type(error).__name__)
+                self._line.mark_lost(error.strerror or type(error).__name__)
 
         def stop_application_mode(self) -> None:
             self._line.hold()

@@ -22,7 +22,7 @@ from agent.events import ApprovalAsked, Decision, Noticed, QueueChanged, TextAdd
 from agent.integrations.mcp.server_state import ServerState
 from agent.model.providers import NoModelError
 from agent.session.options import Options
-from app.tui.commands.history_actions import panes_of
+from app.tui.commands.history_actions import session_changes
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -89,7 +89,7 @@ async def _goes_back(client: SessionClient, made: Bench) -> None:
     changes = await history.changes(0, (await history.place()).step)
     assert changes[0].after is not None and changes[0].after.digest is not None
     assert await history.contents(changes[0].after.digest) == b"made\n"
-    assert [row.path for row in await panes_of(history)] == ["a.txt"]
+    assert [row.path for row in await session_changes(history)] == ["a.txt"]
     operation, went = await history.undo()
     assert (operation.label, went.draft) == ("And again", "And again")
     assert client.path[-1].content == "All done." and client.branch != "main"
@@ -137,11 +137,11 @@ async def test_a_queue_is_edited_and_an_interrupt_leaves_it(tmp_path: Path) -> N
 
 async def test_a_message_that_is_stopped_at_once_asks_no_model(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("never")])) as made, remote(made) as client:
-        os.kill(client.pid, signal.SIGSTOP)
+        os.kill(client.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
         turn = asyncio.ensure_future(client.run("Begin"))
         await asyncio.sleep(0)
         client.interrupt()
-        os.kill(client.pid, signal.SIGCONT)  # It reads both at once.
+        os.kill(client.pid, signal.SIGCONT)  # type: ignore[attr-defined]  # It reads both at once.
         assert (await turn).outcome == "interrupted"
         assert not made.server.requests
 

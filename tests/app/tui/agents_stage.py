@@ -132,7 +132,7 @@ def busy(app: Staged) -> None:
             ),
         ]
     )
-    app.bridge.team.hear(asked)
+    app.bridge.team.handle(asked)
     app.hear([stands("agent-2", "asks", calls=4, tokens=2_300, cost=0.01, budget=0.12)])
 
 

@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false
 """Every screen of the application over real data, and how each is opened."""
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ async def _agent(_world: World, app: Staged) -> AgentScreen:
 
 def _onboarding(_world: World, app: Staged) -> OnboardingScreen:
     servers = [DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b",))]
-    return OnboardingScreen(NoModelError((), servers), app.spill)
+    return OnboardingScreen(NoModelError((), servers), app.paste_into_draft)
 
 
 def _timeline_files(world: World, _app: Staged) -> FilesScreen:
@@ -224,18 +225,18 @@ def _candidate(world: World, _app: Staged) -> CandidateScreen:
 
 OPENED: dict[type[Screen[Any]], Opened] = {
     AgentScreen: Opened(_agent),
-    ApprovalDialog: Opened(at_once(lambda _, app: ApprovalDialog(story.approval(), app.spill))),
+    ApprovalDialog: Opened(at_once(lambda _, app: ApprovalDialog(story.approval(), app.paste_into_draft))),
     ApprovalsScreen: Opened(at_once(lambda world, _: ApprovalsScreen(Approvals(world.grants, list))), "x"),
     AuditScreen: Opened(at_once(lambda world, _: AuditScreen(world.audit)), "v"),
     BrowserScreen: Opened(at_once(lambda world, _: BrowserScreen(world.folder / "browser")), "p"),
     BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),
-    CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.spill))),
+    CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.paste_into_draft))),
     ChangeDialog: Opened(
         at_once(lambda *_: ChangeDialog("Enable it?", "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n", "Enable")),
         "o",
     ),
     ChoiceEditor: Opened(_choice_editor),
-    ClarifyDialog: Opened(at_once(lambda _, app: ClarifyDialog(story.question(), app.spill))),
+    ClarifyDialog: Opened(at_once(lambda _, app: ClarifyDialog(story.question(), app.paste_into_draft))),
     CompareScreen: Opened(at_once(lambda *_: CompareScreen(comparison()))),
     ConfirmDialog: Opened(at_once(lambda *_: ConfirmDialog("Delete it?", "Delete it"))),
     ContextScreen: Opened(at_once(lambda *_: ContextScreen(lambda: _soon(CONTEXT))), "r"),
@@ -243,8 +244,8 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     FileScreen: Opened(at_once(_file), "w"),
     FilesScreen: Opened(at_once(_timeline_files), "x"),
     FetchDialog: Opened(at_once(lambda *_: FetchDialog(STANDARD, Halfway(), lambda _message: None))),
-    ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.spill))),
-    FormDialog: Opened(at_once(lambda _, app: FormDialog(server_form(), app.spill))),
+    ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.paste_into_draft))),
+    FormDialog: Opened(at_once(lambda _, app: FormDialog(server_form(), app.paste_into_draft))),
     HelpScreen: Opened(
         at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
     ),

@@ -32,7 +32,7 @@ class Dressed(HermesApp):
     def say(self, text: str, *, timeout: float | None = None) -> None:
         self.said.append(text)
 
-    def complain(self, text: str) -> None:
+    def show_warning(self, text: str) -> None:
         self.said.append(text)
 
 

@@ -25,7 +25,7 @@ from tests.widgets.panes.host import Host, lines
 def team(*events: Event) -> AgentRows:
     made = AgentRows(lambda: 100.0)
     for event in events:
-        made.hear(event)
+        made.handle(event)
     return made
 
 
@@ -58,7 +58,7 @@ def test_progress_and_end_give_the_figures() -> None:
     assert (row.state, row.action, row.calls, row.tokens, row.cost, row.budget) == (
         "running", "reading x", 3, 900, 0.01, 0.25,
     )  # fmt: skip
-    made.hear(AgentEnded(agent="a", outcome="done", summary="4 findings", seconds=12.5, calls=5))
+    made.handle(AgentEnded(agent="a", outcome="done", summary="4 findings", seconds=12.5, calls=5))
     row = made.rows()[0]
     assert (row.state, row.action, row.seconds, row.since) == ("done", "4 findings", 12.5, None)
 
@@ -66,7 +66,7 @@ def test_progress_and_end_give_the_figures() -> None:
 def test_every_end_has_a_state_of_its_own() -> None:
     made = team(*(sent(name) for name in ("done", "failed", "denied", "interrupted", "budget")))
     for name in ("done", "failed", "denied", "interrupted", "budget"):
-        made.hear(AgentEnded(agent=name, outcome=name, summary="s", seconds=1))  # type: ignore[arg-type]
+        made.handle(AgentEnded(agent=name, outcome=name, summary="s", seconds=1))  # type: ignore[arg-type]
     assert [row.state for row in made.rows()] == ["done", "failed", "denied", "interrupted", "budget"]
 
 
@@ -75,20 +75,20 @@ async def test_an_agent_that_asks_wants_attention_until_it_is_answered() -> None
         agent="a", id="q", question="?", choices=(), allow_freetext=True, reply=asyncio.Future()
     )
     made = team(sent("a"), AgentProgressed(agent="a", action="working"))
-    assert made.hear(question) and states(made) == [("a", "waiting", 0)]
-    assert not made.hear(RequestResolved(id="other", outcome="answered"))
-    assert made.hear(RequestResolved(id="q", outcome="answered"))
+    assert made.handle(question) and states(made) == [("a", "waiting", 0)]
+    assert not made.handle(RequestResolved(id="other", outcome="answered"))
+    assert made.handle(RequestResolved(id="q", outcome="answered"))
     assert made.rows()[0].action == "working"
-    made.hear(question)
-    made.hear(AgentEnded(agent="a", outcome="interrupted", summary="stopped", seconds=1))
+    made.handle(question)
+    made.handle(AgentEnded(agent="a", outcome="interrupted", summary="stopped", seconds=1))
     assert states(made) == [("a", "interrupted", 0)]
 
 
 def test_what_is_not_about_subagents_changes_nothing() -> None:
     made = team()
-    assert not made.hear(TurnStarted(turn=1))
-    assert not made.hear(AgentProgressed(agent="never sent"))
-    assert not made.hear(AgentEnded(agent="never sent", outcome="done", summary="", seconds=1))
+    assert not made.handle(TurnStarted(turn=1))
+    assert not made.handle(AgentProgressed(agent="never sent"))
+    assert not made.handle(AgentEnded(agent="never sent", outcome="done", summary="", seconds=1))
     assert made.rows() == [] and made.row("never sent") is None and made.below("never sent") == []
 
 
@@ -115,7 +115,7 @@ async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
         sent("b", "a", name="views"),
         AgentProgressed(agent="b", state="waiting", action="asks you", calls=1),
     ):
-        made.hear(event)
+        made.handle(event)
     async with app.run_test(size=(120, 40)) as pilot:
         app.agents.show(made.rows())
         app.seconds = 142.0
@@ -133,22 +133,22 @@ async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
 def test_those_with_something_under_way_stand_above_those_that_are_over() -> None:
     made = team(sent("a"), sent("b"), sent("b1", "b"), sent("c"))
     for agent in ("a", "b1"):
-        made.hear(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
+        made.handle(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
     assert [row.agent for row in made.rows()] == ["b", "b1", "c", "a"]
 
 
 def test_what_is_not_merged_stays_with_its_row_until_it_is_settled() -> None:
     ended = AgentEnded(agent="a", outcome="done", summary="", seconds=1)
     made = team(sent("a"), sent("b"), CopyChanged(agent="a", paths=3), ended)
-    made.hear(replace(ended, agent="b"))
+    made.handle(replace(ended, agent="b"))
     assert [(row.agent, row.unmerged) for row in made.rows()] == [("a", 3), ("b", 0)]
     assert made.clear_ended() == 1 and [row.agent for row in made.rows()] == ["a"]
-    made.hear(sent("a"))
+    made.handle(sent("a"))
     assert made.rows()[0].unmerged == 3
-    made.hear(ended)
-    assert made.hear(CopyChanged(agent="a", paths=0)) and made.rows()[0].unmerged == 0
+    made.handle(ended)
+    assert made.handle(CopyChanged(agent="a", paths=0)) and made.rows()[0].unmerged == 0
     assert made.clear_ended() == 1 and made.rows() == []
-    assert not made.hear(CopyChanged(agent="never sent", paths=1))
+    assert not made.handle(CopyChanged(agent="never sent", paths=1))
 
 
 def test_a_paused_agent_is_no_question() -> None:
@@ -160,10 +160,10 @@ def test_one_that_is_told_to_stop_says_so_until_it_has_ended() -> None:
     made = team(sent("a"), sent("a1", "a"), sent("b"), AgentProgressed(agent="a", action="reading"))
     made.mark_stopping("a")
     assert states(made) == [("a", "stopping", 0), ("a1", "stopping", 1), ("b", "pending", 0)]
-    made.hear(AgentProgressed(agent="a", action="still there"))
+    made.handle(AgentProgressed(agent="a", action="still there"))
     assert made.rows()[0].state == "stopping"
-    made.hear(AgentEnded(agent="a", outcome="interrupted", summary="", seconds=1))
-    made.hear(sent("a"))
+    made.handle(AgentEnded(agent="a", outcome="interrupted", summary="", seconds=1))
+    made.handle(sent("a"))
     assert made.rows()[0].state == "pending"
     made.mark_stopping("never sent")
 
@@ -172,22 +172,22 @@ def test_cleared_agents_are_gone_until_one_of_them_goes_on() -> None:
     made = team(sent("a"), sent("a1", "a"), sent("b"))
     assert made.clear_ended() == 0
     for agent in ("a1", "a"):
-        made.hear(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
+        made.handle(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
     assert made.clear_ended() == 2
     assert [row.agent for row in made.rows()] == ["b"] and made.row("a1") is not None
-    made.hear(sent("a1", "a"))
+    made.handle(sent("a1", "a"))
     assert [row.agent for row in made.rows()] == ["a", "a1", "b"]
 
 
 def test_costs_add_up_and_one_unknown_makes_all_unknown() -> None:
     made = team(sent("a"), sent("b"))
     assert made.cost() == 0
-    made.hear(AgentProgressed(agent="a", cost=0.25))
-    made.hear(AgentEnded(agent="b", outcome="done", summary="", seconds=1, cost=0.5))
+    made.handle(AgentProgressed(agent="a", cost=0.25))
+    made.handle(AgentEnded(agent="b", outcome="done", summary="", seconds=1, cost=0.5))
     assert made.cost() == 0.75
-    made.hear(sent("b"))
+    made.handle(sent("b"))
     assert made.cost() == 0.75
-    made.hear(AgentProgressed(agent="b", cost=None))
+    made.handle(AgentProgressed(agent="b", cost=None))
     assert made.cost() is None
 
 

@@ -17,7 +17,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from app.tui.conversation.agent_screen import announced_nodes
-from app.tui.conversation.bridge import PROGRESS_KEPT, AgentStreams, Flight, TodoTree
+from app.tui.conversation.bridge import PROGRESS_KEPT, AgentStreams, TodoTree, UnstoredEvents
 from tools.context import Todo
 from tools.results import Display
 
@@ -28,11 +28,11 @@ FINISHED = ToolFinished(
 )
 
 
-def flying(*events: Event) -> Flight:
+def flying(*events: Event) -> UnstoredEvents:
     made = AgentStreams()
     for event in events:
-        made.hear(event)
-    return made.flight("a")
+        made.handle(event)
+    return made.unstored_events("a")
 
 
 def test_what_is_half_written_and_what_runs_is_in_flight() -> None:
@@ -66,11 +66,11 @@ def test_who_follows_hears_one_agent_until_they_stop_and_of_a_new_session() -> N
     stop = made.follow("a", heard.append)
     opened = SessionOpened(session="s", title="", model="m", workspace="/")
     for event in (STARTED, TextAdded(agent="b", text="x"), TextAdded(text="main"), opened):
-        made.hear(event)
-    assert heard == [STARTED, opened] and made.flight("a").events() == []
+        made.handle(event)
+    assert heard == [STARTED, opened] and made.unstored_events("a").events() == []
     stop()
     stop()
-    made.hear(STARTED)
+    made.handle(STARTED)
     assert len(heard) == 2
 
 
@@ -78,9 +78,13 @@ def test_what_was_stored_a_moment_ago_is_still_to_be_heard_of() -> None:
     path = [
         Node(at, "s", None, kind, 0.0, "", {}) for at, kind in ((1, "user"), (2, "assistant"), (3, "tool"))
     ]
-    assert announced_nodes(path, Flight(2), True) == path[:2]
-    assert announced_nodes(path, Flight(2), False) == announced_nodes(path, Flight(0), True) == path
-    assert announced_nodes([], Flight(2), True) == []
+    assert announced_nodes(path, UnstoredEvents(2), True) == path[:2]
+    assert (
+        announced_nodes(path, UnstoredEvents(2), False)
+        == announced_nodes(path, UnstoredEvents(0), True)
+        == path
+    )
+    assert announced_nodes([], UnstoredEvents(2), True) == []
 
 
 def sent(agent: str, parent: str = "main") -> AgentStarted:
@@ -95,7 +99,7 @@ def tasks(agent: str, *ids: str) -> TodosChanged:
 def tree(*events: Event) -> TodoTree:
     made = TodoTree()
     for event in events:
-        made.hear(event)
+        made.handle(event)
     return made
 
 
@@ -113,7 +117,7 @@ def test_a_list_below_an_agent_without_one_stands_in_its_place() -> None:
     made = tree(tasks("main", "x"), sent("a"), sent("a1", "a"), tasks("a1", "1"))
     assert [(each.agent, each.sender, each.task) for each in made.below()] == [("a1", "main", "x")]
     assert [each.sender for each in made.below("a")] == ["a"]
-    made.hear(tasks("a", "1"))
+    made.handle(tasks("a", "1"))
     assert [(each.agent, each.sender) for each in made.below()] == [("a", "main"), ("a1", "a")]
 
 

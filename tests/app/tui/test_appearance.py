@@ -53,7 +53,7 @@ async def test_a_skin_on_the_terminals_own_page_follows_its_light(home: Path) ->
     app = dressed(home, "ansi")
     async with running(app):
         assert app.session.status.palette.skin.colors["warning"] == "ansi_yellow"
-        await app.appearance.turn_page(True)
+        await app.appearance.set_light(True)
         assert app.session.status.palette.skin.colors["warning"] == "ansi_magenta"
 
 
@@ -72,7 +72,7 @@ async def test_a_dialog_leaves_what_is_below_it_readable_in_the_terminals_own_co
 async def test_a_skin_reaches_style_sheets_and_drawn_widgets(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
-        await app.appearance.wear("paper")
+        await app.appearance.apply("paper")
         await pilot.pause()
         paper = load_skin("paper").skin
         assert app.session.transcript.palette.skin == paper
@@ -84,14 +84,14 @@ async def test_a_skin_that_is_not_there_changes_nothing(home: Path) -> None:
     app = dressed(home)
     async with running(app):
         with pytest.raises(ConfigError, match="There is no skin `papre`; did you mean `paper`"):
-            await app.appearance.wear("papre")
+            await app.appearance.apply("papre")
         assert app.appearance.skin.name == "night"
 
 
 async def test_a_skin_shown_while_another_is_read_stays(home: Path) -> None:
     app = dressed(home)
     async with running(app):
-        reading = asyncio.create_task(app.appearance.try_on("paper"))
+        reading = asyncio.create_task(app.appearance.apply_silently("paper"))
         await asyncio.sleep(0)
         app.appearance.show(load_skin("moss").skin)
         assert await reading is None
@@ -145,12 +145,12 @@ async def test_no_colour_is_drawn_on_a_terminal_without_colours(
 async def test_settings_choose_skin_and_motion(home: Path) -> None:
     app = dressed(home)
     async with running(app):
-        await app.appearance.follow(display(skin="ink", motion=False))
+        await app.appearance.apply_settings(display(skin="ink", motion=False))
         assert app.appearance.skin.name == "ink"
         assert not app.session.transcript.motion
         assert not app.session.status.motion
         assert app.animation_level == "none"
-        app.appearance.move(True)
+        app.appearance.set_motion(True)
         assert app.session.transcript.motion
         assert app.session.status.motion
 
@@ -158,7 +158,7 @@ async def test_settings_choose_skin_and_motion(home: Path) -> None:
 async def test_a_skin_of_the_settings_that_is_not_there_is_told(home: Path) -> None:
     app = dressed(home)
     async with running(app):
-        await app.appearance.follow(display(skin="nowhere"))
+        await app.appearance.apply_settings(display(skin="nowhere"))
         assert app.appearance.skin.name == "night"
         assert app.said == ["display.skin: There is no skin `nowhere`."]
 
@@ -167,7 +167,7 @@ async def test_an_own_skin_with_the_name_of_the_default_is_worn(home: Path) -> N
     own(home, 'colors:\n  accent: "#ffffff"\n', "night")
     app = dressed(home)
     async with running(app):
-        await app.appearance.follow(display())
+        await app.appearance.apply_settings(display())
         assert app.appearance.skin.colors["accent"] == "#ffffff"
 
 
@@ -177,7 +177,7 @@ async def test_reduced_motion_of_the_environment_outranks_the_settings(
     monkeypatch.setenv("HERMES_REDUCED_MOTION", "1")
     app = dressed(home)
     async with running(app):
-        app.appearance.move(True)
+        app.appearance.set_motion(True)
         assert not app.session.transcript.motion
         assert not app.session.status.motion
 
@@ -215,7 +215,7 @@ async def test_an_edit_of_the_worn_skin_is_seen(home: Path) -> None:
     path = own(home, "base: tide\n")
     app = dressed(home)
     async with running(app) as pilot:
-        await app.appearance.wear("mine")
+        await app.appearance.apply("mine")
         theme = app.theme
         path.write_text(EDITED)
         await until(pilot, lambda: app.appearance.skin.colors["accent"] == "#abcdef", "reading it again")
@@ -261,7 +261,7 @@ async def test_an_edit_between_reading_a_skin_and_wearing_it_is_seen(
     app = dressed(home)
     async with running(app) as pilot:
         monkeypatch.setattr(loader, "load_skin", late)
-        await app.appearance.wear("mine")
+        await app.appearance.apply("mine")
         assert app.appearance.skin.colors["accent"] != "#abcdef"
         await until(pilot, lambda: app.said, "reading it again")
         assert app.appearance.skin.colors["accent"] == "#abcdef"
@@ -272,9 +272,9 @@ async def test_an_edit_while_another_skin_is_tried_on_is_seen_when_it_is_worn_ag
     path = own(home, "base: tide\n")
     app = dressed(home)
     async with running(app) as pilot:
-        await app.appearance.wear("mine")
+        await app.appearance.apply("mine")
         before = app.appearance.skin
-        await app.appearance.try_on("paper")
+        await app.appearance.apply_silently("paper")
         path.write_text(EDITED)
         await pilot.pause(0.2)
         app.appearance.show(before)
@@ -286,7 +286,7 @@ async def test_a_mistake_in_an_edit_is_one_sentence_and_the_look_stays(home: Pat
     path = own(home, 'colors:\n  accent: "#111111"\n')
     app = dressed(home)
     async with running(app) as pilot:
-        await app.appearance.wear("mine")
+        await app.appearance.apply("mine")
         path.write_text('colors:\n  accent: "#222222"\n  acent: "#333333"\n  blue: "#333333"\n')
         await until(pilot, lambda: app.said, "a complaint")
         assert app.said == [
@@ -302,7 +302,7 @@ async def test_a_skin_that_goes_away_leaves_its_look(home: Path) -> None:
     path = own(home, 'colors:\n  accent: "#111111"\n')
     app = dressed(home)
     async with running(app) as pilot:
-        await app.appearance.wear("mine")
+        await app.appearance.apply("mine")
         path.unlink()
         await until(pilot, lambda: app.said, "a complaint")
         assert app.said == ["There is no skin `mine`. The look stays as it was."]

@@ -60,10 +60,11 @@ async def test_a_command_offers_what_it_needs_adds_it_on_a_yes_and_goes_on(
         app, pilot = scene.app, scene.pilot
         await until(pilot, lambda: app.host.client is not None, "the session")
         said: list[str] = []
-        monkeypatch.setattr(app, "complain", said.append)
+        monkeypatch.setattr(app, "show_warning", said.append)
         app.session.prompt.set_text("/serve")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ExtraDialog), "the offer")
+        assert isinstance(app.screen, ExtraDialog)
         text = app.screen.whole()
         assert "The service needs the extra serve" in text and "about 2 MB" in text and "-c" in text
         await pilot.press("1")

@@ -68,13 +68,13 @@ def test_every_other_command_line_is_not(line: str) -> None:
 def test_values_that_may_be_wrong_are_left_to_the_parser() -> None:
     for line in (["--approve", "careful"], ["--max-turns=3"], ["--tools", "file"]):
         options = fast_options(line)
-        assert options is not None and not options.sound
+        assert options is not None and not options.is_complete
 
 
 @given(st.lists(WORDS, max_size=6))
 def test_what_is_read_at_a_glance_means_the_same_to_the_parser(line: list[str]) -> None:
     options = fast_options(line)
-    if options is None or not options.sound:
+    if options is None or not options.is_complete:
         return
     parsed = vars(build_parser(line).parse_args(line))
     assert {name: getattr(options, name) for name in parsed if name != "image"} | {"image": []} == parsed

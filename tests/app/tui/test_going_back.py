@@ -498,7 +498,7 @@ async def test_undo_asks_as_well_when_files_were_changed_by_others(tmp_path: Pat
 async def test_nothing_to_undo_is_a_sentence(tmp_path: Path) -> None:
     async with worked(tmp_path) as scene:
         told: list[str] = []
-        scene.app.complain = told.append  # type: ignore[method-assign]
+        scene.app.show_warning = told.append  # type: ignore[method-assign]
         await scene.pilot.press("alt+u")
         await scene.until(lambda: told)
         await scene.pilot.press("alt+y")

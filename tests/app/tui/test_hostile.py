@@ -239,7 +239,7 @@ async def test_remarks_and_notifications_are_text(step: int) -> None:
         for kind in NUMBERED[:: 2 * step]:
             watch.app.clear_notifications()
             watch.app.say(kind.text[:3_000])
-            watch.app.complain(kind.text[:3_000])
+            watch.app.show_warning(kind.text[:3_000])
             watch.app.attention.press()
             watch.app.attention.call("done", kind.text)
             await watch.settle()

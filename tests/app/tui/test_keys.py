@@ -20,7 +20,7 @@ from agent.core.config.schema import Settings
 from app.tui.commands.keys import ALIASES, NEVER_WITHOUT, Keys, bindables, resolve
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.settings.preferences import adopt
-from app.tui.terminal.tty_input import InputDecoder, Keyboard, tell_apart
+from app.tui.terminal.tty_input import InputDecoder, Keyboard, add_key_sequences
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import say
 from widgets.key_names import read_key, shown_key, types_text
@@ -265,7 +265,7 @@ async def test_a_clash_and_a_wrong_name_are_told_once_and_nothing_stops(
     async with stage(tmp_path, [say("hello")]) as at:
         await at.ready()
         told: list[str] = []
-        monkeypatch.setattr(at.app, "complain", told.append)
+        monkeypatch.setattr(at.app, "show_warning", told.append)
         for _ in range(2):
             wish(at, view__log="f5", view__files="f5", vew__log="f6")
         assert [part in each for part, each in zip(("vew.log", "F5 is taken"), told, strict=True)] == [
@@ -297,7 +297,7 @@ NO_LETTERS = {"backspace": "\x7f", "enter": "\r"}
 
 
 def test_every_key_with_alt_is_known_as_escape_and_a_letter_and_writes_nothing() -> None:
-    tell_apart()
+    add_key_sequences()
     keys = alt_keys()
     assert {"alt+k", "alt+p", "alt+j", "alt+1"} <= keys
     for key in keys - {f"alt+{arrow}" for arrow in ("up", "down", "left", "right")}:

@@ -85,7 +85,7 @@ async def test_the_watcher_is_turned_off_and_on_by_word_and_by_setting(tmp_path:
         await at.app.preferences.change("watcher.enabled", "false")
         assert not engine.watches
         complaints: list[str] = []
-        at.app.complain = complaints.append  # type: ignore[method-assign]
+        at.app.show_warning = complaints.append  # type: ignore[method-assign]
         await at.type("/watch maybe", "enter")
         await at.until(lambda: complaints == ["/watch takes on or off, not “maybe”."], "the refusal")
 

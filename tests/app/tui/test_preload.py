@@ -75,7 +75,7 @@ import ahead_inner
 @pytest.fixture
 def signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two modules, one of which reads the other, and the signals between it and the test."""
-    preload.hurry(False)  # an application that was closed while a message waited may have left it so
+    preload.set_hurried(False)  # an application that was closed while a message waited may have left it so
     write_modules(tmp_path, monkeypatch, "ahead_inner", "ahead_outer")
     (tmp_path / "ahead_outer.py").write_text(OUTER)
     (tmp_path / "ahead_signals.py").write_text(
@@ -88,7 +88,7 @@ def signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 async def begun(signals: Any) -> asyncio.Task[ModuleType]:
-    reading = asyncio.create_task(preload.bring("ahead_outer"))
+    reading = asyncio.create_task(preload.import_yielding("ahead_outer"))
     while not signals.begun.is_set():
         await asyncio.sleep(0.001)
     return reading
@@ -104,7 +104,7 @@ async def test_between_two_modules_the_event_loop_comes_first(
     assert "ahead_inner" not in sys.modules
     await reading
     assert "ahead_inner" in sys.modules
-    assert not any(type(finder).__name__ == "_Courtesy" for finder in sys.meta_path)
+    assert not any(type(finder).__name__ == "_YieldingFinder" for finder in sys.meta_path)
 
 
 async def test_another_thread_in_the_middle_of_an_import_still_finds_its_module(
@@ -164,8 +164,8 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
     code = (
         "import asyncio, sys; from tools.discovery import tool_modules;"
         "from agent.api.opening import READ_FIRST;"
-        "from app.tui.startup.preload import SURFACE, bring_engine, bring_surface;"
-        "asyncio.run(bring_surface()); asyncio.run(bring_engine());"
+        "from app.tui.startup.preload import SURFACE, import_engine, import_surface;"
+        "asyncio.run(import_surface()); asyncio.run(import_engine());"
         "assert {*SURFACE, *READ_FIRST, *tool_modules()} <= sys.modules.keys()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

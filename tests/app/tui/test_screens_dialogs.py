@@ -41,7 +41,7 @@ class Host(App[None]):
         self.outcomes: list[Any] = []
         self.spilt = ""
 
-    def spill(self, text: str) -> None:
+    def paste_into_draft(self, text: str) -> None:
         self.spilt += text
 
     async def ask(self, dialog: Dialog[Any], pilot: Pilot[None], *, armed: bool = True) -> None:
@@ -187,7 +187,7 @@ async def test_what_was_typed_before_goes_to_the_draft_and_answers_nothing(
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 60.0)
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
-        dialog = ApprovalDialog(approval(), host.spill)
+        dialog = ApprovalDialog(approval(), host.paste_into_draft)
         await host.ask(dialog, pilot, armed=False)
         await pilot.press("1", "y", "enter", "escape", "space", "é")
         await pilot.click(Choices, offset=(5, 0))
@@ -199,7 +199,7 @@ async def test_what_was_typed_before_goes_to_the_draft_and_answers_nothing(
 async def test_a_word_that_begins_like_a_movement_reaches_the_draft_as_it_was_typed() -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
-        await host.ask(ApprovalDialog(approval(), host.spill), pilot)
+        await host.ask(ApprovalDialog(approval(), host.paste_into_draft), pilot)
         await pilot.press(*"junk", "space", *"jk")
         assert host.spilt == "junk jk" and host.outcomes == []
 
@@ -207,7 +207,7 @@ async def test_a_word_that_begins_like_a_movement_reaches_the_draft_as_it_was_ty
 async def test_return_right_after_a_paste_belongs_to_it_and_allows_nothing() -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
-        dialog = ApprovalDialog(approval(), host.spill)
+        dialog = ApprovalDialog(approval(), host.paste_into_draft)
         await host.ask(dialog, pilot)
         await host.on_event(events.Paste("a pasted\nline"))
         await host.on_event(events.Key("enter", "\r"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.tui.terminal.tty_input import LONGEST, SequenceKind, goes_on, pieces, unfinished_length
+from app.tui.terminal.tty_input import LONGEST, SequenceKind, continues_report, pieces, unfinished_length
 
 STREAM = st.binary(max_size=40) | st.text("\x1b[]OPM_<>?;:$0123456789aAué\\\x07\r", max_size=40).map(
     str.encode
@@ -59,7 +59,7 @@ def test_pieces_are_known_by_their_form(data: bytes, found: list[tuple[str, byte
 )
 def test_no_key_is_an_answer_nor_goes_on_with_one(key: str) -> None:
     assert all(kind in ("KEY", "SEQUENCE", "TEXT") for kind, _ in kinds(key.encode()))
-    assert not any(goes_on(key.encode()[:cut], key.encode()[cut:]) for cut in range(1, len(key)))
+    assert not any(continues_report(key.encode()[:cut], key.encode()[cut:]) for cut in range(1, len(key)))
 
 
 def test_a_string_that_never_ends_is_not_waited_for() -> None:

@@ -19,14 +19,14 @@ from themes.skin import Skin
 
 def drawn(look: startup_theme_read.Look, columns: int, rows: int) -> list[str]:
     screen = pyte.Screen(columns, rows)
-    pyte.Stream(screen).feed(skeleton.picture(look, columns, rows))
+    pyte.Stream(screen).feed(skeleton.frame_output(look, columns, rows))
     return list(screen.display)
 
 
 @pytest.mark.thorough
 @given(st.integers(1, 300), st.integers(1, 100))
 def test_the_frame_stays_inside_a_terminal_of_any_size(columns: int, rows: int) -> None:
-    picture = skeleton.picture(NIGHT, columns, rows)
+    picture = skeleton.frame_output(NIGHT, columns, rows)
     assert re.sub(r"\x1b\[[0-9;]*[mHJ]", "", picture).isprintable()
     for row, column in re.findall(r"\x1b\[(\d+);(\d+)H", picture):
         assert 1 <= int(row) <= rows and 1 <= int(column) <= columns
@@ -45,7 +45,7 @@ def test_colours_are_drawn_only_where_they_are_known_and_wanted() -> None:
     assert startup_theme_read.default_look({"COLORTERM": "truecolor"}) == NIGHT
     assert startup_theme_read.default_look({"COLORTERM": "truecolor", "NO_COLOR": "1"}) == PLAIN
     assert startup_theme_read.default_look({}) == PLAIN
-    assert not re.search(r"[34]8;[25];", skeleton.picture(PLAIN, 120, 40))
+    assert not re.search(r"[34]8;[25];", skeleton.frame_output(PLAIN, 120, 40))
 
 
 def test_the_size_is_told_by_the_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:

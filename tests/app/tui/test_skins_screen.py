@@ -127,7 +127,7 @@ def test_the_list_looks(snap_compare: Any, home: Path, name: str, size: tuple[in
     async def show(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: app.session.panes_mounted and app.beginning.is_over, "furnishing")
         app.session.transcript.add_user("The totals are off by a cent. Find out why.")
-        await app.appearance.wear(name)
+        await app.appearance.apply(name)
         screen = await opened(app, pilot)
         await until(pilot, lambda: screen.query_one(SkinList).highlighted_name == name)
         await until(pilot, lambda: words(app, "#skins-about"), "the words")

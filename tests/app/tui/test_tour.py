@@ -121,7 +121,7 @@ async def test_a_running_turn_is_not_left_for_the_tour(
         await scene.until(lambda: scene.app.host.busy)
         own = scene.app.need_client().id
         said: list[str] = []
-        monkeypatch.setattr(scene.app, "complain", said.append)
+        monkeypatch.setattr(scene.app, "show_warning", said.append)
         await scene.app.actions.run_slash("tour")
         assert scene.app.need_client().id == own
         assert [text.split(";")[0] for text in said] == ["A turn is running"]

@@ -11,7 +11,7 @@ from textual import events
 
 from app.tui.terminal import terminals
 from app.tui.terminal.terminals import known_terminal, mouse_policy
-from app.tui.terminal.tty_input import InputDecoder, Keyboard, tell_apart
+from app.tui.terminal.tty_input import InputDecoder, Keyboard, add_key_sequences
 from app.tui.terminal.tty_modes import prints_questions
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
@@ -165,7 +165,7 @@ def test_alt_before_an_arrow_of_rxvt_and_mlterm_is_one_key_and_escape_twice_is_t
 
 
 def test_ctrl_home_and_ctrl_end_of_rxvt_are_not_mixed_up() -> None:
-    tell_apart()
+    add_key_sequences()
     for sequence, key in ((b"\x1b[7^", "ctrl+home"), (b"\x1b[8^", "ctrl+end")):
         messages = Keyboard().to_messages(InputDecoder().feed(sequence, 0.0))
         assert [each.key for each in messages if isinstance(each, events.Key)] == [key]

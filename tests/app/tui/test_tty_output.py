@@ -17,7 +17,7 @@ from app.tui.terminal.tty_output import LIMIT, TtyOutput
 def kept_streams(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """The standard streams of the tests stay where they are."""
     led: list[bool] = []
-    monkeypatch.setattr(lines, "_lead_nowhere", lambda: led.append(True))
+    monkeypatch.setattr(lines, "_redirect_to_null", lambda: led.append(True))
     monkeypatch.setattr(lines, "PATIENCE", 0.05)
     monkeypatch.setattr(lines, "SLOW", 600.0)
     return led

@@ -47,7 +47,7 @@ class AgentKind:
     """The sources of other definitions with the same name, which are ignored."""
 
     @property
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         return not self.problems and not self.doubts
 
 

@@ -63,11 +63,11 @@ class KindsScreen(ListPage[str | None, AgentKind]):
         kinds, problem = await self._menu.list_kinds()
         self.list_entries(kinds, WAITS if problem == UNTRUSTED else "", at)
         if problem not in ("", UNTRUSTED):
-            self.complain(problem)
+            self.show_problem(problem)
 
     def open_entry(self, entry: AgentKind) -> None:
         if entry.definition is None:
-            self.complain(entry.problems[0])
+            self.show_problem(entry.problems[0])
         else:
             self.dismiss(entry.name)
 

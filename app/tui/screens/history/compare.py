@@ -363,7 +363,7 @@ class CompareScreen(Page[None]):
                 try:
                     sides = await self._services.sides(self._changes[change.path])
                 except HermesError as error:
-                    screen.complain(str(error))
+                    screen.show_error(str(error))
                     return
                 screen.show(*await asyncio.to_thread(diff_of, change, sides))
             case CompareMessages(left, right):

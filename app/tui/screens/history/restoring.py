@@ -285,8 +285,8 @@ class PlanRows(PointedRows):
 
 def _makes_folder(item: PlanItem) -> bool:
     """Return whether the item creates a folder."""
-    stands = item.now is not None and item.now.kind is PathKind.FOLDER
-    return item.target is not None and item.target.kind is PathKind.FOLDER and not stands
+    is_folder = item.now is not None and item.now.kind is PathKind.FOLDER
+    return item.target is not None and item.target.kind is PathKind.FOLDER and not is_folder
 
 
 class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
@@ -333,8 +333,8 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         self.state(plan_counts(self._plan))
         self._count()
 
-    def _wear_skin(self) -> None:
-        super()._wear_skin()
+    def _apply_skin(self) -> None:
+        super()._apply_skin()
         self._diff.use(self._list.palette)
 
     def _having(self, state: PlanState) -> list[PlanItem]:

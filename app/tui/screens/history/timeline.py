@@ -275,7 +275,7 @@ class Preview(Vertical):
         self._files.set_class(not changes, "none")
         self._files.update(files(changes, self.lines))
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         """Show why the message cannot be loaded."""
         self._about.update(Content.assemble((text, "$error")))
         self._text.read("")
@@ -364,8 +364,8 @@ class TimelineScreen(Page[None]):
         self.set_class(narrow, "narrow")
         self._preview.fit(FILE_LINES_BELOW if narrow else FILE_LINES)
 
-    def _wear_skin(self) -> None:
-        super()._wear_skin()
+    def _apply_skin(self) -> None:
+        super()._apply_skin()
         self._minimap.use(self.timeline.palette)
 
     # The tree
@@ -453,7 +453,7 @@ class TimelineScreen(Page[None]):
             self._preview.show(node, row.tool, tree.branches_through(tree.index(row.id)), self._now())
             self._preview.show_files(await self._services.files_of(steps) if steps else ())
         except HermesError as error:
-            self._preview.complain(line(str(error)))
+            self._preview.show_error(line(str(error)))
 
     def action_page(self, step: int) -> None:
         self._preview.page(step)

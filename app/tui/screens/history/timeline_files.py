@@ -180,7 +180,7 @@ class FilesScreen(ListPage[None, FileDifferenceRow]):
         try:
             sides = await self._sides(one, other, entry.path)
         except HermesError as error:
-            screen.complain(str(error))
+            screen.show_error(str(error))
             return
         diff, nothing = await asyncio.to_thread(diff_of, entry, sides)
         screen.show(diff, nothing)
@@ -219,7 +219,7 @@ class FileScreen(ClosableModal[None]):
         if self.is_attached:
             self.rows.show(diff, nothing)
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         """Show why the file cannot be loaded, instead of its diff."""
         self.show("", line(text))
 

@@ -59,7 +59,7 @@ async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> 
         await asyncio.sleep(left)
     dialog = OnboardingScreen(
         problem,
-        app.spill,
+        app.paste_into_draft,
         offers=offers,
         setup=menu,
         hold=app.message_sender.send,

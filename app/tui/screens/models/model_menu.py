@@ -244,21 +244,23 @@ class Way(NamedTuple):
     model: str = ""
     weights: Weights | None = None
     provider: KeyProvider | None = None
-    stands: bool = False
+    is_default: bool = False
     """True if the cursor may start on this choice."""
 
 
 def ways(problem: NoModelError, offers: Offers) -> list[Way]:
     """Return the choices for getting a model, the most reliable first. Pure."""
     found = [
-        Way(f"{server.name}/{model} – runs on this machine", "use", f"{server.name}/{model}", stands=True)
+        Way(f"{server.name}/{model} – runs on this machine", "use", f"{server.name}/{model}", is_default=True)
         for server in problem.servers
         for model in server.models[:MODELS_SHOWN]
     ]
     for each in offers.providers:
         if each.is_set:
             found.append(
-                Way(f"Choose a model of {each.name}; its key is set", "models", provider=each, stands=True)
+                Way(
+                    f"Choose a model of {each.name}; its key is set", "models", provider=each, is_default=True
+                )
             )
     found += _local(offers)
     if offers.providers:
@@ -269,12 +271,12 @@ def ways(problem: NoModelError, offers: Offers) -> list[Way]:
 
 def _local(offers: Offers) -> list[Way]:
     if offers.local:
-        return [Way("Use the local model; it is here", "use", "local", stands=True)]
+        return [Way("Use the local model; it is here", "use", "local", is_default=True)]
     if offers.weights is None:
         return []
     titles = ("Fetch the local model{} and use it", "Fetch a smaller one{}, for machines with little memory")
     return [
-        Way(title.format(_size(each)), "fetch", weights=each, stands=at == 0)
+        Way(title.format(_size(each)), "fetch", weights=each, is_default=at == 0)
         for at, (title, each) in enumerate(zip(titles, (offers.weights, offers.small), strict=True))
         if each is not None
     ]

@@ -121,7 +121,7 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
         offers = await self._menu.offers()
         provider = next((each for each in offers.providers if each.name == row["name"]), None)
         if provider is None:
-            self.complain("This provider takes no key that could be entered here.", "warning")
+            self.show_problem("This provider takes no key that could be entered here.", "warning")
         elif await self.app.push_screen_wait(KeyDialog(provider, self._menu)) is not None:
             await self._load(row["name"])
 
@@ -238,7 +238,7 @@ class ModelsScreen(Page[str | None]):
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        if self._list.opens_folded():
+        if self._list.unfold_at_cursor():
             return
         choice = self._list.pointed
         if choice is not None and choice.problem and self._setup is not None:
@@ -347,7 +347,7 @@ class ModelRows(RowList):
     def _is_usable(self, choice: ModelChoice) -> bool:
         return not choice.problem or choice.default or choice.label == self._current or choice.name == "local"
 
-    def opens_folded(self) -> bool:
+    def unfold_at_cursor(self) -> bool:
         """Unfold the unusable models if the cursor is on their line; return whether it was."""
         if not self._folded or self.cursor != self._listed_count:
             return False
@@ -516,7 +516,7 @@ class OnboardingScreen(Dialog[str | None]):
     def __init__(
         self,
         problem: NoModelError,
-        spill: Callable[[str], None] = lambda _text: None,
+        paste_into_draft: Callable[[str], None] = lambda _text: None,
         *,
         offers: Offers = Offers(),  # noqa: B008 - frozen
         setup: ModelMenu | None = None,
@@ -528,7 +528,7 @@ class OnboardingScreen(Dialog[str | None]):
 
         `failed` says why the model chosen before could not be used.
         """
-        super().__init__(spill)
+        super().__init__(paste_into_draft)
         self._draft = draft
         self._failed = failed
         self._problems = problem.problems
@@ -551,8 +551,8 @@ class OnboardingScreen(Dialog[str | None]):
         yield Static(Content(f"{NEEDS_YOU} Choose a model"), classes="who")
         yield words(WORDS if self._failed else f"{NONE_YET} {WORDS}", "text")
         yield ProblemLine()
-        stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
-        yield Choices([way.title for way in self._ways], chosen=stands)
+        default = next((at for at, way in enumerate(self._ways) if way.is_default), len(self._ways) - 1)
+        yield Choices([way.title for way in self._ways], chosen=default)
         yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:

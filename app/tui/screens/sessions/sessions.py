@@ -639,8 +639,8 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
         yield self._keys
 
     def on_mount(self) -> None:
-        self._wear_skin()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
+        self._apply_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._apply_skin())
         self._say_keys()
         self._search()
 
@@ -741,7 +741,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
     def _state(self, text: str) -> None:
         self._head.say(text)
 
-    def _wear_skin(self) -> None:
+    def _apply_skin(self) -> None:
         palette = palette_of(self.app)
         self._rows.use(palette)
         self._around.use(palette)

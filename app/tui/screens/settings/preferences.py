@@ -61,7 +61,7 @@ class Preferences:
         warnings: list[str] = []
         await self._write(key, lambda home: change_setting(home, key, text, warnings))
         for sentence in warnings:
-            self._app.complain(sentence)
+            self._app.show_warning(sentence)
 
     async def reset(self, key: str) -> Callable[[], Awaitable[object]]:
         """Remove a setting or an entry; return a function that restores it. Raises `ConfigError`."""
@@ -86,7 +86,7 @@ class Preferences:
         app, client = self._app, self._app.host.client
         try:
             if key == "display.skin":
-                await app.appearance.wear(settings.display.skin)
+                await app.appearance.apply(settings.display.skin)
             elif key == "approvals.mode" and client is not None:
                 await client.set_mode(settings.approvals.mode)
             elif key == "display.wrap_code":
@@ -96,7 +96,7 @@ class Preferences:
             ):
                 await client.watch(settings.watcher.enabled)
         except HermesError as error:
-            app.complain(str(error))
+            app.show_warning(str(error))
 
     def _load(self) -> Snapshot:
         from agent.core.config.loader import load
@@ -122,7 +122,7 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
     session = app.session
     if session.prompt.vi != display.vi:
         session.prompt.vi = display.vi
-    app.appearance.move(display.motion)
+    app.appearance.set_motion(display.motion)
     app.attention.enabled = display.notifications
     calls = settings.notifications
     app.attention.ways = {"needs_you": calls.needs_you, "done": calls.done, "failed": calls.failed}
@@ -137,6 +137,6 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
     session.prompt.bind_keys(keys.for_prompt())
     session.teach(keys.lessons())
     for problem in new[:3]:
-        app.complain(problem)
+        app.show_warning(problem)
     if len(new) > 3:
-        app.complain(f"Not as you set them: {plural(len(new) - 3, 'more key')}; /settings tells which.")
+        app.show_warning(f"Not as you set them: {plural(len(new) - 3, 'more key')}; /settings tells which.")

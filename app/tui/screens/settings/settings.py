@@ -523,11 +523,11 @@ class SettingsScreen(ClosableModal[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self._wear_skin()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
+        self._apply_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._apply_skin())
         self._tell()
 
-    def _wear_skin(self) -> None:
+    def _apply_skin(self) -> None:
         self.list.use(palette_of(self.app))
 
     def on_settings_list_moved(self) -> None:
@@ -539,7 +539,7 @@ class SettingsScreen(ClosableModal[None]):
         if row.kind == "heading":
             return
         if row.kind == "fixed":
-            self._complain(f"{row.key} may hold secrets and is changed in {self._snapshot.file} only.")
+            self._show_problem(f"{row.key} may hold secrets and is changed in {self._snapshot.file} only.")
         else:
             self._edit(row)
 
@@ -561,7 +561,7 @@ class SettingsScreen(ClosableModal[None]):
                     if not await app.push_screen_wait(LineEditor(row, lambda text: self._take(row, text))):
                         return
         except HermesError as error:
-            self._complain(str(error))
+            self._show_problem(str(error))
             return
         await self._read_again(row)
 
@@ -602,7 +602,7 @@ class SettingsScreen(ClosableModal[None]):
         try:
             self._removed.append((row, await self._keeper.reset(row.key)))
         except HermesError as error:
-            self._complain(str(error))
+            self._show_problem(str(error))
             return
         await self._read_again(row)
 
@@ -615,7 +615,7 @@ class SettingsScreen(ClosableModal[None]):
         try:
             await put_back()
         except HermesError as error:
-            self._complain(str(error))
+            self._show_problem(str(error))
         else:
             await self._read_again(row)
 
@@ -625,7 +625,7 @@ class SettingsScreen(ClosableModal[None]):
         self._tell()
         now = self.list.row
         if now is not None and now.key == row.key and now.overridden:
-            self._complain(now.overridden)
+            self._show_problem(now.overridden)
 
     def _rows(self) -> list[SettingRow]:
         loaded = self._snapshot.loaded
@@ -658,7 +658,7 @@ class SettingsScreen(ClosableModal[None]):
 
     # Texts
 
-    def _complain(self, sentence: str) -> None:
+    def _show_problem(self, sentence: str) -> None:
         self.app.notify(line(sentence), severity="warning", timeout=8, markup=False)
 
     def _tell(self) -> None:

@@ -92,7 +92,7 @@ class Appearance:
 
     # Skins
 
-    def begin(self) -> None:
+    def apply_before_mount(self) -> None:
         """Apply the first skin before any style sheet is read; reading them again would cost a frame."""
         if self.shown.colors["background"].startswith("ansi_"):
             return  # `show` does it, as colours of the terminal need another filter
@@ -104,13 +104,13 @@ class Appearance:
         self._app.stylesheet.set_variables(self._app.get_css_variables())
         self._ports.session.use(self.palette)
 
-    def start(self) -> None:
-        """Apply the first skin after mounting, if `begin` could not."""
+    def apply_after_mount(self) -> None:
+        """Apply the first skin after mounting, if `apply_before_mount` could not."""
         if not self._theme:
             self.show(self.skin)
 
     def show(self, skin: Skin) -> None:
-        """Apply `skin` to all screens. A skin that `wear` is still reading is discarded."""
+        """Apply `skin` to all screens. A skin that `apply` is still reading is discarded."""
         self._changes += 1
         self.skin, self.shown = skin, adapt_skin(skin, self.depth, light=self.light)
         before = self._theme
@@ -135,34 +135,34 @@ class Appearance:
         _, loaded = await asyncio.to_thread(_read, name, self.folder, self.light)
         return _of_name(name, loaded)
 
-    async def wear(self, name: str) -> None:
+    async def apply(self, name: str) -> None:
         """Apply the skin of this name; show a problem in its file. Raises `ConfigError` if there is none."""
-        loaded = await self.try_on(name)
+        loaded = await self.apply_silently(name)
         if name == "auto":
-            await self.look_at_page()
+            await self.match_background()
         if loaded is not None and loaded.problems:
-            self._ports.complain(problems_text(loaded.problems))
+            self._ports.show_warning(problems_text(loaded.problems))
 
-    async def look_at_page(self) -> None:
+    async def match_background(self) -> None:
         """If the skin follows the terminal, ask the terminal for its background, and adapt to it."""
-        if self._follows_page and (light := await self._ports.ask_page()) is not None:
-            await self.turn_page(light)
+        if self._follows_background and (light := await self._ports.ask_background()) is not None:
+            await self.set_light(light)
 
-    async def turn_page(self, light: bool) -> None:
+    async def set_light(self, light: bool) -> None:
         """Adapt to a light or dark background if the skin follows the terminal."""
-        if self._follows_page and light != self.light:
+        if self._follows_background and light != self.light:
             self.light = light
             if self.skin.name == "auto":
-                await self.try_on("auto")
+                await self.apply_silently("auto")
             else:
                 self.show(self.skin)
 
     @property
-    def _follows_page(self) -> bool:
+    def _follows_background(self) -> bool:
         return self.skin.name == "auto" or self.shown.colors["background"] == DEFAULT
 
-    async def try_on(self, name: str) -> LoadedSkin | None:
-        """Apply a skin like `wear`, without a notice; return None if another one was requested meanwhile."""
+    async def apply_silently(self, name: str) -> LoadedSkin | None:
+        """Apply a skin like `apply`, without a notice; return None if another one was requested meanwhile."""
         self._changes += 1
         asked = self._changes
         state, loaded = await asyncio.to_thread(_read, name, self.folder, self.light)
@@ -174,7 +174,7 @@ class Appearance:
             self.show(loaded.skin)
         return loaded
 
-    async def keep(self, name: str) -> None:
+    async def save(self, name: str) -> None:
         """Save the skin in the settings, and show a notice that names the file.
 
         Raises `ConfigError` if the settings cannot be changed; the file is unchanged then.
@@ -185,21 +185,21 @@ class Appearance:
         await asyncio.to_thread(set_setting, home, "display.skin", name)
         self._ports.say(f"Kept: display.skin is {name} in {from_home(home.config)}.")
 
-    async def follow(self, display: DisplaySettings) -> None:
+    async def apply_settings(self, display: DisplaySettings) -> None:
         """Apply the look from the settings. An unknown skin is reported and leaves the current one."""
-        self.move(display.motion)
+        self.set_motion(display.motion)
         try:
-            await self.wear(display.skin)
+            await self.apply(display.skin)
         except ConfigError as error:
-            self._ports.complain(f"display.skin: {error}")
+            self._ports.show_warning(f"display.skin: {error}")
 
     # Motion
 
-    def move(self, motion: bool) -> None:
+    def set_motion(self, motion: bool) -> None:
         """Turn motion on or off. With `HERMES_REDUCED_MOTION` in the environment it stays off."""
         self.motion = motion and not self._never_moves
         self._app.animation_level = "full" if self.motion else "none"
-        self._ports.session.move(self.motion)
+        self._ports.session.set_motion(self.motion)
 
     # Edits of the current skin's file
 
@@ -242,10 +242,10 @@ class Appearance:
         try:
             _of_name(name, loaded)
         except ConfigError as error:
-            self._ports.complain(f"{error} The look stays as it was.")
+            self._ports.show_warning(f"{error} The look stays as it was.")
             return
         if loaded.problems and (edited or loaded.skin != self.skin):
-            self._ports.complain(f"{problems_text(loaded.problems)} The look stays as it was.")
+            self._ports.show_warning(f"{problems_text(loaded.problems)} The look stays as it was.")
         elif not loaded.problems and loaded.skin != self.skin:
             self.show(loaded.skin)
             self._ports.say(f"{name} was read again.")

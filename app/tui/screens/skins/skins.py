@@ -154,8 +154,8 @@ async def edit(app: AppearancePort, name: str = "") -> None:
     skin = (await looks.read(name)).skin if name else looks.skin
     saved = await app.push_screen_wait(SkinEditorScreen(looks, skin))
     if saved is not None:
-        await looks.wear(saved)
-        await looks.keep(saved)
+        await looks.apply(saved)
+        await looks.save(saved)
 
 
 class RoleList(RowList):
@@ -235,7 +235,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         # Kept as an attribute, because a worker may resume while the screen is being removed.
         self._head = ScreenHeader("Skin editor")
         self._roles = RoleList(self.draft)
-        self._preview = SkinPreview(self._worn(self.draft.skin))
+        self._preview = SkinPreview(self._reduced(self.draft.skin))
         self._about = Static(id="editor-about")
         self._value = Field(compact=True, id="editor-value", select_on_focus=True)
         self._says = Static(id="editor-says")
@@ -260,7 +260,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         """Repaint with these styles."""
         self._roles.use(palette)
 
-    def _worn(self, skin: Skin) -> Skin:
+    def _reduced(self, skin: Skin) -> Skin:
         return adapt_skin(skin, self._looks.depth)
 
     # Display
@@ -272,7 +272,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         state = f"{plural(count, 'change')}, not saved" if count else "nothing changed"
         self._head.say(f"{draft.base.name} · {state}")
         self._roles.show(draft, tightest(draft.skin))
-        self._preview.show(self._worn(draft.skin))
+        self._preview.show(self._reduced(draft.skin))
         self.show_role()
 
     def show_role(self) -> None:
@@ -322,7 +322,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         except ConfigError as error:
             self._say(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
-        self._preview.show(self._worn(tried.skin))
+        self._preview.show(self._reduced(tried.skin))
         self._judge(tried, role)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -452,8 +452,8 @@ async def choose(app: AppearancePort, name: str = "") -> None:
             await edit(app, choice.name)
             return
         name = choice.name
-    await app.appearance.wear(name)
-    await app.appearance.keep(name)
+    await app.appearance.apply(name)
+    await app.appearance.save(name)
 
 
 class SkinList(EntryRows[ListedSkin]):
@@ -536,7 +536,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
     async def _try_on(self, name: str) -> None:
         await asyncio.sleep(PAUSE)
         try:
-            loaded = await self._looks.try_on(name)
+            loaded = await self._looks.apply_silently(name)
         except HermesError as error:
             self._tell(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
